@@ -6,9 +6,8 @@ of whole seconds; sizes are in bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NewType
+from typing import TYPE_CHECKING, Final, NamedTuple, NewType
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MetarangeId, RangeId, RepositoryUuid
@@ -59,8 +58,11 @@ CLIENT_MTIME = "::lakefs::client-mtime"
 """The uploaded file's own modification time, in unix seconds as a decimal string."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+NO_METADATA: Final[Mapping[str, str]] = {}
+"""Never changed; unlike a `MappingProxyType` it can be pickled."""
+
+
+class Entry(NamedTuple):
     """What is recorded at a path.
 
     Attributes:
@@ -77,7 +79,7 @@ class Entry:
     checksum: str
     modified_at: datetime
     content_type: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = NO_METADATA
 
     @property
     def file_mtime(self) -> int:
@@ -99,8 +101,7 @@ class Entry:
         return seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """One snapshot of a repository, and its parents.
 
     Attributes:
@@ -146,8 +147,7 @@ class Commit:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(NamedTuple):
     """A movable name.
 
     Attributes:
@@ -177,16 +177,14 @@ NAMED_KINDS: Final = (RefKind.BRANCH, RefKind.TAG)
 """The kinds of refs that have names and move; where either will do, a branch comes first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(NamedTuple):
     """A fixed name for a commit."""
 
     name: str
     commit_id: CommitId
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryRecord:
+class RepositoryRecord(NamedTuple):
     """A clone's record of a repository.
 
     Attributes:
@@ -225,8 +223,7 @@ class MergeStrategy(StrEnum):
     DEST_WINS = "dest-wins"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """One path that differs, with the encoded values of both sides (``None`` if absent)."""
 
     type: ChangeType

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lakecli.errors import UsageError
 from lakecli.model import MAX_PATH_SIZE
@@ -17,8 +17,7 @@ SCHEME = "lakefs://"
 REPOSITORY_NAME = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 
 
-@dataclass(frozen=True, slots=True)
-class LakeUri:
+class LakeUri(NamedTuple):
     """A parsed URI.
 
     Attributes:

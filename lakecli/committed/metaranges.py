@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.values import MalformedValue, decode_value, encode_value
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
@@ -34,8 +33,7 @@ _ID_FRAME = b"\x80\x01"
 """The length of an identity of 64 bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class RangeRecord:
+class RangeRecord(NamedTuple):
     """A metarange's record of one range.
 
     Attributes:
@@ -47,7 +45,7 @@ class RangeRecord:
     min_key: bytes
     max_key: bytes
     size: int
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of this name
 
 
 def encode_tree_property(range_entries: int) -> bytes:

@@ -8,7 +8,6 @@ not mix two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,15 +61,15 @@ class MisnamedTable(IntegrityError):
         )
 
 
-@dataclass(slots=True)
 class TreeCounts:
     """The cost of an operation: tables opened and written, excluding those still in memory."""
 
-    ranges_opened: int = 0
-    ranges_written: int = 0
-    metaranges_opened: int = 0
-    metaranges_written: int = 0
-    bytes_written: int = 0
+    def __init__(self) -> None:
+        self.ranges_opened = 0
+        self.ranges_written = 0
+        self.metaranges_opened = 0
+        self.metaranges_written = 0
+        self.bytes_written = 0
 
 
 class GcGuard(Protocol):

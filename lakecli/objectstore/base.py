@@ -15,7 +15,6 @@ What only some stores can do is in `capabilities`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
 
@@ -52,18 +51,19 @@ class TooLarge(IntegrityError):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class AnyVersion:
     """Write unconditionally."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class Absent:
     """Write only if the key does not exist."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class Match:
+
+class Match(NamedTuple):
     """Write only over exactly this version."""
 
     version: Version
@@ -78,8 +78,11 @@ ABSENT: Final = Absent()
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectInfo:
+NO_METADATA: Final[Mapping[str, str]] = {}
+"""Never changed; unlike a `MappingProxyType` it can be pickled."""
+
+
+class ObjectInfo(NamedTuple):
     """The properties of one object in a listing or a head request.
 
     ``modified_at`` is by the store's clock. Only `ObjectStore.head` fills ``content_type`` and
@@ -93,7 +96,7 @@ class ObjectInfo:
     version: Version
     etag: str = ""
     content_type: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = NO_METADATA
 
 
 class PresignedUrl(NamedTuple):

@@ -6,7 +6,6 @@ parent is the first one.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -108,7 +107,7 @@ def decode_commit_data(key: bytes, data: bytes) -> Commit:
     if (actual := commit.compute_id()) != commit.id:
         # A lakeFS server adds what a cherry-pick records to the commit that was picked, too.
         plain = {name: text for name, text in commit.metadata.items() if name not in _PICKED}
-        if replace(commit, metadata=plain).compute_id() != commit.id:
+        if commit._replace(metadata=plain).compute_id() != commit.id:
             raise MalformedValue(f"the commit at {key[:_SHOWN]!r} is {actual}")
     if commit.id.encode("ascii") != key:
         raise MalformedValue(f"the commit at {key[:_SHOWN]!r} is {commit.id}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakecli.errors import AlreadyExists, Refused
@@ -163,8 +162,7 @@ def reset(repository: Repository, name: str) -> None:
             refs = RefStore(txn, repository.key)
             before = branch_at(repository, txn, name)
             check_none_sent(txn, repository, name, has_asked=has_asked)
-            after = replace(
-                before,
+            after = before._replace(
                 staging_token=staging_tokens.start(txn, repository, name, before.commit_id),
                 sealed_tokens=(),
             )

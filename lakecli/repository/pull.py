@@ -7,7 +7,7 @@ without uncommitted changes, as every merge does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import islice
@@ -253,7 +253,7 @@ def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
         else:
             if _fingerprint(view_of_branch(repository, txn, name)) != staged:
                 return False
-            after = replace(before, commit_id=plan.there)
+            after = before._replace(commit_id=plan.there)
             follow_head(txn, before, after)
         refs.put_branch(after)
         change = ref_changes.branch_change(before, after)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
@@ -77,7 +76,7 @@ def _intend(
         _check_free(txn, name)
         intended = records.find_intention(txn, uri)
         if intended is not None:
-            return replace(intended, name=name)
+            return intended._replace(name=name)
         record = RepositoryRecord(
             name=name,
             uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -149,7 +148,7 @@ def whats(trees: TreeStore, record: RangeRecord) -> list[tuple[bytes | None, str
 
 
 def test_an_entry_that_does_not_match_its_identity() -> None:
-    other = replace(entry(5), size=99)
+    other = entry(5)._replace(size=99)
     value = encode_value(identity_of(MODEL[key(5)]), encode_entry(other)[35:])
     trees, record = tampered({key(5): value})
     assert whats(trees, record) == [(key(5), "the entry does not match its identity")]
@@ -243,7 +242,7 @@ def test_a_range_in_place_of_a_metarange_is_reported_and_the_reverse() -> None:
     record = next(iter_ranges(trees, tree))
     _, problems = check_metarange(trees, MetarangeId(record.id))
     assert "is not a metarange" in problems[0].what
-    (problem,) = check_range(trees, replace(record, id=RangeId(tree)))
+    (problem,) = check_range(trees, record._replace(id=RangeId(tree)))
     assert isinstance(problem, Problem)
     assert "is not a range" in problem.what
 

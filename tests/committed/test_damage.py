@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pytest
@@ -186,7 +185,7 @@ def test_a_foreign_range_that_is_not_as_described(
     """lakeFS's tables do not say where they begin and end; their records do."""
     trees = new_trees()
     record = put_foreign_range(trees.store, sorted(large_model(300).items()))
-    described = RangeRecord(**{**asdict(record), **wrong})
+    described = RangeRecord(**{**record._asdict(), **wrong})
     tree = put_foreign_metarange(trees.store, [described])
     try:
         found = read(reopened(trees), tree)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -163,9 +162,9 @@ def test_a_block_that_reaches_over_the_end_of_its_range_is_refused(
     (record,) = iter_ranges(trees, tree)
     assert (record.min_key, record.max_key) == (key(0), key(4))
     if side == "min_key":
-        narrower = replace(record, min_key=key(2))
+        narrower = record._replace(min_key=key(2))
     else:
-        narrower = replace(record, max_key=key(2))
+        narrower = record._replace(max_key=key(2))
     values = (encode_range_record(narrower),)
     trees.remember(Metarange(tree, (narrower.max_key,), values, range_entries=4096))
     # Of tables that lakecli wrote this is noticed when they are opened; of lakeFS's it is not.

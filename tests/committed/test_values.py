@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -133,7 +132,7 @@ def test_entries_round_trip(entry: Entry) -> None:
 
 def test_metadata_is_sorted_by_the_bytes_of_its_keys() -> None:
     keys = ["b", "", "\U0001f40b", "ab", "\uffff", "a"]
-    _, data = decode_value(encode_entry(replace(HELLO, metadata=dict.fromkeys(keys, "v"))))
+    _, data = decode_value(encode_entry(HELLO._replace(metadata=dict.fromkeys(keys, "v"))))
     expected = ["", "a", "ab", "b", "\uffff", "\U0001f40b"]
     assert list(decode_entry(encode_value(b"i", data)).metadata) == expected
 
@@ -263,8 +262,8 @@ def test_a_damaged_value_is_an_error_or_what_protobuf_reads(
 
 def test_the_usual_form_is_decoded_without_the_codec(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(values, "_decode_any")
-    known = replace(HELLO, metadata={CLIENT_MTIME: "1772366400", "größe": "\0"})
-    long = replace(HELLO, physical_address="s3://b/" + "p" * 1000, size=2**40, metadata={})
+    known = HELLO._replace(metadata={CLIENT_MTIME: "1772366400", "größe": "\0"})
+    long = HELLO._replace(physical_address="s3://b/" + "p" * 1000, size=2**40, metadata={})
     for entry in (known, long):
         assert decode_entry(encode_entry(entry)) == entry
 
@@ -297,8 +296,8 @@ def test_the_identity_is_that_of_the_design() -> None:
 @pytest.mark.parametrize(
     "same",
     [
-        replace(HELLO, modified_at=datetime(2030, 1, 1, tzinfo=UTC)),
-        replace(HELLO, metadata={"::lakefs::client-mtime": "17"}),
+        HELLO._replace(modified_at=datetime(2030, 1, 1, tzinfo=UTC)),
+        HELLO._replace(metadata={"::lakefs::client-mtime": "17"}),
     ],
 )
 def test_fields_that_do_not_change_the_identity(same: Entry) -> None:
@@ -308,12 +307,12 @@ def test_fields_that_do_not_change_the_identity(same: Entry) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(HELLO, size=6),
-        replace(HELLO, checksum=h(b"other").hex()),
-        replace(HELLO, content_type=""),
-        replace(HELLO, metadata={"k": "v"}),
-        replace(HELLO, physical_address="s3://elsewhere/hello"),
-        replace(HELLO, physical_address=data_key(h(b"other").hex())),
+        HELLO._replace(size=6),
+        HELLO._replace(checksum=h(b"other").hex()),
+        HELLO._replace(content_type=""),
+        HELLO._replace(metadata={"k": "v"}),
+        HELLO._replace(physical_address="s3://elsewhere/hello"),
+        HELLO._replace(physical_address=data_key(h(b"other").hex())),
     ],
 )
 def test_fields_that_change_the_identity(other: Entry) -> None:
@@ -323,11 +322,11 @@ def test_fields_that_change_the_identity(other: Entry) -> None:
 @pytest.mark.parametrize(
     ("entry", "what"),
     [
-        (replace(HELLO, metadata={"k": "\udcff"}), "metadata"),
-        (replace(HELLO, metadata={"\udcff": "v"}), "metadata"),
-        (replace(HELLO, content_type="\udcff"), "content type"),
-        (replace(HELLO, physical_address="s3://b/\udcff"), "physical address"),
-        (replace(HELLO, checksum="\udcff"), "checksum"),
+        (HELLO._replace(metadata={"k": "\udcff"}), "metadata"),
+        (HELLO._replace(metadata={"\udcff": "v"}), "metadata"),
+        (HELLO._replace(content_type="\udcff"), "content type"),
+        (HELLO._replace(physical_address="s3://b/\udcff"), "physical address"),
+        (HELLO._replace(checksum="\udcff"), "checksum"),
     ],
 )
 def test_text_that_is_not_utf_8_is_refused(entry: Entry, what: str) -> None:

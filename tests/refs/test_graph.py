@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -165,6 +164,6 @@ def test_generations_that_lie_are_found_out() -> None:
     """They would lead to a wrong base; better none."""
     refs = graph("a-b-c, b-d")
     broken = refs.commits[id_of("b")]
-    refs.commits[broken.id] = replace(broken, generation=3)
+    refs.commits[broken.id] = broken._replace(generation=3)
     with pytest.raises(DamagedHistory, match=f"generation 3 of commit {id_of('d')} is not above 3"):
         merge_base(refs, id_of("c"), id_of("d"))

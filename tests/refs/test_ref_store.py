@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
@@ -80,7 +79,7 @@ def test_it_reads_as_refs_are_read(store: LocalStore) -> None:
 
 class TestBranches:
     def test_a_branch_comes_back_as_it_was(self, store: LocalStore) -> None:
-        branch = replace(MAIN, sealed_tokens=(StagingToken(b"2" * 16), StagingToken(b"1" * 16)))
+        branch = MAIN._replace(sealed_tokens=(StagingToken(b"2" * 16), StagingToken(b"1" * 16)))
         with scratch(store) as txn:
             refs = RefStore(txn, REPOSITORY)
             refs.put_branch(branch)
@@ -107,7 +106,7 @@ class TestBranches:
             refs = RefStore(txn, REPOSITORY)
             RefStore(txn, OTHER).put_branch(MAIN)
             for name in present:
-                refs.put_branch(replace(MAIN, name=name))
+                refs.put_branch(MAIN._replace(name=name))
             ordered = sorted(present, key=str.encode)
             assert [branch.name for branch in refs.iter_branches()] == ordered
             found = [branch.name for branch in refs.iter_branches(prefix=prefix, after=after)]
@@ -118,7 +117,7 @@ class TestBranches:
             ]
 
     def test_a_name_too_long_for_a_key(self, store: LocalStore) -> None:
-        longest = replace(MAIN, name="x" * MAX_NAME_SIZE)
+        longest = MAIN._replace(name="x" * MAX_NAME_SIZE)
         with scratch(store) as txn:
             refs = RefStore(txn, REPOSITORY)
             refs.put_branch(longest)
@@ -126,7 +125,7 @@ class TestBranches:
             assert list(refs.iter_branches(after=longest.name + "x")) == []
             assert list(refs.iter_branches(prefix=longest.name + "x")) == []
             with pytest.raises(UsageError, match="name of 495 bytes"):
-                refs.put_branch(replace(MAIN, name=longest.name + "x"))
+                refs.put_branch(MAIN._replace(name=longest.name + "x"))
 
     def test_fields_of_a_later_version_are_kept(self, store: LocalStore) -> None:
         with scratch(store) as txn:
@@ -135,7 +134,7 @@ class TestBranches:
             key = REPOSITORY + b"main"
             fields = json.loads(txn.get(Table.BRANCHES, key) or b"")
             txn.put(Table.BRANCHES, key, json.dumps(fields | {"upstream": [1]}).encode())
-            refs.put_branch(replace(MAIN, commit_id=SECOND))
+            refs.put_branch(MAIN._replace(commit_id=SECOND))
             assert refs.get_branch("main").commit_id == SECOND
             assert json.loads(txn.get(Table.BRANCHES, key) or b"")["upstream"] == [1]
 
@@ -214,7 +213,7 @@ class TestCommits:
 
 
 def test_an_operation_takes_refs_back(store: LocalStore) -> None:
-    before = replace(MAIN, sealed_tokens=(StagingToken(b"s" * 16),))
+    before = MAIN._replace(sealed_tokens=(StagingToken(b"s" * 16),))
     after = Branch("main", SECOND, StagingToken(b"u" * 16))
 
     def fields(branch: Branch) -> dict[str, object]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -274,8 +273,8 @@ def test_many_candidates_are_cut() -> None:
 def test_messages_of_candidates_are_one_safe_line() -> None:
     refs = _hex("a1", "a2")
     first, second = sorted(refs.commits)
-    refs.commits[first] = replace(refs.commits[first], message="red \x1b[31m\r\nmore")
-    refs.commits[second] = replace(refs.commits[second], message="x" * 200)
+    refs.commits[first] = refs.commits[first]._replace(message="red \x1b[31m\r\nmore")
+    refs.commits[second] = refs.commits[second]._replace(message="x" * 200)
     with pytest.raises(AmbiguousRef) as caught:
         _resolve("a", refs)
     assert caught.value.hint is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -99,7 +98,7 @@ def forged(*, metarange_id: str = "", parents: tuple[str, ...] = ()) -> tuple[by
         committer="", message="", created_at=0, metadata={}, metarange_id=metarange_id,
         parents=parents,
     )  # fmt: skip
-    commit = replace(make(""), id=CommitId(found), created_at=datetime.fromtimestamp(0, UTC))
+    commit = make("")._replace(id=CommitId(found), created_at=datetime.fromtimestamp(0, UTC))
     for name, field in fields.items():
         object.__setattr__(commit, name, field)
     object.__setattr__(commit, "committer", "")

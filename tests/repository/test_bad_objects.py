@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,7 +159,7 @@ def forged_pack(store: ObjectStore, repository: Repository, **fields: Any) -> tu
         metadata=sound.metadata,
         parents=sound.parents,
     )
-    forged = replace(sound, id=CommitId(forged_id))
+    forged = sound._replace(id=CommitId(forged_id))
     for name, value in changed.items():
         object.__setattr__(forged, name, value)
     with pytest.MonkeyPatch.context() as patch:
@@ -253,7 +252,7 @@ def test_fetch_reads_the_other_packs_beside_a_bad_one(
         with one.lake.kv.read() as txn:
             newest = RefStore(txn, one.key).get_commit(branch.show(one, "main").commit_id)
         large = [
-            replace(newest, id=CommitId(f"{number:064x}"), message="x" * 60_000)
+            newest._replace(id=CommitId(f"{number:064x}"), message="x" * 60_000)
             for number in range(50)
         ]
         bomb = write_pack(one.store, large)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +80,7 @@ def test_clone_rebuilds_a_lost_local_store(first: Repository, second: Lake) -> N
     made = clone_counted(second, NAMESPACE, "demo")
     assert everything(made.repository) == before
     assert (made.branches, made.tags, made.commits, made.left_out) == (2, 1, 4, ())
-    assert made.repository.record == replace(first.record, region="")
+    assert made.repository.record == first.record._replace(region="")
     assert read(made.repository, "main") == checksums({b"a": b"a", b"c": b"c"})
     # Work continues from there.
     make_commit(made.repository, b"d")

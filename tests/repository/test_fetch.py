@@ -133,7 +133,7 @@ def test_packs_that_no_ref_needs_are_not_read(
     fetch(two)
     made = make_commit(one, b"b")
     for number in range(5):  # packs of others, who lost a race
-        write_pack(bucket, [replace(made, message=f"lost {number}")])
+        write_pack(bucket, [made._replace(message=f"lost {number}")])
     share(one, "main")
     bucket.calls.clear()
     report = fetch(two)

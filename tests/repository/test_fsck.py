@@ -153,14 +153,13 @@ def test_staged_objects_are_checked(repository: Repository, namespace: Path) -> 
 
 
 def test_commits_and_refs_are_checked(repository: Repository, namespace: Path) -> None:
-    from dataclasses import replace
 
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
         side = refs.get_branch("side")
         main = refs.get_commit(refs.get_branch("main").commit_id)
-        refs.put_commit(replace(main, message="tampered"))
-        refs.put_branch(replace(side, commit_id=CommitId(main.id[::-1])))
+        refs.put_commit(main._replace(message="tampered"))
+        refs.put_branch(side._replace(commit_id=CommitId(main.id[::-1])))
     findings = list(fsck(repository))
     assert [(each.kind, each.name) for each in findings] == [("ref", "side"), ("commit", main.id)]
 

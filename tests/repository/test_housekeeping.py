@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -72,7 +71,7 @@ def test_a_token_in_use_again_stays(tmp_path: Path) -> None:
         commit(repository, "main", message="old", committer="me")
         with lake.kv.write() as txn:  # as undo of the commit does
             refs = RefStore(txn, repository.key)
-            refs.put_branch(replace(refs.get_branch("main"), sealed_tokens=(token,)))
+            refs.put_branch(refs.get_branch("main")._replace(sealed_tokens=(token,)))
         let_pass(repository, clock, LATER)
         assert housekeeping.tidy(repository) > 0
         with lake.kv.read() as txn:

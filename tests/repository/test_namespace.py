@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
@@ -95,7 +94,7 @@ def test_a_conflict_answer_that_lasts_claims_nothing(repository: Repository) -> 
 
 
 def test_a_claim_that_another_clone_wins_is_refused(repository: Repository) -> None:
-    other = replace(repository.record, uuid=RepositoryUuid("0" * 32))
+    other = repository.record._replace(uuid=RepositoryUuid("0" * 32))
 
     def win() -> None:
         if owner_of(store) is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,7 +26,7 @@ def others_push(repository: Repository, contents: Mapping[bytes, bytes | None]) 
     made = commit(repository, "theirs", message="theirs", committer="they")
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
-        refs.put_branch(replace(refs.get_branch("main"), commit_id=made.id))
+        refs.put_branch(refs.get_branch("main")._replace(commit_id=made.id))
     branch.delete(repository, "theirs")
 
 

@@ -330,7 +330,6 @@ def test_a_ref_of_a_newer_lakecli_is_left_alone(
 def test_lost_commits_are_restored_from_packs(
     repository: Repository, history: Path, shared: PackId
 ) -> None:
-    from dataclasses import replace
 
     commits = {each.id: each for each in all_commits(repository)}
     with repository.lake.kv.write() as txn:
@@ -339,7 +338,7 @@ def test_lost_commits_are_restored_from_packs(
         root = refs.get_commit(refs.get_commit(head.parents[0]).parents[0])
         refs.delete_commit(head.parents[0])
         refs.delete_commit(root.id)
-        refs.put_commit(replace(head, message="tampered"))
+        refs.put_commit(head._replace(message="tampered"))
     findings, repaired, lost, counts = heal(repository)
     assert findings
     assert {each.kind for each in repaired} == {"commit"}

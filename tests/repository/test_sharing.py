@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -149,7 +148,7 @@ def test_the_clock_of_a_directory_is_that_of_this_machine(repository: Repository
 def test_a_probe_is_remembered_for_one_namespace(repository: Repository) -> None:
     with_store(repository)
     ensure_shareable(repository)
-    record = replace(repository.record, storage_namespace="local:///elsewhere")
+    record = repository.record._replace(storage_namespace="local:///elsewhere")
     moved = Repository(repository.lake, record)
     store = with_store(moved)
     ensure_shareable(moved)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -38,7 +37,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
 def another(repository: Repository) -> Repository:
     """A repository of the same lake that has nothing yet."""
     uuid = RepositoryUuid.of_bytes(repository.lake.runtime.new_id())
-    return Repository(repository.lake, replace(repository.record, uuid=uuid))
+    return Repository(repository.lake, repository.record._replace(uuid=uuid))
 
 
 @st.composite

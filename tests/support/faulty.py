@@ -145,7 +145,7 @@ class FaultyStore(MemoryStore):
         """Write an object as another client did `age` ago."""
         super().put(key, body, ANY)
         stored = self.bucket.objects[f"ns/{key}"]
-        info = replace(stored.info, modified_at=NOW - age)
+        info = stored.info._replace(modified_at=NOW - age)
         self.bucket.objects[f"ns/{key}"] = replace(stored, info=info)
 
     @property

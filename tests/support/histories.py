@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -56,5 +55,5 @@ def grow(
             )
             refs.put_commit(head)
             made.append(head)
-        refs.put_branch(replace(present, commit_id=head.id))
+        refs.put_branch(present._replace(commit_id=head.id))
     return made

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lakecli.cli.context import Context
 from lakecli.cli.params import PrefixUri, Recursive
 from lakecli.cli.places import TargetUri, answer, target_of
@@ -37,4 +35,4 @@ def fs_cp(
         before, after = target_of(source, destination)
         cp(repository, source_ref=ref, source=before, branch=branch, path=after)
         count = 1
-    answer(context, "copy", source, replace(destination, path=after), count)
+    answer(context, "copy", source, destination._replace(path=after), count)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lakecli.cli.context import Context
 from lakecli.cli.params import BranchPathUri, Recursive
 from lakecli.cli.places import TargetUri, answer, target_of
@@ -35,4 +33,4 @@ def fs_mv(
         before, after = target_of(source, destination)
         mv(repository, source_branch=origin, source=before, branch=branch, path=after)
         count = 1
-    answer(context, "move", source, replace(destination, path=after), count)
+    answer(context, "move", source, destination._replace(path=after), count)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.model import StagingToken
 from lakecli.refs.ref_store import RefStore
@@ -39,8 +38,7 @@ _RECORD: Final = Record(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Landing:
+class Landing(NamedTuple):
     """What a move of a branch changes on this machine, besides the head; stored in an intent.
 
     Attributes:
@@ -103,7 +101,7 @@ def land(
     if not moves and kept == before.sealed_tokens:
         return
     head = commit.id if moves else before.commit_id
-    after = replace(before, commit_id=head, sealed_tokens=kept)
+    after = before._replace(commit_id=head, sealed_tokens=kept)
     refs.put_branch(after)
     follow_head(txn, before, after, has_seen=landing.from_staging)
     operations.append(

@@ -11,7 +11,6 @@ name had is remembered beside it::
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -130,7 +129,7 @@ def _forgotten_key(name: str) -> bytes:
 
 def with_region(record: RepositoryRecord, region: str) -> RepositoryRecord:
     """Return the record with the region of its bucket."""
-    return replace(record, region=region)
+    return record._replace(region=region)
 
 
 def _intention_key(storage_namespace: str) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakecli.kv.env import Table
@@ -59,7 +58,7 @@ def outdate(txn: WriteTransaction, repository: Repository, branch: Branch) -> Br
     finds that they are no longer the oldest, and builds again.
     """
     beneath = start(txn, repository, branch.name, branch.commit_id)
-    return replace(branch, sealed_tokens=(*branch.sealed_tokens, beneath))
+    return branch._replace(sealed_tokens=(*branch.sealed_tokens, beneath))
 
 
 def forget(txn: WriteTransaction, token: StagingToken) -> None:

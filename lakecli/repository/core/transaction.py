@@ -19,7 +19,7 @@ Whoever loses the comparison builds again on the new head.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LostRace, NothingToDo
@@ -137,8 +137,7 @@ def seal(repository: Repository, name: str) -> Branch:
         branch = branch_at(repository, txn, name)
         if area.is_empty(txn, branch.staging_token):
             return branch
-        sealed = replace(
-            branch,
+        sealed = branch._replace(
             staging_token=staging_tokens.start(txn, repository, name, branch.commit_id),
             sealed_tokens=(branch.staging_token, *branch.sealed_tokens),
         )
@@ -229,7 +228,7 @@ def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> 
         before = refs.find_branch(branch.name)
         if before is None or not is_built_from(before, branch.commit_id, sealed):
             return False
-        after = replace(before, sealed_tokens=newer_than(before, sealed))
+        after = before._replace(sealed_tokens=newer_than(before, sealed))
         refs.put_branch(after)
         changes = [ref_changes.branch_change(before, after)]
         operations.append(txn, repository, kind=kind, refs=changes, sealed=sealed)

@@ -165,8 +165,6 @@ def _read_commits(trees: TreeStore, tree: MetarangeId) -> Iterator[Commit]:
 
 def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
     """Return commits with all parents before their children, their generations verified."""
-    from dataclasses import replace
-
     commits = {commit.id: commit for commit in found}
     for commit in commits.values():
         for parent in commit.parents:
@@ -182,7 +180,7 @@ def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
         commit = commits[commit_id]
         lowest = 1 + max((done[parent].generation for parent in commit.parents), default=0)
         if commit.generation == 0:
-            commit = replace(commit, generation=lowest)
+            commit = commit._replace(generation=lowest)
         elif commit.generation < lowest:
             raise BadDump(f"the generation of commit {commit_id} is not above its parents'")
         done[commit_id] = commit

@@ -14,7 +14,6 @@ Whose namespace it is then depends:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused
@@ -123,8 +122,7 @@ def clone_from_lakefs(
         region=region,
     )
     dump = _verified(Repository(lake, record), manifest)
-    record = replace(
-        record,
+    record = record._replace(
         default_branch=_default_branch(dump, default_branch or manifest.default_branch),
         created_at=dump.created_at or record.created_at,
         is_borrowed=not take_over,

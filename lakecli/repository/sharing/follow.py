@@ -9,7 +9,6 @@ bucket again, or until a pull.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError, NotFound
@@ -120,7 +119,7 @@ def _follow_branch(
             return None
         refs.delete_branch(before.name)
         return ref_changes.branch_change(before, None)
-    after = replace(before, commit_id=tracked.commit_id)
+    after = before._replace(commit_id=tracked.commit_id)
     refs.put_branch(after)
     follow_head(txn, before, after, has_seen=False)
     return ref_changes.branch_change(before, after)

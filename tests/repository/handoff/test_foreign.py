@@ -73,9 +73,8 @@ def test_the_namespace_itself_is_refused(repository: Repository, tmp_path: Path)
 
 
 def test_the_namespace_is_refused_in_buckets_too(repository: Repository) -> None:
-    from dataclasses import replace
 
-    repository.record = replace(repository.record, storage_namespace="s3://bucket/ns")
+    repository.record = repository.record._replace(storage_namespace="s3://bucket/ns")
     for location in ("s3://bucket/ns/data/x", "s3://bucket/ns//x", "S3://bucket/ns/"):
         with pytest.raises(Refused):
             record(repository, location)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import tracemalloc
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -71,8 +70,8 @@ def test_each_path_has_its_type_and_its_file_name(
     Stager(repository, "main", kind="test").write(
         unclaimed(
             [
-                (b"p/a.csv", encode_entry(replace(entry, content_type="text/csv"))),
-                (b"p/\xff.bin", encode_entry(replace(entry, content_type=""))),
+                (b"p/a.csv", encode_entry(entry._replace(content_type="text/csv"))),
+                (b"p/\xff.bin", encode_entry(entry._replace(content_type=""))),
             ]
         )
     )
@@ -128,8 +127,8 @@ def test_an_external_object_fails_alone(
     repository: Repository, store: SigningStore, tmp_path: object
 ) -> None:
     commit_all(repository, {b"p/b": b"2"})
-    elsewhere = replace(entry_of(b"1"), physical_address=f"local://{tmp_path}/other/a")
-    unknown = replace(entry_of(b"1"), physical_address="ftp://host/a")
+    elsewhere = entry_of(b"1")._replace(physical_address=f"local://{tmp_path}/other/a")
+    unknown = entry_of(b"1")._replace(physical_address="ftp://host/a")
     Stager(repository, "main", kind="test").write(
         unclaimed([(b"p/a", encode_entry(elsewhere)), (b"p/c", encode_entry(unknown))])
     )
@@ -160,7 +159,7 @@ def test_the_earliest_expiry_counts(
 def test_concurrent_signatures_stay_in_order(repository: Repository, store: SigningStore) -> None:
     contents = {b"p/%04d" % number: b"%d" % number for number in range(600)}
     commit_all(repository, contents)
-    repository.record = replace(repository.record, storage_namespace="gs://bucket/prefix")
+    repository.record = repository.record._replace(storage_namespace="gs://bucket/prefix")
     with open_handoff(repository, "main", b"p", expires_in=HOUR) as handoff:
         links = list(handoff)
     assert [link.path for link in links] == sorted(contents)
@@ -237,7 +236,7 @@ def test_browsers_save_types_that_they_would_run(
         return PresignedUrl("https://x", now + HOUR)
 
     monkeypatch.setattr(store, "presign", presign)
-    entry = replace(entry_of(b"1"), content_type=content_type)
+    entry = entry_of(b"1")._replace(content_type=content_type)
     for inline in (False, True):
         presign_entry(repository, entry, b"p/a", expires_in=HOUR, inline=inline)
     stage_entries(repository, "main", {b"p/a": entry})
