@@ -2,7 +2,8 @@
 
 ::
 
-    app            run one command and turn errors into exit codes
+    app            the program: streams and signals of the process
+    run            run one command and turn errors into exit codes
     tree           all commands and groups; topics: pages about no single command
     argv           from lakectl's spelling of options to Typer's
     declare        what the function of a command declares; plain: reads a line without errors

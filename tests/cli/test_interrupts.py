@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from lakecli.cli import app
+from lakecli.cli import run
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.errors import ConflictError, LakeError, is_interrupt
 from lakecli.repository.transfer.parallel import Workers
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.support.golden import Cli
 
 MAIN = "lakefs://demo/main"
-OURS = (str(Path(app.__file__).parents[1]), threading.__file__, contextlib.__file__)
+OURS = (str(Path(run.__file__).parents[1]), threading.__file__, contextlib.__file__)
 
 
 @functools.cache
@@ -135,7 +135,7 @@ def test_an_interrupt_within_a_lock_exits_with_130(
     with pytest.raises(RuntimeError, match="un-acquired lock") as caught:
         wait()
     assert is_interrupt(caught.value)
-    monkeypatch.setattr(app, "run_within", lambda *_: wait())
+    monkeypatch.setattr(run, "run_within", lambda *_: wait())
     result = cli("version")
     assert (result.exit_code, result.stderr) == (ExitCode.INTERRUPTED, "error: interrupted\n")
 
@@ -165,7 +165,7 @@ def test_other_errors_are_not_interrupts() -> None:
 
 INTERRUPTED_AND_CONVERTED = """
 import os, signal, sys
-from lakecli.cli import app
+from lakecli.cli import app, run
 
 def command(argv, world, given):
     try:
@@ -175,7 +175,7 @@ def command(argv, world, given):
         pass
     raise {error}  # as what is written in C does that knows no interrupts
 
-app.run_within = command
+run.run_within = command
 sys.argv = ["lakecli", "version"]
 app.main()
 """
@@ -183,7 +183,7 @@ app.main()
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [("SystemError('x')", ExitCode.INTERRUPTED), ("app.LakeError('x')", ExitCode.INTERRUPTED)],
+    [("SystemError('x')", ExitCode.INTERRUPTED), ("run.LakeError('x')", ExitCode.INTERRUPTED)],
 )
 def test_a_converted_interrupt_is_still_an_interrupt(cli: Cli, error: str, code: int) -> None:
     script = INTERRUPTED_AND_CONVERTED.format(error=error)

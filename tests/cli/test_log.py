@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.cli.app import run
 from lakecli.cli.context import Environment
+from lakecli.cli.run import run
 from lakecli.model import EMPTY_TREE
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.commit_record import describe_commit

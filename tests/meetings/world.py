@@ -13,8 +13,8 @@ import shutil
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from lakecli.cli.app import run
 from lakecli.cli.context import Environment
+from lakecli.cli.run import run
 from lakecli.kv.env import LocalStore, Table
 from lakecli.objectstore.memory.store import BUCKETS, MemoryBucket
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -93,16 +93,14 @@ FORGED_IDS = [
 
 def forged(*, metarange_id: str = "", parents: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
     """A record as `encode_commit` writes it, of a commit that no constructor makes."""
-    fields = {"metarange_id": metarange_id, "parents": parents}
+    fields: dict[str, Any] = {"metarange_id": metarange_id, "parents": parents}
     found = commit_id(
         committer="", message="", created_at=0, metadata={}, metarange_id=metarange_id,
         parents=parents,
     )  # fmt: skip
-    commit = make("")._replace(id=CommitId(found), created_at=datetime.fromtimestamp(0, UTC))
-    for name, field in fields.items():
-        object.__setattr__(commit, name, field)
-    object.__setattr__(commit, "committer", "")
-    return found.encode(), encode_commit(commit)
+    at = datetime.fromtimestamp(0, UTC)
+    fields |= {"id": CommitId(found), "created_at": at, "committer": ""}
+    return found.encode(), encode_commit(make("")._replace(**fields))
 
 
 @pytest.mark.parametrize("text", FORGED_IDS)

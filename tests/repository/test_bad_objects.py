@@ -159,9 +159,7 @@ def forged_pack(store: ObjectStore, repository: Repository, **fields: Any) -> tu
         metadata=sound.metadata,
         parents=sound.parents,
     )
-    forged = sound._replace(id=CommitId(forged_id))
-    for name, value in changed.items():
-        object.__setattr__(forged, name, value)
+    forged = sound._replace(**{**changed, "id": CommitId(forged_id)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakecli.remote.commit_data.MAX_MESSAGE_SIZE", 1 << 30)
         record = encode_commit(forged)

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.cli.app import run
 from lakecli.cli.context import Environment
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.run import run
 from tests.support.schemas import check_answer
 
 if TYPE_CHECKING:

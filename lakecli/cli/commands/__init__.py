@@ -74,7 +74,7 @@ and a table in ``cli/schemas.py`` names the command. `Cli` of the tests checks e
 with ``--json`` against them. ``cli/records.py`` has the answers about commits, refs and objects,
 ``cli/text.py`` their texts, sizes, dates, and `quote_path` for every path in a text.
 
-Errors are raised, as `lakecli.errors` describes; only ``cli/app.py`` catches them. A command
+Errors are raised, as `lakecli.errors` describes; only ``cli/run.py`` catches them. A command
 returns nothing, or an `ExitCode` such as ``ExitCode.DIFFERENCES``. Before an action that cannot be
 undone it asks: ``context.confirm("delete repository 'r'", yes=yes)`` with ``yes: Yes = False``.
 

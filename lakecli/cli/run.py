@@ -1,0 +1,220 @@
+"""Run one command: find it, build it, call it, and turn errors into exit codes.
+
+This is the only place that catches errors. Commands and the library raise them; here an error is
+written to stderr, as ``error: …`` and ``hint: …`` or with ``--json`` as one JSON object, and
+becomes an exit code.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from lakecli.cli.argv import Globals, normalise, split
+from lakecli.cli.context import Context
+from lakecli.cli.tree import COMMANDS, GROUPS, find_command, is_prefix
+from lakecli.errors import ErrorKind, LakeError, is_interrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lakecli.cli.context import Environment
+    from lakecli.cli.declare import Declaration
+    from lakecli.cli.output import Output
+    from lakecli.cli.topics import Topic
+
+INTERRUPTED = "interrupted"
+"""The kind of an interrupt in JSON errors."""
+
+
+def run(argv: Sequence[str], environment: Environment) -> int:
+    """Run one command line, report its error if any, and return its exit code."""
+    given = Globals()
+    try:
+        return run_within(argv, environment, given)
+    except BaseException as error:  # noqa: BLE001 - the one boundary
+        return _report(
+            error, Context(environment, given, argv), interrupted=bool(environment.interrupts)
+        )
+
+
+def run_within(argv: Sequence[str], environment: Environment, given: Globals) -> int:
+    """Run one command line and return its exit code; errors are the caller's to handle.
+
+    Args:
+        argv: the command line without the name of the program.
+        environment: streams, variables, clock.
+        given: receives the global options.
+    """
+    action = _parse(argv, given)
+    context = Context(environment, given, argv, run_within=run_within)
+    try:
+        if given.verbose:
+            _log_to(context.out)
+        gc.enable()
+        code = action(context)
+        context.finish()
+        context.out.flush()
+    finally:
+        context.close()
+    return code
+
+
+def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
+    """Return the action of a command line.
+
+    Raises:
+        UsageError: the line is malformed; its global options were read nevertheless.
+    """
+    topic: Topic | None = None
+    words, rest = split(argv, given, is_prefix=is_prefix)
+    if not words and rest[:1] == ["help"]:
+        given.help = True
+        words, rest = split(rest[1:], given, is_prefix=is_prefix)
+        topic = _find_topic(words, rest, given)
+        if topic is not None and not words:
+            return lambda context: _show_help(context, (), topic)
+    if given.version:
+        words, rest = ("version",), []
+    joined = " ".join(words)
+    if joined not in COMMANDS:
+        if not rest and (given.help or not words):
+            return lambda context: _show_group(context, joined, topic)
+        normalise(rest, given, ())
+        find_command(words, rest[0] if rest else None)
+    from lakecli.cli.declare import declaration
+    from lakecli.cli.plain import plain
+
+    declared = declaration(COMMANDS[joined].load())
+    arguments = normalise(rest, given, declared.option_syntax())
+    if given.help:
+        return lambda context: _show_command(context, joined, declared, topic)
+    if given.problem is not None:
+        raise given.problem
+    values = plain(declared, arguments)
+    if values is not None:
+        return lambda context: declared.call(context, values)
+    from lakecli.cli.build import build_declared
+
+    built = build_declared(declared, joined)
+    return lambda context: built.run(context, arguments)
+
+
+def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic | None:
+    """Return the topic that ``help`` names; a command or group may have the same name."""
+    from lakecli.cli.topics import find_topic
+
+    typed = [*words, *(word for word in normalise(rest, given, ()) if word != "--")]
+    return find_topic(typed[0]) if len(typed) == 1 else None
+
+
+def _show_help(context: Context, lines: Iterable[str], topic: Topic | None) -> int:
+    """Print the help of a command or group, followed by the topic of the same name."""
+    from lakecli.cli.help import topic_help
+
+    shown = list(lines)
+    if topic is not None:
+        shown += [*([""] if shown else []), *topic_help(topic)]
+    context.out.emit({"help": shown}, text=lambda: shown)
+    return 0
+
+
+def _show_command(context: Context, words: str, declared: Declaration, topic: Topic | None) -> int:
+    from lakecli.cli.build import build_declared
+    from lakecli.cli.describe import describe
+    from lakecli.cli.help import command_help
+
+    return _show_help(context, command_help(describe(build_declared(declared, words))), topic)
+
+
+def _show_group(context: Context, group: str, topic: Topic | None) -> int:
+    from lakecli.cli.describe import describe_all
+    from lakecli.cli.help import group_help, root_help
+
+    commands = describe_all()
+    if group:
+        inside = [item for item in commands if item.words.startswith(group + " ")]
+        lines = group_help(group, GROUPS[group], inside)
+    else:
+        from lakecli.cli.topics import find_topic, topic_names
+
+        found = [topic for name in topic_names() if (topic := find_topic(name)) is not None]
+        lines = root_help(commands, GROUPS, {each.name: each.summary for each in found})
+    return _show_help(context, lines, topic)
+
+
+def _report(error: BaseException, context: Context, *, interrupted: bool) -> int:
+    """Report an error on stderr, and return its exit code.
+
+    Args:
+        error: the error that ended the command.
+        context: the context of the command.
+        interrupted: whether there was an interrupt; an unexpected error is then its consequence.
+    """
+    from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
+    from lakecli.cli.text import one_line
+
+    if isinstance(error, BrokenPipeError):
+        return ExitCode.BROKEN_PIPE
+    kind, reported = _translate(error)
+    if kind == ErrorKind.UNEXPECTED and interrupted:
+        kind, reported = _translate(KeyboardInterrupt())
+    code = ExitCode.INTERRUPTED if kind == INTERRUPTED else EXIT_CODES[ErrorKind(kind)]
+    try:
+        if context.verbose and kind != INTERRUPTED:
+            context.out.traceback(error)
+        message = one_line(reported.message)
+        hint = "\n  ".join(map(one_line, reported.hint.split("\n  "))) if reported.hint else None
+        if context.out.json:
+            record = {"kind": kind, "exit_code": int(code), "message": message, "hint": hint}
+            context.out.error_record({**record, "paths": list(reported.paths)})
+        else:
+            context.out.error(message, hint=hint, paths=reported.paths)
+    except BrokenPipeError:  # of standard output, which is flushed first
+        return ExitCode.BROKEN_PIPE
+    return code
+
+
+def _translate(error: BaseException) -> tuple[str, LakeError]:
+    """Return the kind of an error, and the error as a `LakeError`."""
+    if is_interrupt(error):
+        return INTERRUPTED, LakeError("interrupted")
+    if isinstance(error, LakeError):
+        return error.kind, error
+    if isinstance(error, OSError):
+        from lakecli.cli.exit_codes import kind_of_os_error
+
+        kind = kind_of_os_error(error)
+        if kind != ErrorKind.UNEXPECTED:
+            named = f": {os.fsdecode(error.filename)}" if error.filename else ""
+            reason = error.strerror or str(error)
+            return kind, LakeError(reason[:1].lower() + reason[1:] + named)
+    if "typer" in sys.modules:
+        from lakecli.cli.build import usage_of
+
+        usage = usage_of(error)
+        if usage is not None:
+            return usage.kind, usage
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return ErrorKind.UNEXPECTED, LakeError(
+        f"unexpected {text}", hint="run the command again with --verbose"
+    )
+
+
+def _log_to(out: Output) -> None:
+    """Write lakecli's debug messages to stderr."""
+    import logging
+
+    class Handler(logging.Handler):
+        """Passes messages to the output, which escapes them."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            out.debug(self.format(record))
+
+    handler = Handler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    logger = logging.getLogger("lakecli")
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.DEBUG)
