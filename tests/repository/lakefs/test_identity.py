@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -208,7 +207,7 @@ def test_an_object_outside_is_recognised_while_its_store_reports_the_same_md5(
 
     class Outside:
         def head(self, key: str) -> object:
-            return replace(store.head(key), etag=f'"{checksum}"')
+            return store.head(key)._replace(etag=f'"{checksum}"')
 
     monkeypatch.setattr(
         "lakecli.repository.upload.locate", lambda _repository, _entry: (Outside(), "f")
