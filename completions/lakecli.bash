@@ -4,7 +4,7 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='branch cat-sst cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import log merge op pull push quickstart redo reflog refs-dump refs-restore repo rev-parse show status tag undo version' ;;
+    '') REPLY='annotate blame branch cat-sst cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import log merge op pull push quickstart redo reflog refs-dump refs-restore repo rev-parse show status tag undo version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
@@ -20,6 +20,8 @@ __lakecli_words() {
 # The options of the command $1, in REPLY.
 __lakecli_options() {
     case $1 in
+    'annotate') REPLY='--at-op --first-parent -r --recursive' ;;
+    'blame') REPLY='--at-op --first-parent -r --recursive' ;;
     'branch create') REPLY='-s --source' ;;
     'branch delete') REPLY='-y --yes' ;;
     'branch list') REPLY='--after --amount --at-op --long --prefix -v' ;;
@@ -93,6 +95,8 @@ __lakecli_options() {
 # What completes the value of option $2 of the command $1, in REPLY; fails where it takes none.
 __lakecli_value() {
     case "$1 $2" in
+    'annotate --at-op') REPLY='operation' ;;
+    'blame --at-op') REPLY='operation' ;;
     'branch create -s') REPLY='ref' ;;
     'branch create --source') REPLY='ref' ;;
     'branch list --after') REPLY='nothing' ;;
@@ -237,6 +241,8 @@ __lakecli_value() {
 # What completes argument $2 of the command $1, in REPLY.
 __lakecli_argument() {
     case "$1 $2" in
+    'annotate 1') REPLY='path' ;;
+    'blame 1') REPLY='path' ;;
     'branch create 1') REPLY='branch' ;;
     'branch delete 1') REPLY='branch' ;;
     'branch list 1') REPLY='repository' ;;
@@ -312,7 +318,7 @@ __lakecli_argument() {
     'tag list 1') REPLY='repository' ;;
     'tag show 1') REPLY='tag' ;;
     'undo 1') REPLY='repository' ;;
-    'help 1') REPLY='=branch cat-sst cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version' ;;
+    'help 1') REPLY='=annotate blame branch cat-sst cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version' ;;
     *) REPLY=nothing ;;
     esac
 }

@@ -6,6 +6,8 @@ function __lakecli_words
     switch $argv[1]
         case ''
             printf '%s\t%s\n' \
+                'annotate' 'Show the commit that last changed each object' \
+                'blame' 'Show the commit that last changed each object; the same as `lakecli annotate`' \
                 'branch' 'Create, list, move and delete branches' \
                 'cat-sst' 'Show the records of a range, a metarange or a list of a refs dump' \
                 'cherry-pick' 'Apply the changes of one commit to a branch' \
@@ -103,6 +105,18 @@ end
 # Print the options of the command $argv[1], with summaries.
 function __lakecli_options
     switch $argv[1]
+        case 'annotate'
+            printf '%s\t%s\n' \
+                '--at-op' 'Read the state right after this operation' \
+                '--first-parent' 'Name the merge that brought a change, not the merged commit' \
+                '-r' 'All objects below the path' \
+                '--recursive' 'All objects below the path'
+        case 'blame'
+            printf '%s\t%s\n' \
+                '--at-op' 'Read the state right after this operation' \
+                '--first-parent' 'Name the merge that brought a change, not the merged commit' \
+                '-r' 'All objects below the path' \
+                '--recursive' 'All objects below the path'
         case 'branch create'
             printf '%s\t%s\n' \
                 '-s' 'lakefs://REPOSITORY/REF to start at' \
@@ -459,6 +473,10 @@ end
 # takes none.
 function __lakecli_value
     switch "$argv[1] $argv[2]"
+        case 'annotate --at-op'
+            echo 'operation'
+        case 'blame --at-op'
+            echo 'operation'
         case 'branch create -s'
             echo 'ref'
         case 'branch create --source'
@@ -741,6 +759,10 @@ end
 # Print what completes argument $argv[2] of the command $argv[1].
 function __lakecli_argument
     switch "$argv[1] $argv[2]"
+        case 'annotate 1'
+            echo 'path'
+        case 'blame 1'
+            echo 'path'
         case 'branch create 1'
             echo 'branch'
         case 'branch delete 1'
@@ -892,7 +914,7 @@ function __lakecli_argument
         case 'undo 1'
             echo 'repository'
         case 'help 1'
-            echo '=branch cat-sst cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version'
+            echo '=annotate blame branch cat-sst cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version'
         case '*'
             echo nothing
     end

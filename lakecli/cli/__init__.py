@@ -20,8 +20,8 @@
     files          files that --output names
     engine         --engine, --master, --conf
 
-Shared by several commands: collection (gc), differences, handoff and presigned (fs presign),
-history_graph, log_format (log), lakefs (clone, refs-dump, refs-restore), operations and undoing
-(undo, redo, op), outside (trust), places (fs cp, mv), sharing (clone, push, pull, status),
-transfers (upload, download).
+Shared by several commands: annotations (annotate, blame), collection (gc), differences, handoff and
+presigned (fs presign), history_graph, log_format (log), lakefs (clone, refs-dump, refs-restore),
+operations and undoing (undo, redo, op), outside (trust), places (fs cp, mv), sharing (clone, push,
+pull, status), transfers (upload, download).
 """

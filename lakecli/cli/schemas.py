@@ -151,6 +151,7 @@ _ONE: Final = {
 """The commands that answer with exactly one object, by its record."""
 
 _EACH: Final = {
+    "annotation": "annotate, blame",
     "checked": "fsck",
     "commit": "log",
     "difference": "diff",

@@ -17,6 +17,7 @@
     cursor       the two-level cursor: step into a range or block, or skip it unread
     apply        tree + changes -> tree (commit)
     diff         two trees -> their differences; pairs: records that differ
+    touched      which of some paths differ between two trees
     merge        three trees -> tree, or conflicts; `compare` tells beforehand
     threeway     three trees side by side
     scan         point reads, scans and the ranges of a tree

@@ -156,6 +156,19 @@ class Commit(TypedDict):
     generation: int
 
 
+class Annotation(TypedDict):
+    """An object or a common prefix, and the commit that changed it last.
+
+    Attributes:
+        type: object or common_prefix.
+        commit: the commit; of a common prefix, the newest that changed something below it.
+    """
+
+    type: str
+    path: bytes | str
+    commit: Commit
+
+
 class ReflogEntry(TypedDict):
     """A move of a branch or tag.
 

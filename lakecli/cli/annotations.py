@@ -1,0 +1,57 @@
+"""``annotate`` and ``blame``: the commits that last changed objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.history import Annotation as AnnotationRecord
+from lakecli.cli.declare import Option
+from lakecli.cli.records import commit_record
+from lakecli.cli.text import local_date, one_line, quote_path
+from lakecli.uri import LakeUri, ref_of
+
+if TYPE_CHECKING:
+    from lakecli.cli.context import Context
+    from lakecli.cli.params import Recursive
+    from lakecli.repository.annotate import Annotation
+
+FirstParent = Annotated[
+    bool,
+    Option("--first-parent", help="Name the merge that brought a change, not the merged commit"),
+]
+
+_MAX_MESSAGE: Final = 200
+"""Characters shown of a message."""
+
+
+def show_annotations(
+    context: Context, path: LakeUri, *, recursive: Recursive, first_parent: bool, at_op: str
+) -> None:
+    """Answer with the last commit of each object or common prefix, one line each."""
+    from lakecli.repository.annotate import annotate
+
+    repository = context.synced_repository(path, at_op=at_op)
+    with annotate(
+        repository,
+        ref_of(path),
+        path.path or b"",
+        recursive=recursive,
+        first_parent=first_parent,
+    ) as found:
+        context.out.stream(found, record=_record, text=_line)
+
+
+def _record(item: Annotation) -> AnnotationRecord:
+    kind = "common_prefix" if item.is_prefix else "object"
+    return pick(AnnotationRecord, item, type=kind, commit=commit_record(item.commit))
+
+
+def _line(item: Annotation) -> str:
+    commit = item.commit
+    message = commit.message.partition("\n")[0]
+    if len(message) > _MAX_MESSAGE:
+        message = message[:_MAX_MESSAGE] + "..."
+    path, committer = quote_path(item.path), one_line(commit.committer)
+    date = local_date(commit.created_at)
+    return f"{path:<15} {committer:<20} {commit.id[:16]:<20} {date}  {one_line(message)}"

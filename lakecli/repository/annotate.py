@@ -1,0 +1,265 @@
+"""Find the commit that last changed each object, or anything below each common prefix.
+
+One walk goes from the ref to older commits and takes all paths along. A commit hands each path on
+to the first parent that has it unchanged, as ``git blame`` does; a path that no parent has so was
+changed by the commit itself. Ranges that a commit and its parent share are not opened, nor ranges
+without a path whose commit is still unknown.
+
+A merge that takes changes below one common prefix from both sides has not made them: the newest
+commit of both sides counts.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from contextlib import contextmanager
+from heapq import heappop, heappush
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import NotFound
+from lakecli.model import EMPTY_TREE
+from lakecli.refs.graph import get_parent
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.view import View, commit_at, no_such_path, resolve_ref, view_of_branch
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from lakecli.committed.listing import ListedObject, ListedPrefix
+    from lakecli.committed.touched import Items
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.model import Commit, CommitId, MetarangeId
+    from lakecli.repository.core.lake import Repository
+
+PAGE: Final = 1 << 17
+"""Items that one walk takes along, at most."""
+
+FEW: Final = 64
+"""So many items are taken out of a sorted list, or put into it, one by one."""
+
+
+class Annotation(NamedTuple):
+    """An object or a common prefix, and the commit that changed it last.
+
+    Attributes:
+        path: of the object; of a common prefix, up to and including the slash.
+        is_prefix: whether it is a common prefix.
+        commit: the commit.
+    """
+
+    path: bytes
+    is_prefix: bool
+    commit: Commit
+
+
+@contextmanager
+def annotate(
+    repository: Repository,
+    ref: str,
+    path: bytes = b"",
+    *,
+    recursive: bool = False,
+    first_parent: bool = False,
+) -> Iterator[Iterator[Annotation]]:
+    """Open the stream of annotations of the committed objects at or below a path, in path order.
+
+    Args:
+        repository: the repository.
+        ref: a ref expression; uncommitted changes are ignored.
+        path: an object; else a prefix, below which objects and common prefixes are annotated as
+            ``ls`` lists them.
+        recursive: annotate all objects under the prefix instead.
+        first_parent: follow first parents only: what a merge brought was changed by the merge.
+
+    Raises:
+        NotFound: the ref names nothing, or nothing is there.
+    """
+    from lakecli.committed.touched import Items
+
+    with repository.lake.kv.read() as txn:
+        commit = commit_at(repository, txn, ref)
+        view = View(repository, txn, commit=commit, tokens=(), name=ref)
+        listed = _list(view, path, recursive=recursive)
+        first = next(listed, None)
+        if first is None and path:
+            raise _nothing_at(repository, txn, ref, path)
+        walk = _Walk(
+            repository,
+            RefStore(txn, repository.key),
+            Items(path, is_grouped=not recursive),
+            first_parent=first_parent,
+        )
+        yield _annotations(walk, commit, first, listed)
+
+
+def _nothing_at(repository: Repository, txn: ReadTransaction, ref: str, path: bytes) -> NotFound:
+    branch = resolve_ref(repository, txn, ref).branch
+    if branch is not None:
+        staged = view_of_branch(repository, txn, branch.name).staged(prefix=path)
+        if next(staged, None) is not None:
+            uri = f"{repository.uri}/{branch.name}"
+            return NotFound(
+                f"not committed yet: {uri}/{os.fsdecode(path)}",
+                hint=f"list uncommitted changes: lakecli diff {uri}",
+            )
+    return no_such_path(repository, ref, path)
+
+
+def _list(view: View, path: bytes, *, recursive: bool) -> Iterator[ListedObject | ListedPrefix]:
+    from lakecli.committed.listing import ListedObject, list_prefix
+    from lakecli.committed.touched import DELIMITER
+
+    is_object = path and not path.endswith(DELIMITER) and not recursive
+    value = view.find(path) if is_object else None
+    if value is not None:
+        return iter((ListedObject(path, value),))
+    return list_prefix(
+        lambda start: view.scan(prefix=path, start=start),
+        prefix=path,
+        delimiter=b"" if recursive else DELIMITER,
+    )
+
+
+def _annotations(
+    walk: _Walk,
+    commit: Commit,
+    first: ListedObject | ListedPrefix | None,
+    listed: Iterator[ListedObject | ListedPrefix],
+) -> Iterator[Annotation]:
+    from lakecli.committed.listing import ListedPrefix
+
+    page = [] if first is None else [first, *islice(listed, PAGE - 1)]
+    while page:
+        found = walk.run(commit, [item.path for item in page])
+        for item in page:
+            yield Annotation(item.path, isinstance(item, ListedPrefix), found[item.path])
+        page = list(islice(listed, PAGE))
+
+
+class _Pending(NamedTuple):
+    """Items whose last change is a commit or one of its ancestors.
+
+    Attributes:
+        present: what the commit has, in ascending order.
+        gone: common prefixes that a later merge has, but nothing of the commit.
+    """
+
+    commit: Commit
+    present: list[bytes]
+    gone: set[bytes]
+
+
+class _Walk:
+    """Walks from a commit to its ancestors, children before parents."""
+
+    def __init__(
+        self, repository: Repository, refs: RefStore, items: Items, *, first_parent: bool
+    ) -> None:
+        self._trees = repository.trees
+        self._refs = refs
+        self._items = items
+        self._first_parent = first_parent
+        self._heap: list[tuple[int, CommitId]] = []
+        self._waiting: dict[CommitId, _Pending] = {}
+        self._found: dict[bytes, Commit] = {}
+
+    def run(self, commit: Commit, paths: list[bytes]) -> dict[bytes, Commit]:
+        """Return the commit of each item; they are given in ascending order."""
+        self._found = {}
+        self._add(commit, paths)
+        while self._heap:
+            pending = self._waiting.pop(heappop(self._heap)[1])
+            self._visit(pending)
+        return self._found
+
+    def _add(self, commit: Commit, items: list[bytes], gone: Iterable[bytes] = ()) -> None:
+        """Let items wait for a commit, besides those that do already."""
+        known = self._waiting.get(commit.id)
+        if known is None:
+            heappush(self._heap, (-commit.generation, commit.id))
+            self._waiting[commit.id] = _Pending(commit, items, set(gone))
+        else:
+            known.gone.update(gone)
+            few, many = sorted((items, known.present), key=len)
+            self._waiting[commit.id] = known._replace(present=_union(many, few))
+
+    def _visit(self, pending: _Pending) -> None:
+        """Hand items to the parents that have them unchanged; the rest changed here."""
+        commit, items, gone = pending
+        ids = dict.fromkeys(commit.parents[:1] if self._first_parent else commit.parents)
+        parents = [get_parent(self._refs, commit, each) for each in ids]
+        for parent in parents:
+            changed = self._touched(parent.metarange_id, commit, items)
+            same = _without(items, changed)
+            if same:
+                self._add(parent, same)
+            items = sorted(changed)
+        if not parents:
+            items = sorted(self._touched(EMPTY_TREE, commit, items))
+        if len(parents) > 1:
+            self._split(parents, [item for item in items if self._items.is_prefix(item)])
+            items = [item for item in items if not self._items.is_prefix(item)]
+        for item in items:
+            self._record(item, commit)
+        self._visit_gone(commit, parents, gone)
+
+    def _visit_gone(self, commit: Commit, parents: Sequence[Commit], gone: Iterable[bytes]) -> None:
+        for item in gone:
+            before = next((each for each in parents if not self._has(each, item)), None)
+            if before is not None:
+                self._add(before, [], gone=[item])
+            elif len(parents) > 1:
+                self._split(parents, [item])
+            elif parents:
+                self._record(item, commit)
+
+    def _split(self, parents: Sequence[Commit], prefixes: Sequence[bytes]) -> None:
+        """Hand common prefixes that a merge has from several sides to all of its parents."""
+        for parent in parents if prefixes else ():
+            present = [item for item in prefixes if self._has(parent, item)]
+            self._add(parent, present, gone=set(prefixes).difference(present))
+
+    def _has(self, commit: Commit, prefix: bytes) -> bool:
+        from lakecli.committed.scan import scan
+
+        found = scan(self._trees, commit.metarange_id, prefix=prefix)
+        return next(found, None) is not None
+
+    def _touched(self, before: MetarangeId, commit: Commit, items: Sequence[bytes]) -> set[bytes]:
+        from lakecli.committed.touched import touched
+
+        return touched(self._trees, before, commit.metarange_id, items, self._items)
+
+    def _record(self, item: bytes, commit: Commit) -> None:
+        known = self._found.get(item)
+        if known is None or _age(commit) > _age(known):
+            self._found[item] = commit
+
+
+def _without(items: list[bytes], left_out: Collection[bytes]) -> list[bytes]:
+    """Return sorted items without some of them; the list given may be used up."""
+    if len(left_out) > FEW:
+        between = slice(bisect_left(items, min(left_out)), bisect_right(items, max(left_out)))
+        items[between] = [item for item in items[between] if item not in left_out]
+    else:
+        for item in left_out:
+            del items[bisect_left(items, item)]
+    return items
+
+
+def _union(many: list[bytes], few: list[bytes]) -> list[bytes]:
+    """Return the items of two sorted lists, each once; the first list may be used up."""
+    if len(few) > FEW:
+        return sorted({*many, *few})
+    for item in few:
+        at = bisect_left(many, item)
+        if many[at : at + 1] != [item]:
+            many.insert(at, item)
+    return many
+
+
+def _age(commit: Commit) -> tuple[datetime, int, CommitId]:
+    return commit.created_at, commit.nanoseconds, commit.id
