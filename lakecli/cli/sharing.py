@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.mover import CaughtUp
     from lakecli.repository.core.pending import Finished
-    from lakecli.repository.fetch import RefUpdate
     from lakecli.repository.push import Pushed
+    from lakecli.repository.sharing.fetch import RefUpdate
     from lakecli.repository.status import Distance
     from lakecli.uri import LakeUri
 
@@ -61,7 +61,7 @@ def short(commit_id: CommitId | None) -> str:
 
 def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:
     """Yield one line for each ref that moved in the bucket."""
-    from lakecli.repository.fetch import Change
+    from lakecli.repository.sharing.fetch import Change
 
     told = {
         Change.NEW: "new, at {after}",

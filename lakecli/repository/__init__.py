@@ -9,10 +9,10 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
                     status
                     objects: ls, stat, presign, rm, cp, mv; deposit, for the library
                     transfers: upload, upload_tree, download
-                    collaboration: clone, fetch, push, pull; refs_dump, for lakeFS
+                    collaboration: clone, push, pull; refs_dump, for lakeFS
     check | undo    fsck and doctor; the operation log, undo and redo
-    sharing | handoff | lakefs    refs and commits in the bucket, and automatic sync; data for
-                    people without lakecli; lakeFS's refs dumps
+    sharing | handoff | lakefs    refs and commits in the bucket: fetch, and automatic sync; data
+                    for people without lakecli; lakeFS's refs dumps
     transfer | repair    uploads and downloads; repairing what fsck found
     core            what every verb stands on
 """

@@ -23,10 +23,10 @@ from lakecli.repository import branch
 from lakecli.repository.check.fsck_shared import check_shared
 from lakecli.repository.clone import clone_counted
 from lakecli.repository.commit import commit
-from lakecli.repository.fetch import Change, fetch
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.repair.history import repair_refs
 from lakecli.repository.repair.records import Damage
+from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.sstable.writer import TableWriter
 from tests.support.clones import Clones, machine, make_commit, position
 from tests.support.counting import CountingStore

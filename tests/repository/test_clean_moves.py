@@ -13,11 +13,11 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core.clean import MAX_LISTED
 from lakecli.repository.core.pending import State, finish_pending
 from lakecli.repository.core.view import view_of_branch
-from lakecli.repository.fetch import fetch
 from lakecli.repository.merge import MergeOptions, merge, preview
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.revert import revert
+from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, synced
 from tests.support.lakes import checksums, make_repository, open_lake, read, stage

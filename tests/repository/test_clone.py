@@ -22,9 +22,9 @@ from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone, clone_counted
 from lakecli.repository.core.commit_record import describe_commit, initial_commit
 from lakecli.repository.core.namespace import NewerRepository
-from lakecli.repository.fetch import Change, fetch
 from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.sharing import packing
+from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.retry import REF_MOVES, Retries
 from tests.support.clones import machine, make_commit, position
 from tests.support.faulty import denied

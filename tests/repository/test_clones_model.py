@@ -26,10 +26,10 @@ from lakecli.model import CommitId, MergeStrategy, RefKind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import StagedConflict, commit
-from lakecli.repository.fetch import fetch
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import Pulling, PullOptions, pull
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
+from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.refusals import NonFastForward, StaleLease
 from lakecli.repository.undo.undo import redo, undo
 from tests.repository.test_model import Tree, changes_of, merged

@@ -15,9 +15,8 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.remote.packs import write_pack
 from lakecli.repository import branch, tag
-from lakecli.repository.fetch import Change, fetch
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
-from lakecli.repository.sharing.fetch import MAX_NAMED
+from lakecli.repository.sharing.fetch import MAX_NAMED, Change, fetch
 from tests.support.clones import Clones, make_commit, position
 from tests.support.faulty import denied
 

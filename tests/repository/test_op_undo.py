@@ -22,9 +22,9 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
 from lakecli.repository.core.housekeeping import KEPT_FOR
 from lakecli.repository.core.stager import Stager
-from lakecli.repository.fetch import fetch
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
+from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.claims import claim_operations
 from lakecli.repository.undo.log import (
     find_operation,

@@ -29,10 +29,10 @@ from lakecli.repository.core.landing import Landing
 from lakecli.repository.core.pending import State, finish_pending
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.view import view_of_branch
-from lakecli.repository.fetch import fetch
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references
+from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import OtherRepository
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from tests.support.clones import machine, make_commit, position

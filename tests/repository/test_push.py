@@ -14,8 +14,8 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import COMMITS, sstable_key
 from lakecli.model import CommitId, RefKind
 from lakecli.repository import branch, tag
-from lakecli.repository.fetch import fetch
 from lakecli.repository.push import Lease, Pushing, PushOptions, push, push_all, push_deletion
+from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.sharing.refusals import NonFastForward, StaleLease
 from tests.support.clones import Clones, make_commit, position

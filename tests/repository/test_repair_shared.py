@@ -10,11 +10,11 @@ from lakecli.layout import COMMITS, REFS, pack_key, ref_key
 from lakecli.model import RefKind
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.clone import clone
-from lakecli.repository.fetch import fetch
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.repair.records import Lost
 from lakecli.repository.repair.run import repair
+from lakecli.repository.sharing.fetch import fetch
 from tests.support.clones import Clones, machine, make_commit
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from lakecli.repository import branch, repo, tag
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.fetch import Change, fetch
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push, push_all, push_deletion
+from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.sharing.refusals import StaleLease
 from lakecli.repository.status import went_back

@@ -12,8 +12,8 @@ import pytest
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryBucket
 from lakecli.repository.commit import commit
-from lakecli.repository.fetch import fetch
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.sharing.fetch import fetch
 from tests.support.clones import Clones, make_commit, synced
 from tests.support.counting import CountingStore
 from tests.support.lakes import stage, through

@@ -14,9 +14,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
-from lakecli.repository.fetch import fetch
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_all, push_deletion
+from lakecli.repository.sharing.fetch import fetch
 from tests.support import crashes
 from tests.support.clones import machine, make_commit
 from tests.support.lakes import read, stage

@@ -9,8 +9,8 @@ import pytest
 from lakecli.errors import NotFound
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.fetch import fetch
 from lakecli.repository.push import PushOptions, push, push_deletion
+from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.status import (
     BranchStatus,
     Distance,

@@ -16,10 +16,10 @@ from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.core import unsent
-from lakecli.repository.fetch import fetch
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
 from lakecli.repository.sharing import notes
+from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.refusals import NonFastForward, StaleLease
 from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.undo.undo import Undone, redo, restore, undo

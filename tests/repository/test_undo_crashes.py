@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from lakecli.repository import branch
-from lakecli.repository.fetch import fetch
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.undo.undo import undo
 from tests.support import crashes

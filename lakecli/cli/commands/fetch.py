@@ -23,7 +23,7 @@ def fetch(context: Context, repository: RepositoryUri) -> None:
         finish_interrupted,
         update_lines,
     )
-    from lakecli.repository.fetch import fetch as fetch_refs
+    from lakecli.repository.sharing.fetch import fetch as fetch_refs
 
     opened = context.repository(repository)
     finish_interrupted(context, opened)

@@ -17,8 +17,8 @@ from lakecli.pipeline.gc.run import Action, SharedNamespace, status, undo
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch, tag
 from lakecli.repository.check.fsck import fsck
-from lakecli.repository.fetch import fetch
 from lakecli.repository.pull import PullOptions, pull
+from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.sstable.writer import TableWriter

@@ -17,9 +17,9 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository import push as pushing
 from lakecli.repository.commit import commit
-from lakecli.repository.fetch import fetch
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push_deletion
+from lakecli.repository.sharing.fetch import fetch
 from tests.pipeline.gc.shared import GRACE, LONG, Shared, make_commit, push, upload
 
 if TYPE_CHECKING:
