@@ -10,10 +10,12 @@ from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from lakecli.cli.context import Context
     from lakecli.cli.params import EngineOptions
     from lakecli.pipeline.runner import Runner
+    from lakecli.repository.core.lake import Repository
 
 SPARK_FROM: Final = 20_000_000
 """Objects from which ``--engine auto`` selects Spark, if it is installed: on one machine Spark is
@@ -63,6 +65,27 @@ def open_runner(
         quick_start=size is not None and size < SPARK_FROM,
     ) as spark:
         yield spark
+
+
+def open_runner_of(
+    context: Context, options: EngineOptions, repository: Repository, *, workers: int | None = None
+) -> AbstractContextManager[Runner]:
+    """Open a runner for work on all objects of a repository; see `open_runner`.
+
+    Args:
+        context: of the command.
+        options: ``auto`` selects Spark by the size of the largest branch.
+        repository: whose branches are measured.
+        workers: ``--parallelism``, if given.
+    """
+    from lakecli.cli.transfers import parallelism
+    from lakecli.repository.check.fsck import count_head_entries
+
+    is_open = options.engine is EngineName.AUTO
+    size = count_head_entries(repository, check_from=SPARK_FROM) if is_open else None
+    return open_runner(
+        context, options, size=size, parallelism=parallelism(context, repository, workers)
+    )
 
 
 def silence_py4j() -> None:

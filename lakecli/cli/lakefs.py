@@ -6,11 +6,12 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.sharing import Cloned, RefUpdate
+from lakecli.cli.answers.sharing import RefUpdate
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lakecli.cli.context import Context
     from lakecli.model import RepositoryRecord
     from lakecli.repository.lakefs.dump import LeftOut
@@ -54,42 +55,23 @@ def left_out_record(left_out: LeftOut) -> RefUpdate:
     return RefUpdate(kind=kind, name=name, before=None, after=commit_id, change="illegal name")
 
 
-def warn_left_out(context: Context, left_out: tuple[LeftOut, ...]) -> None:
-    """Warn about each ref of a dump that lakecli cannot hold."""
+def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
+    """Yield one line for each ref of a dump that lakecli cannot hold."""
     for each in left_out:
-        context.out.warn(
-            f"left out: {each.kind} {each.name!r} at {each.commit_id}: an illegal name, or "
-            "that of a branch"
-        )
+        why = "an illegal name, or that of a branch"
+        yield f"{each.kind} {each.name!r} at {each.commit_id}: {why}"
 
 
 def show_restored(context: Context, made: Restored, *, taken_over: bool) -> None:
     """Report a clone that was made of a refs dump, and whose namespace it reads."""
-    from lakecli.cli.outside import ask_about_outside, place_records
-    from lakecli.cli.text import one_line
+    from lakecli.cli.sharing import show_clone
 
-    record = made.repository.record
-    outside = ask_about_outside(context, made.repository)
-    warn_left_out(context, made.left_out)
-    context.show_notices_of(made.repository)
-    context.out.emit(
-        pick(
-            Cloned,
-            made,
-            record,
-            repository=made.repository.uri,
-            left_out=[left_out_record(each) for each in made.left_out],
-            damaged=[],
-            outside=place_records(outside),
-        ),
-        text=lambda: [
-            f"Repository: {made.repository.uri}",
-            f"Cloned from lakeFS in {one_line(record.storage_namespace)}:",
-            f"branches: {made.branches}",
-            f"tags: {made.tags}",
-            f"commits: {made.commits}",
-            f"default branch: {record.default_branch}",
-        ],
+    show_clone(
+        context,
+        made,
+        source="lakeFS in ",
+        left_out=[left_out_record(each) for each in made.left_out],
+        warnings=left_out_lines(made.left_out),
     )
     context.out.note(NOT_IN_A_DUMP)
     if taken_over:

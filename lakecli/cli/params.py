@@ -125,6 +125,13 @@ Metadata = Annotated[
     Option("--meta", metavar="KEY=VALUE", help="Metadata to record"),
     Parser(read_metadata, repeatable=True),
 ]
+AllowEmptyMessage = Annotated[
+    bool, Option("--allow-empty-message", help="Commit without a message")
+]
+ContentType = Annotated[
+    str | None,
+    Option("--content-type", metavar="TYPE", help="Content type; default: by the suffix of PATH"),
+]
 Include = Annotated[
     Sequence[str],
     Option("--include", metavar="PATTERN", help="Only paths that match, as in .gitignore"),

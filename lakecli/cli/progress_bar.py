@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -11,9 +11,6 @@ from rich.text import Text
 
 from lakecli.cli.progress import CountingProgress
 from lakecli.cli.text import human_size
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 class BarProgress(CountingProgress):
@@ -41,12 +38,7 @@ class BarProgress(CountingProgress):
         self._rich.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Remove the bar."""
         self._rich.stop()
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lakecli.uri import LakeUri
 
 NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
-NO_CONF: Final = NO_METADATA
 
 
 class Side(StrEnum):
@@ -167,12 +166,9 @@ def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
     metadata: dict[str, str] = {}
     for text in texts:
         for pair in split_csv(text):
-            key, equals, value = pair.partition("=")
-            if not equals or not key:
-                raise UsageError(
-                    f'invalid key/value pair {pair!r}: should be separated by "="',
-                    hint="--meta key=value, or --meta '\"key=a,b\"' for a value with a comma",
-                )
+            key, value = _split_pair(
+                pair, hint="--meta key=value, or --meta '\"key=a,b\"' for a value with a comma"
+            )
             metadata[key] = value
     return metadata
 
@@ -183,16 +179,14 @@ def read_conf(texts: list[str], _context: Context) -> Mapping[str, str]:
     Raises:
         UsageError: a pair without ``=``, or without a key.
     """
-    conf: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(
-                f'invalid key/value pair {text!r}: should be separated by "="',
-                hint="--conf spark.executor.memory=4g",
-            )
-        conf[key] = value
-    return conf
+    return dict(_split_pair(text, hint="--conf spark.executor.memory=4g") for text in texts)
+
+
+def _split_pair(text: str, *, hint: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f'invalid key/value pair {text!r}: should be separated by "="', hint=hint)
+    return key, value
 
 
 def read_texts(texts: list[str], _context: Context) -> list[str]:

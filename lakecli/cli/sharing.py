@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers import sharing as answers
+from lakecli.cli.text import one_line
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.cli.context import Context
     from lakecli.model import CommitId
+    from lakecli.repository.clone import Cloned
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.mover import CaughtUp
     from lakecli.repository.core.pending import Finished
+    from lakecli.repository.lakefs.restore import Restored
     from lakecli.repository.push import Pushed
     from lakecli.repository.sharing.fetch import RefUpdate
     from lakecli.repository.status import Distance
@@ -57,6 +63,53 @@ def _tell(context: Context, finished: Sequence[Finished]) -> None:
 def short(commit_id: CommitId | None) -> str:
     """Return the beginning of a commit ID, for a line that people read."""
     return "" if commit_id is None else commit_id[:_SHOWN]
+
+
+def show_clone(
+    context: Context,
+    made: Cloned | Restored,
+    *,
+    source: str,
+    left_out: Sequence[answers.RefUpdate],
+    warnings: Iterable[str],
+    damaged: Sequence[answers.Damage] = (),
+) -> None:
+    """Report a new clone, and ask about the places outside its namespace that it needs.
+
+    Args:
+        context: of the command.
+        made: the clone.
+        source: what it was cloned from, before the storage namespace.
+        left_out: the refs that it lacks, for ``--json``.
+        warnings: the same, for people.
+        damaged: the records that were left out.
+    """
+    from lakecli.cli.outside import ask_about_outside, place_records
+
+    record = made.repository.record
+    outside = ask_about_outside(context, made.repository)
+    for line in warnings:
+        context.out.warn(f"left out: {line}")
+    context.show_notices_of(made.repository)
+    context.out.emit(
+        pick(
+            answers.Cloned,
+            made,
+            record,
+            repository=made.repository.uri,
+            left_out=left_out,
+            damaged=damaged,
+            outside=place_records(outside),
+        ),
+        text=lambda: [
+            f"Repository: {made.repository.uri}",
+            f"Cloned from {source}{one_line(record.storage_namespace)}:",
+            f"branches: {made.branches}",
+            f"tags: {made.tags}",
+            f"commits: {made.commits}",
+            f"default branch: {record.default_branch}",
+        ],
+    )
 
 
 def update_lines(updates: tuple[RefUpdate, ...]) -> Iterator[str]:

@@ -68,6 +68,16 @@ class Match(NamedTuple):
 
     version: Version
 
+    def checked(self) -> Version:
+        """Return the version.
+
+        Raises:
+            ValueError: it is empty, which would be no condition.
+        """
+        if not self.version:
+            raise ValueError("a version to match cannot be empty")
+        return self.version
+
 
 Condition = AnyVersion | Absent | Match
 """Always given explicitly: an optional version that happens to be None is how updates get lost."""

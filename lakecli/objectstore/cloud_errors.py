@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from lakecli.errors import LakeError, Unreachable
+from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported
 from lakecli.objectstore.base import ConditionFailed, ObjectNotFound
 
 if TYPE_CHECKING:
@@ -34,6 +34,23 @@ LOST: Final = Words(ConditionFailed, "another version is there, nothing was writ
 BUSY: Final = Words(Unreachable, "{host} answered {code}: {what}", "{again}")
 BROKEN: Final = Words(Unreachable, "{host} broke the connection ({code}): {what}", "{again}")
 SILENT: Final = Words(Unreachable, "{host} did not answer in time: {what}", "{again}")
+
+REFUSED: Final = Words(Refused, "{host} refused the request ({code}): {what}: {text}")
+UNABLE: Final = Words(Unsupported, "{host} cannot do this ({code}): {what}")
+
+DAMAGED: Final = (
+    "repeat the command; if it happens again, suspect the server or the network in between"
+)
+"""The hint of an error that says that bytes changed on their way."""
+
+GARBLED: Final = Words(
+    IntegrityError, "{host} received other bytes than were sent ({code}): {what}", DAMAGED
+)
+NO_RANGES: Final = Words(
+    Unsupported,
+    "{host} does not answer a request for a part of an object with that part: {what}",
+    "use a server that implements HTTP ranges",
+)
 
 SERVER_FAULT: Final = 500
 """The first HTTP status that says that the server failed."""
@@ -60,14 +77,12 @@ class Translator(ABC):
     Attributes:
         again: the hint of errors that may pass: what to check before the next try.
         by_class: words by the name of the SDK's class; the nearest base class counts.
-        no_ranges_words: of a server that does not implement ranges.
-        no_order_words: of a server that lists keys in another order.
+        order_hint: what to use instead of a bucket that lists keys in another order.
     """
 
     again: ClassVar[str]
     by_class: ClassVar[Mapping[str, Words]]
-    no_ranges_words: ClassVar[Words]
-    no_order_words: ClassVar[Words]
+    order_hint: ClassVar[str]
 
     def __init__(self, bucket: str, host: Callable[[], str], **names: str) -> None:
         self._bucket = bucket
@@ -105,11 +120,14 @@ class Translator(ABC):
 
     def no_ranges(self, key: str) -> LakeError:
         """Return the error of a server that does not implement ranges."""
-        return self.error(self.no_ranges_words, key)
+        return self.error(NO_RANGES, key)
 
     def no_order(self) -> LakeError:
         """Return the error of a bucket that is not listed in byte order."""
-        return self.error(self.no_order_words)
+        words = Words(
+            Unsupported, "{host} does not list the keys in byte order: {bucket}", self.order_hint
+        )
+        return self.error(words)
 
     @abstractmethod
     def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:

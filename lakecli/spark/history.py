@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from lakecli.model import MetarangeId
+    from lakecli.model import Difference, MetarangeId
 
     Row = dict[str, Any]
 
@@ -188,7 +188,7 @@ class DiffReader(DataSourceReader):
         schema = arrow_schema(self._schema)
         with hints_told():
             rows: list[Row] = []
-            for difference in _differences(self._trees, partition.value):
+            for difference in self._differences(partition.value):
                 rows.append(_difference_row(difference))
                 if len(rows) >= BATCH:
                     yield _batch(schema, rows)
@@ -196,22 +196,18 @@ class DiffReader(DataSourceReader):
             if rows:
                 yield _batch(schema, rows)
 
+    def _differences(self, window: Window) -> Iterator[Difference]:
+        from lakecli.committed.diff import compare
 
-def _differences(trees: Trees, window: Window) -> Iterator[Difference]:
-    from lakecli.committed.pairs import type_of
-    from lakecli.committed.threeway import iter_candidates, segments
-    from lakecli.model import ChangeType
-
-    store = trees.location.trees()
-    start, stop = window
-    three = map(store.metarange, (trees.base, trees.right, trees.left))
-    for segment in segments(*three, start=start, stop=stop):
-        if segment.keeps_destination:
-            continue
-        for candidate in iter_candidates(store, segment, start=start, stop=stop):
-            path, _, after, before = candidate
-            kind = ChangeType.CONFLICT if candidate.is_conflict else type_of(before, after)
-            yield Difference(kind, path, before, after)
+        trees, (start, stop) = self._trees, window
+        return compare(
+            trees.location.trees(),
+            base=trees.base,
+            left=trees.left,
+            right=trees.right,
+            start=start,
+            stop=stop,
+        )
 
 
 def _difference_row(difference: Difference) -> Row:

@@ -314,7 +314,7 @@ def test_an_answer_to_a_range_must_be_partial(
     store = S3Store(new_bucket(rclone_endpoint))
     store.put("k", b"0123456789", ANY)
     assert store.get("k") == b"0123456789"
-    with pytest.raises(Unsupported, match="200 instead of 206"):
+    with pytest.raises(Unsupported, match="with that part"):
         store.get("k", start=2, length=3)
 
 

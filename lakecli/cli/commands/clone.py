@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.sharing import Cloned, Damage, RefUpdate
+from lakecli.cli.answers.sharing import Damage, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
-from lakecli.cli.outside import ask_about_outside, place_records
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.text import one_line
 from lakecli.errors import UsageError
 
 
@@ -103,7 +101,7 @@ def clone(
             "--refs, --default-branch and --take-over need --from-lakefs",
             hint="add --from-lakefs, or leave them away",
         )
-    from lakecli.cli.sharing import update_lines
+    from lakecli.cli.sharing import show_clone, update_lines
     from lakecli.repository.clone import clone_counted
 
     with context.out.progress("clone") as progress:
@@ -113,29 +111,13 @@ def clone(
             repository.repository,
             progress=progress,
         )
-    record = made.repository.record
-    outside = ask_about_outside(context, made.repository)
-    for line in update_lines(made.left_out):
-        context.out.warn(f"left out: {line}")
-    context.show_notices_of(made.repository)
-    context.out.emit(
-        pick(
-            Cloned,
-            made,
-            record,
-            repository=made.repository.uri,
-            left_out=[pick(RefUpdate, each) for each in made.left_out],
-            damaged=[pick(Damage, each) for each in made.damaged],
-            outside=place_records(outside),
-        ),
-        text=lambda: [
-            f"Repository: {repository}",
-            f"Cloned from {one_line(record.storage_namespace)}:",
-            f"branches: {made.branches}",
-            f"tags: {made.tags}",
-            f"commits: {made.commits}",
-            f"default branch: {record.default_branch}",
-        ],
+    show_clone(
+        context,
+        made,
+        source="",
+        left_out=[pick(RefUpdate, each) for each in made.left_out],
+        warnings=update_lines(made.left_out),
+        damaged=[pick(Damage, each) for each in made.damaged],
     )
     context.out.note(
         "not cloned: uncommitted changes, unpushed commits and the operation logs of other clones"

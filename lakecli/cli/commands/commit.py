@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.messages import check_message
-from lakecli.cli.params import AllowEmptyCommit, BranchUri, Message, Metadata, Winner
+from lakecli.cli.params import (
+    AllowEmptyCommit,
+    AllowEmptyMessage,
+    BranchUri,
+    Message,
+    Metadata,
+    Winner,
+)
 from lakecli.cli.reading import NO_METADATA
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
@@ -23,9 +30,7 @@ def commit(
     branch: BranchUri,
     *,
     message: Message = "",
-    allow_empty_message: Annotated[
-        bool, Option("--allow-empty-message", help="Commit without a message")
-    ] = False,
+    allow_empty_message: AllowEmptyMessage = False,
     metadata: Metadata = NO_METADATA,
     allow_empty_commit: AllowEmptyCommit = False,
     strategy: Winner = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.params import Metadata, NewPathUri
+from lakecli.cli.params import ContentType, Metadata, NewPathUri
 from lakecli.cli.reading import NO_METADATA
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
@@ -49,12 +49,7 @@ def fs_stage(
             help="With --location, its modification time in unix seconds; default: now",
         ),
     ] = None,
-    content_type: Annotated[
-        str | None,
-        Option(
-            "--content-type", metavar="TYPE", help="Content type; default: by the suffix of PATH"
-        ),
-    ] = None,
+    content_type: ContentType = None,
     metadata: Metadata = NO_METADATA,
 ) -> None:
     """Add an object to a branch whose bytes are in a bucket already.

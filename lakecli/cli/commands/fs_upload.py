@@ -10,7 +10,7 @@ from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Upload
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
-from lakecli.cli.params import LinkOptions, Metadata, SelectionOptions, TransferOptions
+from lakecli.cli.params import ContentType, LinkOptions, Metadata, SelectionOptions, TransferOptions
 from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines, quote_path
@@ -63,12 +63,7 @@ def fs_upload(
     recursive: Annotated[
         bool, Option("--recursive", "-r", help="All files below the directory SRC")
     ] = False,
-    content_type: Annotated[
-        str | None,
-        Option(
-            "--content-type", metavar="TYPE", help="Content type; default: by the suffix of PATH"
-        ),
-    ] = None,
+    content_type: ContentType = None,
     metadata: Metadata = NO_METADATA,
     links: LinkOptions,
     chosen: SelectionOptions,

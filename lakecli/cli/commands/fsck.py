@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 from lakecli.cli.answers.checks import Checked
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.engine import SPARK_FROM, open_runner
+from lakecli.cli.engine import open_runner_of
 from lakecli.cli.outside import place_lines, place_records
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
-from lakecli.cli.reading import EngineName, Parser, read_texts
+from lakecli.cli.reading import Parser, read_texts
 from lakecli.cli.text import human_size, one_line, quote_path
-from lakecli.cli.transfers import parallelism, progress
+from lakecli.cli.transfers import progress
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def fsck(
         lakecli fsck lakefs://demo --sample 1%
         lakecli fsck lakefs://demo --data --repair --from ./originals --dry-run
     """
-    from lakecli.repository.check.fsck import count_head_entries, summarise
     from lakecli.repository.check.fsck import fsck as check
+    from lakecli.repository.check.fsck import summarise
     from lakecli.repository.check.thoroughness import Thoroughness
     from lakecli.repository.core.findings import FsckCounts
     from lakecli.repository.core.outside import places_in
@@ -105,16 +105,7 @@ def fsck(
     opened = context.synced_repository(repository)
     reads = data or sample is not None
     with (
-        open_runner(
-            context,
-            engine,
-            size=(
-                count_head_entries(opened, check_from=SPARK_FROM)
-                if engine.engine is EngineName.AUTO
-                else None
-            ),
-            parallelism=parallelism(context, opened, None),
-        ) as runner,
+        open_runner_of(context, engine, opened) as runner,
         progress(context, "fsck", hidden=not reads) as shown,
     ):
         bulk = None

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.collection import report_lines, report_record
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.engine import SPARK_FROM, open_runner
+from lakecli.cli.engine import open_runner_of
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
-from lakecli.cli.reading import EngineName, Parser, read_duration
-from lakecli.cli.transfers import parallelism, progress
+from lakecli.cli.reading import Parser, read_duration
+from lakecli.cli.transfers import progress
 
 if TYPE_CHECKING:
     from lakecli.pipeline.gc.run import GcReport
@@ -75,20 +75,10 @@ def gc_run(
         lakecli gc run lakefs://demo -y
     """
     from lakecli.pipeline.gc.run import GcOptions, advance
-    from lakecli.repository.check.fsck import count_head_entries
 
     opened = context.synced_repository(repository)
     with (
-        open_runner(
-            context,
-            engine,
-            size=(
-                count_head_entries(opened, check_from=SPARK_FROM)
-                if engine.engine is EngineName.AUTO
-                else None
-            ),
-            parallelism=parallelism(context, opened, transfer.workers),
-        ) as runner,
+        open_runner_of(context, engine, opened, workers=transfer.workers) as runner,
         progress(context, "gc", hidden=transfer.no_progress) as shown,
     ):
         options = GcOptions(

@@ -12,6 +12,7 @@ from lakecli.cli.declare import Option
 from lakecli.cli.engine import open_runner
 from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
+    AllowEmptyMessage,
     DryRun,
     EngineOptions,
     LinkOptions,
@@ -91,9 +92,7 @@ def import_(
         bool, Option("--allow-empty", help="Allow an empty directory or prefix")
     ] = False,
     message: Message = "Import objects",
-    allow_empty_message: Annotated[
-        bool, Option("--allow-empty-message", help="Commit without a message")
-    ] = True,
+    allow_empty_message: AllowEmptyMessage = True,
     metadata: Metadata = NO_METADATA,
     allow_empty_commit: Annotated[
         bool, Option("--allow-empty-commit", help="Commit even if nothing changes")

@@ -37,12 +37,13 @@ def refs_restore(
         lakecli refs-restore lakefs://demo --manifest refs.json
         lakectl refs-dump lakefs://demo | lakecli refs-restore lakefs://demo
     """
-    from lakecli.cli.lakefs import NOT_IN_A_DUMP, left_out_record, read_manifest, warn_left_out
+    from lakecli.cli.lakefs import NOT_IN_A_DUMP, left_out_lines, left_out_record, read_manifest
     from lakecli.repository.lakefs.restore import restore_refs
 
     context.out.say(f"Repository: {repository}")
     restored = restore_refs(context.repository(repository), read_manifest(context, manifest))
-    warn_left_out(context, restored.left_out)
+    for line in left_out_lines(restored.left_out):
+        context.out.warn(f"left out: {line}")
     context.out.emit(
         pick(
             RestoredRefs,

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakecli.errors import (
-    IntegrityError,
     LakeError,
     PermissionDenied,
     Refused,
     Unreachable,
-    Unsupported,
     UsageError,
 )
 from lakecli.objectstore.azure.login import HOW_TO_LOG_IN, KEY
@@ -18,10 +16,13 @@ from lakecli.objectstore.base import BucketNotFound, ConditionFailed
 from lakecli.objectstore.cloud_errors import (
     BROKEN,
     BUSY,
+    GARBLED,
     LOST,
     MISSING,
+    REFUSED,
     SERVER_FAULT,
     SILENT,
+    UNABLE,
     Translator,
     Words,
     one_line,
@@ -31,13 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _AGAIN = "wait and repeat the command, or check the account's name and the network"
-_DAMAGED = "repeat the command; if it happens again, suspect the network in between"
 _ROLE = (
     "give the identity in use the role Storage Blob Data Contributor, or the SAS token more "
     "permissions"
 )
 
-_REFUSED = Words(Refused, "{host} refused the request ({code}): {what}: {text}")
 _DENIED = Words(PermissionDenied, "{host} refused the request ({code}): {what}", _ROLE)
 _BAD_LOGIN = Words(
     PermissionDenied,
@@ -49,7 +48,6 @@ _NO_KEYS = Words(
     "{host} accepts no account keys ({code}): {what}",
     f"unset {KEY} and run `az login`",
 )
-_UNABLE = Words(Unsupported, "{host} cannot do this ({code}): {what}")
 _NO_BUCKET = Words(
     BucketNotFound,
     "no such container at {host}: {bucket}",
@@ -60,9 +58,6 @@ _OVERTAKEN = Words(
     ConditionFailed,
     "another upload of the same object ended first, nothing was written: {what}",
     "repeat the command",
-)
-_GARBLED = Words(
-    IntegrityError, "{host} received other bytes than were sent ({code}): {what}", _DAMAGED
 )
 _BAD_NAME = Words(UsageError, "{host} cannot hold an object of this key ({code}): {what}")
 
@@ -75,15 +70,15 @@ _BY_CODE = {
     "ContainerBeingDeleted": _NO_BUCKET,
     "ContainerDisabled": _DENIED,
     "ContainerNotFound": _NO_BUCKET,
-    "Crc64Mismatch": _GARBLED,
+    "Crc64Mismatch": GARBLED,
     "InvalidAuthenticationInfo": _BAD_LOGIN,
     "InvalidBlockList": _OVERTAKEN,
     "InvalidResourceName": _BAD_NAME,
     "InvalidUri": _BAD_NAME,
     "KeyBasedAuthenticationNotPermitted": _NO_KEYS,
-    "LeaseIdMissing": _REFUSED,
-    "LeaseIdMismatchWithBlobOperation": _REFUSED,
-    "Md5Mismatch": _GARBLED,
+    "LeaseIdMissing": REFUSED,
+    "LeaseIdMismatchWithBlobOperation": REFUSED,
+    "Md5Mismatch": GARBLED,
     "NoAuthenticationInformation": _BAD_LOGIN,
     "OutOfRangeInput": _BAD_NAME,
     "PendingCopyOperation": BUSY,
@@ -95,11 +90,11 @@ _BY_STATUS = {
     401: _BAD_LOGIN,
     403: _DENIED,
     404: MISSING,
-    405: _UNABLE,
+    405: UNABLE,
     408: BUSY,
     412: LOST,
     429: BUSY,
-    501: _UNABLE,
+    501: UNABLE,
 }
 
 _BY_CLASS = {
@@ -127,16 +122,7 @@ class AzureTranslator(Translator):
 
     again = _AGAIN
     by_class = _BY_CLASS
-    no_ranges_words = Words(
-        Unsupported,
-        "{host} answered a request for a part of an object with something else: {what}",
-        "use a server that implements HTTP ranges",
-    )
-    no_order_words = Words(
-        Unsupported,
-        "{host} does not list the keys in byte order: {bucket}",
-        "use a storage account without a hierarchical namespace",
-    )
+    order_hint = "use a storage account without a hierarchical namespace"
 
     def __init__(self, account: str, container: str, host: Callable[[], str]) -> None:
         super().__init__(f"az://{account}/{container}", host, account=account, container=container)
@@ -144,7 +130,7 @@ class AzureTranslator(Translator):
     def refused(self, status: int, code: str, key: str) -> LakeError:
         """Return the error for one object of several."""
         words = _BY_CODE.get(code) or _BY_STATUS.get(status)
-        words = words or (BUSY if status >= SERVER_FAULT else _REFUSED)
+        words = words or (BUSY if status >= SERVER_FAULT else REFUSED)
         return self.error(words, key, code=code or str(status), text="")
 
     def not_copied(self, status: str, key: str) -> LakeError:
@@ -159,10 +145,10 @@ class AzureTranslator(Translator):
         code = str(getattr(code, "value", code) or "")
         words = _BY_CODE.get(code) or _BY_STATUS.get(status)
         if words is None:
-            words = BUSY if status >= SERVER_FAULT else _REFUSED
+            words = BUSY if status >= SERVER_FAULT else REFUSED
         elif words is MISSING and (may_be_absent or not key):
             words = LOST if may_be_absent else _NO_BUCKET
         text = one_line(str(error.message).partition("\n")[0])
-        if words is _REFUSED and "contentMD5" in text:  # the emulator has no code for it
-            words = _GARBLED
+        if words is REFUSED and "contentMD5" in text:  # the emulator has no code for it
+            words = GARBLED
         return self.error(words, key, code=code or str(status), text=text)

@@ -390,11 +390,7 @@ def _options_of(condition: Condition) -> dict[str, Any]:
     match condition:
         case Absent():
             return if_absent()
-        case Match(version):
-            if not version:
-                raise ValueError(
-                    "a version to match cannot be empty"
-                )  # an empty one would be no condition
-            return if_match(version)
+        case Match():
+            return if_match(condition.checked())
         case _:
             return {}

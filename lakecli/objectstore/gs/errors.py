@@ -13,19 +13,21 @@ from lakecli.errors import (
     IntegrityError,
     LakeError,
     PermissionDenied,
-    Refused,
     Unreachable,
-    Unsupported,
     UsageError,
 )
 from lakecli.objectstore.base import BucketNotFound
 from lakecli.objectstore.cloud_errors import (
     BROKEN,
     BUSY,
+    DAMAGED,
+    GARBLED,
     LOST,
     MISSING,
+    REFUSED,
     SERVER_FAULT,
     SILENT,
+    UNABLE,
     Translator,
     Words,
     has_class,
@@ -40,30 +42,24 @@ _LOG_IN = (
     "`gcloud auth application-default login`"
 )
 _AGAIN = "wait and repeat the command, or check the network and STORAGE_EMULATOR_HOST"
-_DAMAGED = "repeat the command; if it happens again, suspect the network in between"
 
 _DENIED = Words(PermissionDenied, "{host} refused the request ({code}): {what}: {text}", "{action}")
-_UNABLE = Words(Unsupported, "{host} cannot do this ({code}): {what}")
 _NO_BUCKET = Words(
     BucketNotFound,
     "no such bucket at {host}: {bucket}",
     "create it, for example with `gcloud storage buckets create {bucket}`, or correct the "
     "namespace",
 )
-_GARBLED = Words(
-    IntegrityError, "{host} received other bytes than were sent: {what}: {text}", _DAMAGED
-)
-_REFUSED = Words(Refused, "{host} refused the request ({code}): {what}: {text}")
 _VANISHED = Words(Unreachable, "{host} lost an unfinished upload: {what}", "repeat the command")
 _BY_STATUS = {
     401: _DENIED,
     403: _DENIED,
     404: MISSING,
-    405: _UNABLE,
+    405: UNABLE,
     409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
     410: _VANISHED,
     412: LOST,
-    501: _UNABLE,
+    501: UNABLE,
 }
 _BY_REASON = dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), BUSY)
 _OF_ANSWERS = frozenset({"GoogleAPICallError", "InvalidResponse"})
@@ -83,7 +79,9 @@ _BY_CLASS = {
     "ConnectionError": _MUTE,
     "ConnectTimeout": _MUTE,
     "DataCorruption": Words(
-        IntegrityError, "{host} sent or kept other bytes than its checksum says: {what}", _DAMAGED
+        IntegrityError,
+        "{host} sent or kept other bytes than its checksum says: {what}",
+        DAMAGED,
     ),
     "DefaultCredentialsError": _NO_CREDENTIALS,
     "GoogleAuthError": Words(
@@ -117,12 +115,7 @@ class GsTranslator(Translator):
 
     again = _AGAIN
     by_class = _BY_CLASS
-    no_ranges_words = Words(
-        Unsupported,
-        "{host} answered a request for a part of an object with more than that: {what}",
-        "use a server that implements HTTP ranges",
-    )
-    no_order_words = Words(Unsupported, "{host} does not list the keys in order: {bucket}")
+    order_hint = "use a server that lists in byte order"
 
     def vanished(self, key: str) -> LakeError:
         """Return the error of an upload that the server knows no more."""
@@ -130,7 +123,7 @@ class GsTranslator(Translator):
 
     def refused(self, status: int, key: str) -> LakeError:
         """Return the error for one object of several, of which only a status is known."""
-        words = _BY_STATUS.get(status) or (BUSY if status >= SERVER_FAULT else _REFUSED)
+        words = _BY_STATUS.get(status) or (BUSY if status >= SERVER_FAULT else REFUSED)
         return self.error(words, key, code=str(status), text="", action=_needed(""))
 
     def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
@@ -141,10 +134,10 @@ class GsTranslator(Translator):
         reason, text = _explained(error, response)
         words = _BY_REASON.get(reason) or _BY_STATUS.get(status)
         if status == 400 and _MISMATCH.search(text):  # noqa: PLR2004 - Bad Request
-            words = _GARBLED
+            words = GARBLED
         elif words is None:
             is_busy = status >= SERVER_FAULT or status in TRANSIENT_STATUS
-            words = BUSY if is_busy else _REFUSED
+            words = BUSY if is_busy else REFUSED
         elif words is MISSING and (may_be_absent or not key):
             words = _NO_BUCKET
         code = f"{int(status)} {reason}".rstrip()

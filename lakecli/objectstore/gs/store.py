@@ -379,11 +379,8 @@ def _generation_for(condition: Condition) -> int | None:
     match condition:
         case Absent():
             return 0
-        case Match(version):
-            if not version:
-                raise ValueError(
-                    "a version to match cannot be empty"
-                )  # an empty one would be no condition
+        case Match():
+            version = condition.checked()
             # 0 would mean "absent"; and a version of another store matches nothing.
             is_generation = version.isascii() and version.isdigit() and int(version) > 0
             return int(version) if is_generation else NO_GENERATION

@@ -13,18 +13,12 @@ if TYPE_CHECKING:
 
 
 def headers_of(condition: Condition) -> dict[str, str]:
-    """Return the arguments of a conditional request.
-
-    Raises:
-        ValueError: an empty version, which would be no condition.
-    """
+    """Return the arguments of a conditional request."""
     match condition:
         case Absent():
             return {"IfNoneMatch": "*"}
-        case Match(version):
-            if not version:
-                raise ValueError("a version to match cannot be empty")
-            return {"IfMatch": version}
+        case Match():
+            return {"IfMatch": condition.checked()}
         case _:
             return {}
 

@@ -17,6 +17,8 @@ from lakecli.objectstore.base import BucketNotFound
 from lakecli.objectstore.cloud_errors import (
     BROKEN,
     BUSY,
+    DAMAGED,
+    GARBLED,
     LOST,
     MISSING,
     SERVER_FAULT,
@@ -36,7 +38,6 @@ _NO_CREDENTIALS = (
 _RENEW = "log in again, for example with `aws sso login`, or set a fresh AWS_SESSION_TOKEN"
 _CLOCK = "set the clock of this machine"
 _AGAIN = "wait and repeat the command, or check AWS_ENDPOINT_URL and the network"
-_DAMAGED = "repeat the command; if it happens again, suspect the server or the network in between"
 
 _CREDENTIALS = {
     "AuthorizationHeaderMalformed": "set AWS_REGION to the region of the bucket",
@@ -73,9 +74,6 @@ _NO_BUCKET = Words(
     "AWS_ENDPOINT_URL",
 )
 _FULL = Words(Unreachable, "no space left at {host}: {what}", "free some space, or raise the quota")
-_GARBLED = Words(
-    IntegrityError, "{host} received other bytes than were sent ({code}): {what}", _DAMAGED
-)
 _ELSEWHERE = Words(
     Refused,
     "the bucket is not served by {host}: {bucket}",
@@ -84,10 +82,10 @@ _ELSEWHERE = Words(
 _REFUSED = Words(Refused, "{host} refused {operation}: {code}, {text}: {what}")
 
 _BY_CODE = {
-    "BadDigest": _GARBLED,
+    "BadDigest": GARBLED,
     "ConditionalRequestConflict": BUSY,
     "InsufficientStorage": _FULL,
-    "InvalidDigest": _GARBLED,
+    "InvalidDigest": GARBLED,
     "KeyTooLongError": Words(UsageError, "key too long for {host}: {what}"),
     "NoSuchBucket": _NO_BUCKET,
     "NotImplemented": _UNABLE,
@@ -96,7 +94,7 @@ _BY_CODE = {
     "QuotaExceeded": _FULL,
     "RequestTimeout": BUSY,
     "SlowDown": BUSY,
-    "XAmzContentSHA256Mismatch": _GARBLED,
+    "XAmzContentSHA256Mismatch": GARBLED,
     "XMinioStorageFull": _FULL,
     **dict.fromkeys(_CREDENTIALS, _DENIED),
 }
@@ -127,7 +125,7 @@ _MISCONFIGURED = Words(
 _BY_CLASS = {
     "BotoCoreError": Words(Refused, "the S3 SDK refused the request ({code}): {text}"),
     "ChecksumError": Words(
-        IntegrityError, "{host} sent other bytes than its checksum says: {what}", _DAMAGED
+        IntegrityError, "{host} sent other bytes than its checksum says: {what}", DAMAGED
     ),
     "ConfigNotFound": _MISCONFIGURED,
     "ConfigParseError": _MISCONFIGURED,
@@ -136,7 +134,7 @@ _BY_CLASS = {
     "CredentialRetrievalError": _LOGGED_OUT,
     "EndpointConnectionError": Words(Unreachable, "{host} does not answer: {what}", "{again}"),
     "FlexibleChecksumError": Words(
-        IntegrityError, "{host} sent other bytes than its checksum says: {what}", _DAMAGED
+        IntegrityError, "{host} sent other bytes than its checksum says: {what}", DAMAGED
     ),
     "HTTPClientError": BROKEN,
     "IncompleteReadError": BROKEN,
@@ -164,16 +162,7 @@ class S3Translator(Translator):
 
     again = _AGAIN
     by_class = _BY_CLASS
-    no_ranges_words = Words(
-        Unsupported,
-        "{host} answered a request for a part of an object with 200 instead of 206: {what}",
-        "use a server that implements HTTP ranges",
-    )
-    no_order_words = Words(
-        Unsupported,
-        "{host} does not list the keys in order: {bucket}",
-        "use a general purpose bucket",
-    )
+    order_hint = "use a general purpose bucket"
 
     def refused_delete(self, code: str, key: str) -> LakeError:
         """Return the error for one object that a batch delete could not delete."""

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DEFAULT_WORKERS: Final = 25
-"""Concurrent transfers to or from a bucket: requests wait for the network."""
-
 LOCAL_WORKERS: Final = 2
 """Concurrent transfers on this machine: one thread hashes while the other waits for the disk."""
 
