@@ -54,7 +54,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     mutants.addoption(
         "--mutants-of", metavar="PATTERN", default="*", help="modules, as in lakecli/"
     )
-    mutants.addoption("--mutants-minutes", metavar="N", type=float, default=90, help="at most")
+    mutants.addoption("--mutants-sample", metavar="N", type=int, default=40, help="of each suite")
+    mutants.addoption(
+        "--mutants-minutes", metavar="N", type=float, default=15, help="at most, each"
+    )
     mutants.addoption("--mutants-seed", metavar="N", type=int, default=0, help="of the sample")
 
 

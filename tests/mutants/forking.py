@@ -15,6 +15,10 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIBRARIES = (
     "pytest",
@@ -33,6 +37,9 @@ LIBRARIES = (
     "rich.progress",
 )
 
+FAILED_TO_RUN = 99
+"""The exit code of a fork in which something else than a test went wrong."""
+
 
 def wait(process: int, seconds: float) -> int | None:
     """Return the exit code of a child, or None when it does not end in time."""
@@ -45,17 +52,21 @@ def wait(process: int, seconds: float) -> int | None:
     return None
 
 
-def run(arguments: list[str], seconds: float, output: Path) -> int | None:
-    """Run pytest in a fork; whatever it started ends with it."""
+def run_in_fork(act: Callable[[], int], seconds: float, output: Path) -> int | None:
+    """Do something in a fork; whatever it started ends with it.
+
+    Returns:
+        What `act` returned; ``None`` if it did not end in time.
+    """
     process = os.fork()
     if process == 0:
         os.setsid()
         with output.open("wb") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-        code: int = 99
+        code = FAILED_TO_RUN
         try:
-            code = int(importlib.import_module("pytest").main(arguments))
+            code = act()
         except BaseException:  # noqa: BLE001  # said where the parent reads it
             traceback.print_exc()
         finally:
@@ -70,13 +81,28 @@ def run(arguments: list[str], seconds: float, output: Path) -> int | None:
     return code_found
 
 
+def slow_is_no_failure() -> None:
+    """Let Hypothesis report no test as failed because it is slow: no mutant did that."""
+    hypothesis = importlib.import_module("hypothesis")
+    suppressed = list(hypothesis.HealthCheck)
+    hypothesis.settings.register_profile(
+        "mutants", deadline=None, database=None, suppress_health_check=suppressed
+    )
+    hypothesis.settings.load_profile("mutants")
+
+
 def main() -> None:
     for name in LIBRARIES:
         importlib.import_module(name)
+    slow_is_no_failure()
     assert not any(name.partition(".")[0] == "lakecli" for name in sys.modules)
     for line in sys.stdin:
         request = json.loads(line)
-        code = run(request["arguments"], request["seconds"], Path(request["output"]))
+
+        def act(arguments: list[str] = request["arguments"]) -> int:
+            return int(importlib.import_module("pytest").main(arguments))
+
+        code = run_in_fork(act, request["seconds"], Path(request["output"]))
         sys.stdout.write(json.dumps(code) + "\n")
         sys.stdout.flush()
 

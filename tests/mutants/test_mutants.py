@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections import defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from importlib.util import module_from_spec, spec_from_file_location
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.mutants.defects import DEFECTS
+from tests.mutants.hot import loaded_functions, put_in, replacements
 from tests.mutants.mutations import OPERATORS, Mutation, mutations, source
 from tests.mutants.suites import PACKAGE, PROJECT, SUITES, Suite
 from tests.mutants.survivors import survivors
-from tests.mutants.workbench import Workbench
+from tests.mutants.workbench import Runner, Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,24 +47,15 @@ def changed_since(commit: str) -> set[str]:
     return set(found.stdout.splitlines())
 
 
-def in_turn(modules: list[str], random: Random) -> Iterator[Mutation]:
-    """Yield the mutants of modules, one of each in turn, those of a module in random order."""
-    left = {module: mutations(module) for module in modules}
-    for found in left.values():
-        random.shuffle(found)
-    while any(left.values()):
-        for found in left.values():
-            if found:
-                yield found.pop()
-
-
-def chosen(config: pytest.Config, modules: list[str]) -> Iterator[Mutation]:
+def sample(config: pytest.Config, modules: list[str]) -> Iterator[Mutation]:
     """Yield mutants in the order in which they are to be tried: changed modules first, whole."""
     random = Random(config.getoption("--mutants-seed"))
     since = config.getoption("--mutants-since")
     changed = changed_since(since) if since else set()
-    yield from in_turn([module for module in modules if module in changed], random)
-    yield from in_turn([module for module in modules if module not in changed], random)
+    rest = [each for module in modules if module not in changed for each in mutations(module)]
+    random.shuffle(rest)
+    yield from (each for module in modules if module in changed for each in mutations(module))
+    yield from rest[: config.getoption("--mutants-sample")]
 
 
 def show(capfd: pytest.CaptureFixture[str], text: str) -> None:
@@ -78,47 +70,41 @@ def described(mutation: Mutation) -> str:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(0)
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.title)
 def test_the_tests_kill_mutants(
-    request: pytest.FixtureRequest, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest, tmp_path: Path, capfd: pytest.CaptureFixture[str], suite: Suite
 ) -> None:
     pattern = request.config.getoption("--mutants-of")
-    deadline = time.monotonic() + 60 * request.config.getoption("--mutants-minutes")
-    suite_of = {
-        module: suite for suite in SUITES for module in suite.modules if fnmatch(module, pattern)
-    }
-    assert suite_of, f"no critical module matches {pattern}"
+    modules = [module for module in suite.modules if fnmatch(module, pattern)]
+    if not modules:
+        pytest.skip(f"none of its modules matches {pattern}")
     accepted = survivors()
-    scores: dict[str, Score] = defaultdict(Score)
-    limits: dict[Suite, float] = {}
-    with Workbench(tmp_path) as bench:
-        for mutation in chosen(request.config, list(suite_of)):
+    scores = {module: Score() for module in modules}
+    begun = time.monotonic()
+    with Workbench(tmp_path) as bench, Runner(bench, suite) as runner:
+        unused = [module for module in modules if not runner.is_used(module)]
+        assert unused == [], "no test of the suite uses them"
+        deadline = time.monotonic() + 60 * request.config.getoption("--mutants-minutes")
+        for mutation in sample(request.config, modules):
             if time.monotonic() > deadline:
                 break
-            suite, score = suite_of[mutation.module], scores[mutation.module]
+            score = scores[mutation.module]
             if any(survivor.is_of(mutation) for survivor in accepted):
                 score.accepted += 1
                 continue
-            if suite not in limits:
-                sound = bench.run(suite.tests, seconds=1800)
-                assert sound.passed, f"fails without a mutant:\n{sound.output}"
-                limits[suite] = 3 * sound.seconds + 30
-            if not score.tried:
-                canary = bench.mutate(mutation.module, CANARY, suite.tests, seconds=limits[suite])
-                assert not canary.passed, f"the tests of {mutation.module} do not use it"
-            limit = limits[suite]
-            trial = bench.mutate(mutation.module, mutation.apply(), suite.tests, seconds=limit)
+            trial = runner.try_mutant(mutation.module, mutation.number, mutation.apply())
+            if trial is None:
+                continue
             if trial.passed:
                 score.survived.append(mutation)
                 show(capfd, f"survived: {described(mutation)}")
             else:
                 score.killed += 1
-    report(scores, capfd)
-    for suite in SUITES:
-        of_suite = [scores[module] for module in suite.modules if module in scores]
-        killed = sum(score.killed for score in of_suite)
-        survived = [mutation for score in of_suite for mutation in score.survived]
-        listed = "\n".join(map(described, survived))
-        assert killed >= GOAL * (killed + len(survived)), f"{suite.title}:\n{listed}"
+    report(suite, scores, time.monotonic() - begun, capfd)
+    killed = sum(score.killed for score in scores.values())
+    survived = [mutation for score in scores.values() for mutation in score.survived]
+    listed = "\n".join(map(described, survived))
+    assert killed >= GOAL * (killed + len(survived)), f"{suite.title}:\n{listed}"
 
 
 @pytest.mark.nightly
@@ -158,11 +144,12 @@ def test_every_known_defect_can_be_made() -> None:
     assert [title for title, count in made.items() if count != 1] == []
 
 
-def report(scores: dict[str, Score], capfd: pytest.CaptureFixture[str]) -> None:
+def report(
+    suite: Suite, scores: dict[str, Score], seconds: float, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Show the counts of each module."""
-    show(
-        capfd, f"\n{'module':44}{'mutants':>9}{'tried':>7}{'killed':>8}{'accepted':>10}{'left':>6}"
-    )
+    columns = f"{'mutants':>9}{'tried':>7}{'killed':>8}{'accepted':>10}{'left':>6}"
+    show(capfd, f"\n{f'{suite.title}, {seconds:.0f} s':44}{columns}")
     for module, score in scores.items():
         show(
             capfd,
@@ -204,3 +191,67 @@ def test_a_test_that_fails_kills_and_one_that_passes_does_not(tmp_path: Path) ->
         assert bench.run(tests, seconds=200).passed
         assert not bench.mutate("ids.py", CANARY, tests, seconds=200).passed
         assert bench.run(tests, seconds=200).passed
+
+
+BEFORE = """
+LIMIT = 3
+
+def many(count):
+    def is_more(other):
+        return other > count
+    return is_more
+
+more = many(LIMIT)
+
+class Box:
+    size = 1
+
+    def fits(self, count):
+        return count <= self.size
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("other > count", "other >= count"), ("count <= self", "count < self")]
+)
+def test_the_code_of_functions_is_replaced_where_they_are(
+    tmp_path: Path, old: str, new: str
+) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(BEFORE)
+    spec = spec_from_file_location("module", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    functions = loaded_functions(str(tmp_path))[str(path)]
+    codes = replacements(str(path), BEFORE, BEFORE.replace(old, new))
+    assert codes
+    assert (module.more(3), module.Box().fits(1)) == (False, True)
+    put_in(functions, codes)
+    changed = "other" in old
+    assert (module.more(3), module.Box().fits(1)) == (changed, changed)
+
+
+@pytest.mark.parametrize(("old", "new"), [("LIMIT = 3", "LIMIT = 4"), ("size = 1", "size = 2")])
+def test_what_runs_at_import_cannot_be_replaced(old: str, new: str) -> None:
+    assert replacements("module.py", BEFORE, BEFORE.replace(old, new)) is None
+
+
+def test_a_comment_is_no_mutant() -> None:
+    assert replacements("module.py", BEFORE, BEFORE + "# more\n") == {}
+
+
+def test_a_runner_finds_mutants_inside_functions_and_outside(tmp_path: Path) -> None:
+    suite = Suite("identifiers", ("ids.py",), ("test_ids.py",))
+    found = {each.operator: each for each in mutations("ids.py")}
+    inside, outside = found["AddNot"], found["NumberReplacer"]
+    with Workbench(tmp_path) as bench, Runner(bench, suite) as runner:
+        assert runner.is_used("ids.py")
+        trial = runner.try_mutant("ids.py", inside.number, inside.apply())
+        assert trial is not None
+        assert not trial.passed
+        assert "_SHOWN" in outside.line
+        trial = runner.try_mutant("ids.py", outside.number, outside.apply())
+        assert trial is not None
+        assert trial.passed  # as survivors.toml says

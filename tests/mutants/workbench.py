@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
+from tests.mutants.forking import FAILED_TO_RUN
+from tests.mutants.hot import replacements
 from tests.mutants.suites import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-OPTIONS = ("-q", "-x", "--no-header", "--tb=line", "--assert=plain", "-p", "no:cacheprovider")
+    from tests.mutants.suites import Suite
+
+OPTIONS = ("-q", "-x", "-s", "--no-header", "--tb=line", "--assert=plain", "-p", "no:cacheprovider")
 SEED = "--hypothesis-seed=0"
+SOUND_SECONDS = 1800
+"""How long the tests of a suite may take without a mutant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ class Trial:
 
 
 class Workbench:
-    """A copy of the tracked and new files, and the process that runs tests in it."""
+    """A copy of the tracked and new files, and the processes that run tests in it."""
 
     def __init__(self, directory: Path) -> None:
         self.root = directory / "project"
@@ -53,59 +61,238 @@ class Workbench:
                 target = self.root / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(PROJECT / name, target)
-        self._output = directory / "output.txt"
-        self._temporary = directory / "temporary"
+        self.output = directory / "output.txt"
+        self.result = directory / "result.json"
+        self.temporary = directory / "temporary"
         self._touched = 0
         command = [sys.executable, "-m", "compileall", "-q", "lakecli", "tests"]
         subprocess.run(command, cwd=self.root, check=True)
         # What a mutant compiles to must not stay: everything else is compiled already.
-        environment = dict(os.environ, PYTHONPATH=str(self.root), PYTHONDONTWRITEBYTECODE="1")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.mutants.forking"],
-            cwd=self.root,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._environment = dict(os.environ, PYTHONPATH=str(self.root), PYTHONDONTWRITEBYTECODE="1")
+        self._bare = self.start("-m", "tests.mutants.forking")
+
+    def start(self, *arguments: str) -> Process:
+        """Start Python in the copy."""
+        return Process(arguments, self.root, self._environment)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        self._bare.close()
 
     def run(self, tests: Sequence[str], *, seconds: float) -> Trial:
-        """Run tests up to the first that fails; what does not end in time has failed."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        shutil.rmtree(self._temporary, ignore_errors=True)
-        arguments = [*OPTIONS, SEED, f"--basetemp={self._temporary}"]
-        request = {
-            "arguments": [*arguments, *(f"tests/{test}" for test in tests)],
-            "seconds": seconds,
-            "output": str(self._output),
-        }
+        """Import everything anew, and run tests up to the first that fails.
+
+        What does not end in time has failed.
+
+        Args:
+            tests: files below `tests`, or single tests of them.
+            seconds: how long all of them may take.
+        """
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        arguments = [*OPTIONS, SEED, f"--basetemp={self.temporary}"]
         begun = time.monotonic()
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        code = json.loads(self._process.stdout.readline())
-        output = self._output.read_text(errors="replace")
+        code = self._bare.ask(
+            arguments=[*arguments, *(f"tests/{test}" for test in tests)],
+            seconds=seconds,
+            output=str(self.output),
+        )
+        return self.trial(code, begun)
+
+    def trial(self, code: int | None, begun: float) -> Trial:
+        """Return how tests went that ended with an exit code."""
+        output = self.output.read_text(errors="replace")
         return Trial(code == 0, time.monotonic() - begun, output)
 
     def mutate(self, module: str, code: str, tests: Sequence[str], *, seconds: float) -> Trial:
         """Run tests with another text of a module."""
-        path = self.root / "lakecli" / module
-        original, status = path.read_bytes(), path.stat()
-        self._touched += 1
-        try:
-            path.write_text(code)
-            os.utime(path, (status.st_atime, status.st_mtime + self._touched))
+        with self.mutated(module, code):
             return self.run(tests, seconds=seconds)
-        finally:
-            path.write_bytes(original)
-            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    def mutated(self, module: str, code: str) -> Mutated:
+        """Return a context in which a module has another text."""
+        self._touched += 1
+        return Mutated(self.root / "lakecli" / module, code, self._touched)
+
+
+class Mutated:
+    """A module with another text, for the length of a `with` block.
+
+    Args:
+        path: of the module.
+        code: its other text.
+        touched: seconds to add to its time, so that what it was compiled to is not used.
+    """
+
+    def __init__(self, path: Path, code: str, touched: int) -> None:
+        self._path, self._code, self._touched = path, code, touched
+
+    def __enter__(self) -> None:
+        self._original, self._status = self._path.read_bytes(), self._path.stat()
+        self._path.write_text(self._code)
+        os.utime(self._path, (self._status.st_atime, self._status.st_mtime + self._touched))
+
+    def __exit__(self, *_: object) -> None:
+        self._path.write_bytes(self._original)
+        os.utime(self._path, ns=(self._status.st_atime_ns, self._status.st_mtime_ns))
+
+
+class Process:
+    """A process that answers requests, each of one line."""
+
+    def __init__(self, arguments: Sequence[str], root: Path, environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=root,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests: IO[str] = self._process.stdin
+        self._replies: IO[str] = self._process.stdout
+
+    def ask(self, **request: object) -> Any:
+        """Send a request, and return the answer."""
+        self._requests.write(json.dumps(request) + "\n")
+        self._requests.flush()
+        return self.answer()
+
+    def answer(self) -> Any:
+        """Return the next answer."""
+        return json.loads(self._replies.readline())
+
+    def close(self) -> None:
+        self._requests.close()
+        self._process.wait()
+        self._replies.close()
+
+
+class Runner:
+    """The tests of a suite, each known by the lines that it runs and by how long it takes.
+
+    A mutant inside a function can be found only by tests that call the function, and by those that
+    start other processes. Only these are run, the likeliest first: those that run the very line,
+    those that found other mutants of the module, and short ones.
+
+    Args:
+        bench: to run them in.
+        suite: the suite.
+
+    Attributes:
+        tests: their names, as pytest has them.
+    """
+
+    def __init__(self, bench: Workbench, suite: Suite) -> None:
+        self._bench, self._suite = bench, suite
+        arguments = [*OPTIONS, SEED, f"--basetemp={bench.temporary}"]
+        files = [f"tests/{test}" for test in suite.tests]
+        serving = ("-m", "tests.mutants.serving", str(bench.output))
+        self._process = bench.start(*serving, *arguments, *files)
+        found = self._process.answer()
+        assert found is not None, bench.output.read_text()
+        self.tests: list[str] = found
+        self._seconds: dict[str, float] = {}
+        self._lines: dict[str, dict[str, set[int]]] = {}
+        self._kills: Counter[tuple[str, str]] = Counter()
+        self._trace()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.close()
+
+    def _trace(self) -> None:
+        shutil.rmtree(self._bench.temporary, ignore_errors=True)
+        modules = {str(self._path(module)): module for module in self._suite.modules}
+        code, used = self._process.ask(
+            tests=self.tests,
+            traced=list(modules),
+            seconds=SOUND_SECONDS,
+            result=str(self._bench.result),
+        )
+        assert code == 0, f"fails without a mutant:\n{self._bench.output.read_text()}"
+        for test, (seconds, lines) in used.items():
+            self._seconds[test] = seconds
+            of_test = self._lines[test] = {}
+            for path, line in lines:
+                of_test.setdefault(modules[path], set()).add(line)
+
+    def is_used(self, module: str) -> bool:
+        """Tell whether a test of the suite runs anything of a module."""
+        return any(module in of_test for of_test in self._lines.values())
+
+    def try_mutant(self, module: str, number: int, code: str) -> Trial | None:
+        """Run the tests that may find a mutant, up to the first that does.
+
+        Args:
+            module: below `lakecli`.
+            number: the line that differs.
+            code: the mutated text of the module.
+
+        Returns:
+            How they went; ``None`` if the mutant is not Python, or compiles to the same.
+        """
+        path = self._path(module)
+        before = path.read_text()
+        try:
+            codes = replacements(str(path), before, code)
+        except SyntaxError:
+            return None
+        tests = self._selected(module, number, is_inside=codes is not None)
+        seconds = 20 + 3 * sum(self._seconds[test] for test in tests)
+        if codes == {}:
+            return None
+        if codes is None:
+            names = [test.removeprefix("tests/") for test in tests]
+            return self._bench.mutate(module, code, names, seconds=seconds + 60)
+        shutil.rmtree(self._bench.temporary, ignore_errors=True)
+        begun = time.monotonic()
+        with self._bench.mutated(module, code):
+            status, killer = self._process.ask(
+                tests=tests,
+                path=str(path),
+                before=before,
+                after=code,
+                seconds=seconds,
+                result=str(self._bench.result),
+            )
+        assert status != FAILED_TO_RUN, self._bench.output.read_text()
+        if killer is not None:
+            self._kills[module, killer] += 1
+        return self._bench.trial(status, begun)
+
+    def _selected(self, module: str, number: int, *, is_inside: bool) -> list[str]:
+        """Return the tests that may find a mutant, the likeliest first."""
+        lines = _function_at(self._path(module).read_text(), number) if is_inside else None
+        selected = []
+        for test in self.tests:
+            of_test = self._lines[test]
+            used = of_test.get(module, set())
+            is_in_reach = bool(used if lines is None else used.intersection(lines))
+            if is_in_reach or not of_test:
+                hits = 2 if number in used else 1 if is_in_reach else 0
+                cost = self._seconds[test] / (1 + 5 * self._kills[module, test])
+                selected.append((-hits, cost, test))
+        return [test for _, _, test in sorted(selected)]
+
+    def _path(self, module: str) -> Path:
+        return self._bench.root / "lakecli" / module
+
+
+def _function_at(text: str, number: int) -> range | None:
+    """Return the lines of the outermost function around a line; ``None`` if there is none."""
+    waiting: list[ast.AST] = [ast.parse(text)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            if node.lineno <= number <= node.end_lineno:
+                return range(node.lineno, node.end_lineno + 1)
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+    return None

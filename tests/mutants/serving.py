@@ -1,0 +1,167 @@
+"""Collect the tests of a suite once, and run them again and again, each time in a fork.
+
+All of lakecli is imported before. A fork either finds out which tests use which lines of which
+modules, or puts the code of a mutant into the functions of its module and runs the tests it is
+told to, in that order, up to the first that fails.
+
+    python -m tests.mutants.serving OUTPUT ARGUMENTS-OF-PYTEST
+
+A line of JSON on stdin says what to run; a line on stdout says how it went.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+import lakecli
+from tests.mutants.forking import FAILED_TO_RUN, run_in_fork, slow_is_no_failure
+from tests.mutants.hot import loaded_functions, put_in, replacements
+
+if TYPE_CHECKING:
+    from types import FrameType, FunctionType
+    from typing import TextIO
+
+LEFT_OUT = ("lakecli.spark",)
+"""Packages that import too much."""
+
+
+class Server(NamedTuple):
+    """A plugin of pytest that answers requests instead of running what was collected.
+
+    Attributes:
+        requests: where they come from.
+        replies: where answers go.
+        output: the file for what pytest says.
+    """
+
+    requests: TextIO
+    replies: TextIO
+    output: Path
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        self._reply(None if session.testsfailed else list(items))
+        import_all()
+        functions = loaded_functions(str(Path(lakecli.__file__).parent))
+        gc.freeze()
+        for line in self.requests:
+            request = json.loads(line)
+            result = Path(request["result"])
+            result.unlink(missing_ok=True)
+
+            def act(request: dict[str, Any] = request) -> int:
+                return answer(session, items, functions, request)
+
+            code = run_in_fork(act, request["seconds"], self.output)
+            self._reply([code, json.loads(result.read_text()) if result.exists() else None])
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            print(f"\n{report.nodeid}\n{report.longrepr}", flush=True)
+
+    def _reply(self, what: object) -> None:
+        self.replies.write(json.dumps(what) + "\n")
+        self.replies.flush()
+
+
+def import_all() -> None:
+    for each in pkgutil.walk_packages(lakecli.__path__, "lakecli."):
+        if not each.name.startswith(LEFT_OUT) and not each.name.endswith("__main__"):
+            importlib.import_module(each.name)
+
+
+def answer(
+    session: pytest.Session,
+    items: dict[str, Any],
+    functions: dict[str, list[FunctionType]],
+    request: dict[str, Any],
+) -> int:
+    """Do in a fork what a request says; return 0 if all tests passed, 1 if not."""
+    tests = [items[each] for each in request["tests"]]
+    result = Path(request["result"])
+    if "traced" in request:
+        tracer = Tracer(frozenset(request["traced"]))
+        used = {}
+        for test, after in zip(tests, [*tests[1:], None], strict=True):
+            begun = time.monotonic()
+            with tracer:
+                test.config.hook.pytest_runtest_protocol(item=test, nextitem=after)
+            used[test.nodeid] = [time.monotonic() - begun, tracer.taken()]
+        result.write_text(json.dumps(used))
+        return int(session.testsfailed > 0)
+    codes = replacements(request["path"], request["before"], request["after"])
+    if not codes:
+        return FAILED_TO_RUN
+    put_in(functions[request["path"]], codes)
+    for test, after in zip(tests, [*tests[1:], None], strict=True):
+        test.config.hook.pytest_runtest_protocol(item=test, nextitem=after)
+        if session.testsfailed:
+            result.write_text(json.dumps(test.nodeid))
+            return 1
+    return 0
+
+
+class Tracer:
+    """Notes which lines of some files are run, in every thread.
+
+    Args:
+        paths: of the files.
+    """
+
+    def __init__(self, paths: frozenset[str]) -> None:
+        self._paths = paths
+        self._lines: set[tuple[str, int]] = set()
+
+    def __enter__(self) -> None:
+        threading.settrace(self._call)
+        sys.settrace(self._call)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+        threading.settrace(None)
+
+    def taken(self) -> list[tuple[str, int]]:
+        """Return what was noted, and begin again."""
+        lines, self._lines = self._lines, set()
+        return sorted(lines)
+
+    def _call(self, frame: FrameType, _event: str, _value: object) -> Any:
+        path = frame.f_code.co_filename
+        if path not in self._paths:
+            return None
+        self._lines.add((path, frame.f_lineno))
+        return self._line
+
+    def _line(self, frame: FrameType, _event: str, _value: object) -> Any:
+        self._lines.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._line
+
+
+def main() -> None:
+    output, *arguments = sys.argv[1:]
+    requests, replies = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    said = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for source, target in ((nothing, 0), (said, 1), (said, 2)):
+        os.dup2(source, target)
+    slow_is_no_failure()
+    code = pytest.main(arguments, plugins=[Server(requests, replies, Path(output))])
+    if code == pytest.ExitCode.INTERRUPTED:  # what could not be collected was said in the output
+        replies.write("null\n")
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()
