@@ -6,7 +6,8 @@
 - `situations`: where two commands begin.
 - `observe`, `outcomes`: what a user can see afterwards, and when two outcomes agree.
 - `matrix`: one command paused at a step while another one runs, compared with the serial orders.
-- `model`, `losses`: what the team should see, and what a bucket may lose.
+- `model`, `losses`, `effects`: what the team should see, what a bucket may lose, and what is staged
+  again when an operation is undone.
 - `team`, `life`: commands of three people, chosen at random.
 - `mutants`: fixes taken out, each with a story that shows the defect.
 """

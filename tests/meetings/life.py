@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ SYNC = st.booleans()
 BRANCH = st.sampled_from(["main", "main", "dev"])
 PATH = st.sampled_from(["p/0", "p/1", "q/2", "q/3"])
 TEXT = st.sampled_from(["x", "y", "z"])
+LIVES_AT_ONCE = 10
+"""Hypothesis takes longer for each life the more it has seen."""
 
 
 class LongTeam(RuleBasedStateMachine):
@@ -192,13 +195,23 @@ class LongTeam(RuleBasedStateMachine):
 
     # -- the log -----------------------------------------------------------------------------
 
-    @rule(person=WHO, sync=SYNC)
-    def undo(self, *, person: str, sync: bool) -> None:
-        self.team.run(person, "undo", REPOSITORY, sync=sync)
+    @rule(person=WHO, sync=SYNC, times=st.integers(1, 3))
+    def undo(self, *, person: str, sync: bool, times: int) -> None:
+        for _ in range(times):
+            self.team.run(person, "undo", REPOSITORY, sync=sync)
 
-    @rule(person=WHO, sync=SYNC)
-    def redo(self, *, person: str, sync: bool) -> None:
-        self.team.run(person, "redo", REPOSITORY, sync=sync)
+    @rule(person=WHO, sync=SYNC, times=st.integers(1, 3))
+    def redo(self, *, person: str, sync: bool, times: int) -> None:
+        for _ in range(times):
+            self.team.run(person, "redo", REPOSITORY, sync=sync)
+
+    @rule(person=WHO, branch=BRANCH, path=PATH, text=TEXT, sync=SYNC)
+    def change_and_back(
+        self, *, person: str, branch: str, path: str, text: str, sync: bool
+    ) -> None:
+        self.change(person=person, branch=branch, path=path, text=text, sync=sync)
+        self.undo(person=person, sync=sync, times=1)
+        self.redo(person=person, sync=sync, times=1)
 
     @rule(person=WHO, back=st.integers(0, 5), sync=SYNC)
     def restore(self, *, person: str, back: int, sync: bool) -> None:
@@ -267,3 +280,10 @@ def check_lives(*, examples: int, steps: int, is_random: bool = False) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def check_lives_for(seconds: float, *, steps: int) -> None:
+    """Run the state machine again and again, with other lives each time, for a bounded time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        check_lives(examples=LIVES_AT_ONCE, steps=steps, is_random=True)

@@ -12,6 +12,7 @@ from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.sharing import follow, references, rollback
 from lakecli.repository.undo import pushed
+from lakecli.repository.undo.apply import TakeBack
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.team import Team, bucket_copy, days
 
@@ -180,6 +181,16 @@ def _move_back_by_a_wrong_clock(team: Team) -> None:
         team.run("ada", "gc", "run", REPOSITORY, "-y", sync=False)
 
 
+def _forgets_staging(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TakeBack, "_restore", _nothing)
+
+
+def _undo_of_an_upload(team: Team) -> None:
+    team.upload("ada", "main", "p/1", "one", sync=False)
+    team.upload("ada", "main", "p/1", "two", sync=False)
+    team.run("ada", "undo", REPOSITORY, sync=False)
+
+
 def _nothing(*_args: object, **_kwargs: object) -> None:
     pass
 
@@ -194,5 +205,6 @@ MUTANTS: Final = {
     "a former head is as old as its mover says": Mutant(
         _dates_by_mover, _move_back_by_a_wrong_clock
     ),
+    "undo leaves what was staged": Mutant(_forgets_staging, _undo_of_an_upload),
     "garbage that is used again is not claimed": Mutant(_no_claim, _use_of_garbage),
 }

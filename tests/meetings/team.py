@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import json
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.exit_codes import ExitCode
@@ -25,19 +26,21 @@ from lakecli.repository.commit import commit
 from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.upload import UploadOptions
 from tests.meetings.arguments import REPOSITORY
+from tests.meetings.effects import AUTOMATIC, Areas, Effects, effect_of
 from tests.meetings.model import PEOPLE, Model, Staged
 from tests.meetings.world import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from lakecli.kv.operations import Operation
     from tests.meetings.world import Machines, Reply
 
 DEFECTS: Final = frozenset((ExitCode.UNEXPECTED, ExitCode.USAGE, ExitCode.INTEGRITY))
 """What no command may answer here: nobody asks for nonsense, and nothing is damaged."""
 
 TAKES_BACK: Final = frozenset(("undo", "redo", "op"))
-"""Commands that may stage anything again: the model takes over what is staged then."""
+"""Commands that stage again what operations of the log had taken away, or the reverse."""
 
 
 class Team(Model):
@@ -49,16 +52,15 @@ class Team(Model):
 
     def __init__(self, world: Machines) -> None:
         super().__init__(world)
-        world.ok("ada", "repo", "create", REPOSITORY, NAMESPACE, "--range-entries", "16")
-        self._write("ada", "first")
-        world.ok("ada", "fs", "upload", str(self._file("ada")), f"{REPOSITORY}/main/p/0")
-        world.ok("ada", "commit", f"{REPOSITORY}/main", "-m", "first")
-        world.ok("ada", "branch", "create", f"{REPOSITORY}/dev", "-s", f"{REPOSITORY}/main")
-        world.ok("ada", "push", REPOSITORY, "--all")
+        self.effects = {person: Effects() for person in PEOPLE}
+        creation = ("repo", "create", REPOSITORY, NAMESPACE, "--range-entries", "16")
+        self.run("ada", *creation, sync=False)
+        self.upload("ada", "main", "p/0", "first", sync=False)
+        self.commit("ada", "main", sync=False)
+        self.run("ada", "branch", "create", _uri("dev"), "-s", _uri("main"), sync=False)
+        self.run("ada", "push", REPOSITORY, "--all", sync=False)
         for person in PEOPLE[1:]:
-            world.ok(person, "clone", NAMESPACE, REPOSITORY)
-        self.learn_refs()
-        self.compare("ada")
+            self.run(person, "clone", NAMESPACE, REPOSITORY, sync=False)
 
     # -- commands ----------------------------------------------------------------------------
 
@@ -81,10 +83,13 @@ class Team(Model):
             cleans: the branch on which nothing is staged if it succeeds.
         """
         keys = self.losses.keys()
+        before = self.areas(person)
         reply = self.world(person, argv, sync=sync)
         mode = " (auto)" if sync else ""
         self.told.append(f"{person}{mode}: {' '.join(argv)} -> {reply.exit_code} {reply.stderr}")
         self.learn_refs()
+        operations = self.new_operations(person)
+        before = self._after_following(person, operations, before)
         if argv[0] == "gc":
             self.check_sweep(keys)
         if argv[:2] == ("branch", "delete"):
@@ -98,11 +103,51 @@ class Team(Model):
                 self.losses.note_staged(changes.values())
             if cleans:
                 self.places[person][cleans].staged.clear()
-        takes_back = argv[0] in TAKES_BACK
         can_clean = reply.exit_code != ExitCode.OK and bool(cleans)
-        self.compare(person, takes_over=takes_back, may_lose=can_clean)
+        takes_over = argv[0] in TAKES_BACK and not self._take_back(person, operations, before)
+        self.compare(person, takes_over=takes_over, may_lose=can_clean)
+        known = None if takes_over else [effect_of(before, self.areas(person))]
+        self.effects[person].record(operations, known)
         self.check_log(person)
         return reply
+
+    def areas(self, person: str) -> Areas:
+        """Return what a person has staged, by branch."""
+        return {name: dict(place.staged) for name, place in self.places[person].items()}
+
+    def new_operations(self, person: str) -> list[Operation]:
+        """Return the operations that were appended to a person's log, oldest first."""
+        with self.open_lake(person) as lake:
+            return self.effects[person].new_operations(lake)
+
+    def _after_following(
+        self, person: str, operations: Sequence[Operation], before: Areas
+    ) -> Areas:
+        """Return what was staged when branches had followed the bucket, before the command."""
+        unstaged = {
+            change.branch for each in operations if each.kind == "sync" for change in each.staging
+        }
+        after = {
+            name: dict(self.places[person][name].staged)
+            if name in unstaged and name in self.places[person]
+            else staged
+            for name, staged in before.items()
+        }
+        self.effects[person].record_following(operations, effect_of(before, after))
+        return after
+
+    def _take_back(self, person: str, operations: Sequence[Operation], before: Areas) -> bool:
+        """Predict what is staged after an undo, redo or op restore; return whether it is known."""
+        made = [each for each in operations if each.kind not in AUTOMATIC]
+        if not made:
+            return True  # it was refused, or there was nothing to do
+        areas = {name: dict(staged) for name, staged in before.items()}
+        with self.open_lake(person) as lake:
+            if not self.effects[person].predict(lake, made, areas):
+                return False
+        for name, place in self.places[person].items():
+            place.staged = areas.get(name, {})
+        return True
 
     def upload(self, person: str, branch: str, path: str, text: str, *, sync: bool) -> None:
         """Stage one file."""
@@ -161,6 +206,7 @@ class Team(Model):
         where = _uri(branch)
         files = LakeFileSystem(home=str(self.world.home(person)), skip_instance_cache=True)
         told = f"{person}: fsspec writes {text} to {branch}/{path}"
+        before = self.areas(person)
         try:
             files.pipe_file(f"{where}/{path}", text.encode())
             if commits:
@@ -169,11 +215,13 @@ class Team(Model):
             told += f" -> {type(error).__name__}: {error}"
         finally:
             lakes.close_unused()
-        self._compare_program(person, branch, path, text, told, commits=commits)
+        written = {**before, branch: {**before.get(branch, {}), path: _checksum(text)}}
+        self._compare_program(person, (branch, path), told, [before, written], commits=commits)
 
     def commit_in_library(self, person: str, branch: str, path: str, text: str) -> None:
         """Bring bytes in, stage them and commit, by the functions of the library."""
         told = f"{person}: the library commits {text} as {branch}/{path}"
+        before = self.areas(person)
         with self.open_lake(person) as lake:
             try:
                 repository = lake.repository("demo")
@@ -189,23 +237,37 @@ class Team(Model):
                 commit(repository, branch, message="library", committer=person)
             except LakeError as error:
                 told += f" -> {error.kind}: {error.message}"
-        self._compare_program(person, branch, path, text, told, commits=True)
+        written = {**before, branch: {**before.get(branch, {}), path: _checksum(text)}}
+        self._compare_program(person, (branch, path), told, [before, written], commits=True)
 
     def _compare_program(
-        self, person: str, branch: str, path: str, text: str, told: str, *, commits: bool
+        self, person: str, file: tuple[str, str], told: str, areas: list[Areas], *, commits: bool
     ) -> None:
-        """Compare what a program left with the model; one that failed may have staged its file."""
+        """Compare what a program left with the model; one that failed may have staged its file.
+
+        Args:
+            person: whose program.
+            file: the branch and the path that it wrote.
+            told: what it did, and how it failed.
+            areas: what was staged before, and with the file.
+            commits: whether it commits then.
+        """
         self.told.append(told)
         self.learn_refs()
+        operations = self.new_operations(person)
         has_failed = " -> " in told
         if not has_failed:
-            self.losses.note_staged([_checksum(text)])
+            branch, path = file
             place = self.places[person][branch]
-            place.staged[path] = _checksum(text)
+            place.staged = dict(areas[-1][branch])
+            self.losses.note_staged([place.staged[path]])
             if commits:
-                assert self.trees[place.head][path] == _checksum(text), self.story()
+                assert self.trees[place.head][path] == place.staged[path], self.story()
                 place.staged.clear()
+                areas.append(self.areas(person))
         self.compare(person, takes_over=has_failed)
+        known = None if has_failed else [effect_of(*each) for each in pairwise(areas)]
+        self.effects[person].record(operations, known)
 
     # -- the bucket --------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.meetings.life import check_lives
+from tests.meetings.life import check_lives, check_lives_for
 
 
 @pytest.mark.timeout(300)
@@ -13,6 +13,6 @@ def test_a_short_life_of_a_team() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(2400)
 def test_a_long_life_of_a_team() -> None:
-    check_lives(examples=600, steps=60, is_random=True)
+    check_lives_for(1800, steps=60)
