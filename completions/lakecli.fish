@@ -303,6 +303,7 @@ function __lakecli_options
                 '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
                 '--force-shared' 'Collect even if a lakeFS server may use the namespace' \
                 '--grace' 'Minimum age of garbage, and delay until it is deleted; default: gc.grace' \
+                '--lakefs-stopped' 'Confirm, once, that lakeFS has stopped in a namespace that was taken over' \
                 '--master' 'Spark master; default: local[*], this machine' \
                 '--no-progress' 'Show no progress' \
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \

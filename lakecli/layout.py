@@ -96,6 +96,9 @@ _SEQUENCE_DIGITS = 16
 _ESCAPED = re.compile(rb"[^a-z0-9._-]")
 _UNESCAPED = re.compile(rb"%([0-9A-F]{2})")
 _DATA_KEY = re.compile(r"data/[0-9a-f]{2}/[0-9a-f]{62}")
+_LAKEFS_KEY = re.compile(
+    r"(data/[0-9a-v]{20}/[0-9a-v]{20}|[0-9a-v]{20}|[0-9a-f]{32})(,[A-Za-z0-9_-]{1,100})?"
+)
 _LONGEST_NAME = 255
 """Bytes of an escaped name of a ref in a key, at most: the limit of file names."""
 
@@ -141,6 +144,17 @@ def data_digest(key: str) -> str | None:
     if not _DATA_KEY.fullmatch(key):
         return None
     return key[5:7] + key[8:]
+
+
+def lakefs_object(key: str) -> str | None:
+    """Return the name of an object that lakeFS wrote, or ``None`` if lakeFS makes no such keys.
+
+    Keys are ``data/<partition>/<id>``; old servers wrote ``<id>`` directly into the namespace. A
+    signature may follow a comma, which is no part of the name: addresses omit it where they escape
+    the comma.
+    """
+    found = _LAKEFS_KEY.fullmatch(key)
+    return None if found is None else found[1]
 
 
 def escape_name(name: str) -> str:

@@ -18,6 +18,7 @@ from lakecli.repository.core.gate import claim_commit, claim_trees
 from lakecli.repository.lakefs.dump import trees_missing
 from lakecli.repository.lakefs.kept import keep_dump
 from lakecli.repository.lakefs.lists import write_dump
+from lakecli.repository.lakefs.taken_over import confirm_stopped, find_take_over
 from lakecli.staging import area
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
 
     The dump has every branch and tag, and every commit of this clone whose tree is in the
     namespace. Only new objects are written; the same refs give the same dump. Garbage collection
-    keeps the dump, and all that it refers to, for `KEPT_FOR`.
+    keeps the dump, and all that it refers to, for `KEPT_FOR`. If the namespace was taken over from
+    lakeFS, the confirmation that lakeFS has stopped is withdrawn.
 
     Args:
         repository: to dump.
@@ -146,6 +148,10 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
         tags=tags,
         default_branch=repository.record.default_branch,
     )
+    taken = find_take_over(repository.store)
+    if taken is not None and taken.stopped_at is not None:
+        # lakeFS may work here again once it has restored the dump.
+        confirm_stopped(repository.store, stopped=False)
     repository.lake.runtime.on_step("keep-dump")
     kept = keep_dump(repository.store, manifest, repository.lake.runtime.new_id().hex())
     return Dumped(manifest, len(heads), len(tags), len(commits), tuple(lost), kept.until)

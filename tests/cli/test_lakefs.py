@@ -12,6 +12,8 @@ import pytest
 
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.repository.lakefs.kept import KEPT_FOR
+from lakecli.repository.lakefs.taken_over import STOPPED
+from tests.cli.test_gc import grow_old
 from tests.support.lakefs_files import live_expected, live_objects
 
 if TYPE_CHECKING:
@@ -179,11 +181,14 @@ PLURALS = {"branches": "branch", "tags": "tag", "commits": "commit_id"}
 
 def test_a_dump_is_kept_and_listed(cli: Cli, namespace: Path, refs: Path, tmp_path: Path) -> None:
     cli.ok("clone", "--from-lakefs", namespace, "lakefs://mine", "--refs", refs, "--take-over")
-    assert cli.ok("gc", "status", "lakefs://mine", "--json").json["dumps"] == []
+    (origin,) = cli.ok("gc", "status", "lakefs://mine", "--json").json["dumps"]
+    assert {name: origin[name] for name in live_expected()["refs_dump"]} == live_expected()[
+        "refs_dump"
+    ]
     out = tmp_path / "out.json"
     result = cli.ok("refs-dump", "lakefs://mine", "--push-first", "-o", out)
     assert "garbage collection keeps the dump until" in result.stderr
-    (kept,) = cli.ok("gc", "status", "lakefs://mine", "--json").json["dumps"]
+    _, kept = cli.ok("gc", "status", "lakefs://mine", "--json").json["dumps"]
     assert {name: kept[name] for name in json.loads(out.read_text())} == json.loads(out.read_text())
     assert datetime.fromisoformat(kept["until"]) - datetime.fromisoformat(kept["since"]) == KEPT_FOR
     assert kept["commits_meta_range_id"] in cli.ok("gc", "status", "lakefs://mine").stdout
@@ -209,3 +214,28 @@ def test_a_dump_that_cannot_be_saved_writes_nothing(
     assert cli(*dump, tmp_path / "missing" / "refs.json").exit_code == ExitCode.NOT_FOUND
     assert cli(*dump, tmp_path).exit_code == ExitCode.USAGE
     assert sorted(namespace.rglob("*")) == before
+
+
+def test_garbage_of_lakefs_is_collected_once_it_has_stopped(
+    cli: Cli, namespace: Path, refs: Path
+) -> None:
+    cli.ok("clone", "--from-lakefs", namespace, "lakefs://mine", "--refs", refs, "--take-over")
+    cli.ok("push", "--all", "lakefs://mine")
+    cli.now = cli.now.replace(year=cli.now.year + 1)
+    garbage = namespace / "data" / ("0" * 20) / ("0" * 20)
+    garbage.parent.mkdir()
+    garbage.write_bytes(b"uncommitted")
+    grow_old(namespace)
+    result = cli("gc", "run", "lakefs://mine")
+    assert result.exit_code == ExitCode.REFUSED
+    assert "lakecli gc run --lakefs-stopped lakefs://" in result.stderr
+    assert cli.ok("gc", "status", "lakefs://mine", "--json").json["lakefs_stopped"] is None
+    condemned = cli.ok("gc", "run", "lakefs://mine", "--lakefs-stopped", "--json").json
+    assert [each["kind"] for each in condemned["garbage"]].count("lakefs") == 1
+    assert cli.ok("gc", "status", "lakefs://mine", "--json").json["lakefs_stopped"] is not None
+    grow_old(namespace)
+    os.utime(namespace / STOPPED)  # else lakeFS would have named its objects later
+    swept = cli.ok("gc", "run", "lakefs://mine", "-y").stdout
+    assert "written by lakeFS, and nothing that is in use refers to it" in swept
+    assert not garbage.exists()
+    cli.ok("fsck", "lakefs://mine", "--data")

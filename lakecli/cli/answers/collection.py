@@ -11,7 +11,7 @@ class Garbage(TypedDict):
     """Garbage of one kind.
 
     Attributes:
-        kind: data, range, metarange, pack, dump, reflog, incoming, doctor or upload.
+        kind: data, lakefs, range, metarange, pack, dump, reflog, incoming, doctor or upload.
         prefix: prefix of the keys.
         why: why it is garbage.
         size: size in bytes.
@@ -53,6 +53,7 @@ class CollectionState(TypedDict):
         sweep_at: time from which garbage can be deleted.
         resume_at: time from which an interrupted sweep can be finished or ended.
         dumps: refs dumps that are kept, oldest first.
+        lakefs_stopped: time when --lakefs-stopped confirmed that lakeFS has stopped.
     """
 
     phase: str
@@ -62,6 +63,7 @@ class CollectionState(TypedDict):
     sweep_at: datetime | None
     resume_at: datetime | None
     dumps: Sequence[KeptDump]
+    lakefs_stopped: datetime | None
 
 
 class Collection(TypedDict):

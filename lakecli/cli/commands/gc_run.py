@@ -35,6 +35,13 @@ def gc_run(
         bool,
         Option("--force-shared", help="Collect even if a lakeFS server may use the namespace"),
     ] = False,
+    lakefs_stopped: Annotated[
+        bool,
+        Option(
+            "--lakefs-stopped",
+            help="Confirm, once, that lakeFS has stopped in a namespace that was taken over",
+        ),
+    ] = False,
     yes: Yes = False,
     engine: EngineOptions,
     transfer: TransferOptions,
@@ -64,6 +71,12 @@ def gc_run(
     staged, abandoned uploads, and leftovers of `lakecli doctor`. If a lakeFS server works in the
     same namespace, gc run refuses to start.
 
+    In a namespace that was taken over from lakeFS (`lakecli clone --from-lakefs --take-over`), what
+    lakeFS wrote is garbage by the same rules, once its server and its garbage collection have
+    stopped there permanently. Confirm that with --lakefs-stopped, once for all machines. What
+    lakeFS's branches had uncommitted, or committed after the refs dump, is deleted too. gc run
+    refuses if lakeFS has written since, and lakecli refs-dump withdraws the confirmation.
+
     Run it in the clone that has unpushed work, or push first.
 
     --engine spark reads lists of paths and lists data objects on Spark. --engine auto uses Spark if
@@ -73,6 +86,7 @@ def gc_run(
         lakecli gc run lakefs://demo --dry-run
         lakecli gc run lakefs://demo
         lakecli gc run lakefs://demo -y
+        lakecli gc run lakefs://taken --lakefs-stopped
     """
     from lakecli.pipeline.gc.run import GcOptions, advance
 
@@ -85,6 +99,7 @@ def gc_run(
             grace=context.settings.gc_grace if grace is None else grace,
             dry_run=dry_run,
             force_shared=force_shared,
+            lakefs_stopped=lakefs_stopped,
             confirm=lambda question: context.confirm(question, yes=yes),
             progress=shown,
         )

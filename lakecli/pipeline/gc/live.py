@@ -1,5 +1,8 @@
 """The data objects in use: a set of digests on disk, of any size.
 
+An object that lakecli wrote has the digest in its key. For one of lakeFS it is the digest of the
+name that `layout.lakefs_object` finds in its key.
+
 Digests are divided among 256 files by their first byte. Look-ups come sorted, so that one file at a
 time is in memory, as a set.
 """

@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.errors import Refused
 from lakecli.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES
+from lakecli.pipeline.gc.lakefs import check_not_newer, check_stopped, lakefs_parts, list_lakefs
 from lakecli.pipeline.gc.live import DigestSet, total_of
 from lakecli.pipeline.gc.marks import KINDS, Doomed
 from lakecli.pipeline.gc.packs import superseded
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.runner import Runner
     from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.lakefs.taken_over import TakenOver
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
 KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
@@ -37,10 +38,6 @@ _FEW: Final = 20_000
 """Data objects up to which one part lists all; with more, there is a part per first byte."""
 
 _PART_KINDS: Final = 64
-
-
-class SharedNamespace(Refused):
-    """Another program uses the storage namespace, and may refer to objects of lakecli."""
 
 
 class Tally(NamedTuple):
@@ -149,6 +146,7 @@ class Work(NamedTuple):
         runner: runs the parts.
         times: which objects are old.
         rules: retention rules; ``None``: keep what refs reach.
+        taken: how the namespace was taken over from lakeFS; ``None``: it was not.
         progress: counts the metaranges and ranges that are read.
     """
 
@@ -156,7 +154,13 @@ class Work(NamedTuple):
     runner: Runner
     times: Times
     rules: Rules | None
+    taken: TakenOver | None
     progress: Progress
+
+    @property
+    def lakefs(self) -> TakenOver | None:
+        """The lakeFS that wrote to the namespace, if its objects may be garbage."""
+        return self.taken if self.taken is not None and self.taken.stopped_at else None
 
     @property
     def location(self) -> StoreLocation | OpenStore:
@@ -170,6 +174,7 @@ class TableInfo(NamedTuple):
     size: int
     is_old: bool
     version: Version
+    modified_at: datetime
 
 
 def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
@@ -182,6 +187,7 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
     Raises:
         LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged, so the
             objects that it needs are unknown.
+        LakeFsWrites: lakeFS has not stopped.
     """
     marked = Marked()
     with DigestSet() as live:
@@ -191,12 +197,12 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
         marked.trees, marked.ranges, marked.lost = reach.trees, reach.ranges, reach.lost
         marked.entries = reach.entries
         marked.foreign["table"] += reach.foreign
-        for part, records in _iter_data(work, marked):
+        for kind, part, records in chain(_iter_data(work, marked), _iter_lakefs(work, marked)):
             condemned = live.without(records)
             if condemned:
                 objects, size = total_of(condemned)
-                marked.counts["data"] += objects
-                marked.sizes["data"] += size
+                marked.counts[kind] += objects
+                marked.sizes[kind] += size
                 sink(part, condemned)
     for each in iter_rest(work, roots):
         marked.doom(each.key, each.size, each.kind)
@@ -223,6 +229,7 @@ def reach_all(work: Work, live: DigestSet, reach: Reach | None = None) -> tuple[
         now=work.times.now,
         grace=work.times.grace,
         rules=work.rules,
+        taken=work.taken,
     )
     collected = frozenset(iter_expired(work.repository.store))
     reach.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
@@ -233,7 +240,8 @@ def reach_all(work: Work, live: DigestSet, reach: Reach | None = None) -> tuple[
 
 def new_reach(work: Work, live: DigestSet) -> Reach:
     """Return a reach that has read nothing."""
-    return Reach(work.location, work.runner, live, progress=work.progress)
+    old_layout = work.lakefs is not None and work.lakefs.old_layout
+    return Reach(work.location, work.runner, live, progress=work.progress, old_layout=old_layout)
 
 
 def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
@@ -242,19 +250,32 @@ def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
     for info in work.repository.store.list(SSTABLES):
         name = info.key.removeprefix(SSTABLES)
         if TABLE.fullmatch(name):
-            tables[name] = TableInfo(info.size, info.modified_at < work.times.cutoff, info.version)
+            is_old = info.modified_at < work.times.cutoff
+            tables[name] = TableInfo(info.size, is_old, info.version, info.modified_at)
         elif info.key != LAKEFS_MARKER:
             foreign["file"] += 1
     return tables
 
 
 def kinds_of(work: Work, tables: dict[str, TableInfo], ids: Collection[str]) -> dict[str, str]:
-    """Return ``ranges`` or ``metaranges`` for each table that lakecli wrote."""
+    """Return ``ranges`` or ``metaranges`` for each table that may be garbage.
+
+    Those of lakeFS may be garbage if it has stopped.
+
+    Raises:
+        LakeFsWrites: lakeFS wrote one of them after it was confirmed to have stopped.
+    """
     task = partial(read_kinds, location=work.location)
     sizes = ((each, tables[each].size) for each in sorted(ids))
+    lakefs, store = work.lakefs, work.repository.store
     found = {}
     for _, kinds in work.runner.run(task, batches(sizes, _PART_KINDS)):
-        found.update({each.id: each.kind for each in kinds if each.ours})
+        for each in kinds:
+            if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
+                check_not_newer(store.uri, lakefs, SSTABLES + each.id, tables[each.id].modified_at)
+            elif not each.ours:
+                continue
+            found[each.id] = each.kind
     return found
 
 
@@ -276,8 +297,8 @@ def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
             marked.doom(SSTABLES + each, tables[each].size, KINDS_OF_TABLES[kinds[each]])
 
 
-def _iter_data(work: Work, marked: Marked) -> Iterator[tuple[str, bytes]]:
-    """List all data objects; yield the old ones of each part."""
+def _iter_data(work: Work, marked: Marked) -> Iterator[tuple[str, str, bytes]]:
+    """List all data objects of lakecli; yield kind, name of the part and its old objects."""
     before = work.times.cutoff.timestamp()
     task = partial(list_data, location=work.location)
     for part, listed in work.runner.run(task, _data_parts(work.repository.store, before)):
@@ -285,7 +306,21 @@ def _iter_data(work: Work, marked: Marked) -> Iterator[tuple[str, bytes]]:
         marked.size += listed.size
         marked.foreign["object"] += listed.foreign
         if listed.records:
-            yield part_name(part), listed.records
+            yield "data", part_name(part), listed.records
+
+
+def _iter_lakefs(work: Work, marked: Marked) -> Iterator[tuple[str, str, bytes]]:
+    """List all data objects of lakeFS, if they may be garbage, as `_iter_data` does."""
+    taken, store = work.lakefs, work.repository.store
+    if taken is None:
+        return
+    task = partial(list_lakefs, location=work.location)
+    for part, listed in work.runner.run(task, lakefs_parts(work, taken)):
+        check_stopped(store.uri, taken, listed.newest)
+        marked.objects += listed.objects
+        marked.size += listed.size
+        if listed.records:
+            yield "lakefs", part.name, listed.records
 
 
 def part_name(part: DataPart) -> str:
@@ -340,26 +375,3 @@ def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]
             continue
         if changed_at is None or changed_at < cutoff:
             yield each.key, each.id
-
-
-def check_not_shared(foreign: Counter[str], uri: str) -> None:
-    """Refuse a namespace with objects that lakecli never writes.
-
-    Raises:
-        SharedNamespace: there are such objects.
-    """
-    found = [
-        f"{foreign[kind]} {words}"
-        for kind, words in (
-            ("table", "ranges or metaranges of lakeFS"),
-            ("file", "other files below _lakefs/"),
-            ("object", "objects below data/ with names that lakecli does not use"),
-        )
-        if foreign[kind]
-    ]
-    if found:
-        raise SharedNamespace(
-            f"{uri} has objects that lakecli did not write: {', '.join(found)}",
-            hint="lakeFS may use the namespace and refer to objects that look like garbage here; "
-            "if it does not, add --force-shared",
-        )

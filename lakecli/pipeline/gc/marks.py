@@ -3,6 +3,7 @@
 ::
 
     _lakecli/gc/marks/<epoch>-<id>/data-<prefix>   data objects: 32 bytes of digest, 8 of size each
+    _lakecli/gc/marks/<epoch>-<id>/data-lakefs-…   those of lakeFS: the digest is that of the name
     _lakecli/gc/marks/<epoch>-<id>/others          all other keys, one JSON object a line
 
 The lists name candidates only: the sweep itself finds out what is in use. Anybody who can write to
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 KINDS: Final = {
     "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),
+    "lakefs": (DATA, "written by lakeFS, and nothing that is in use refers to it"),
     "range": (SSTABLES, "in no retained tree, and in no recent one"),
     "metarange": (SSTABLES, "the tree of no retained commit"),
     "pack": (COMMITS, "another commit pack has all of its commits"),
@@ -52,7 +54,7 @@ MAX_PART_SIZE: Final = 1 << 30
 """Bytes of a list of data objects, at most: 27 million in each of 256 parts."""
 
 _DATA: Final = "data-"
-_PART: Final = re.compile(r"[0-9a-f]{2}|all")
+_PART: Final = re.compile(r"[0-9a-f]{2}|all|lakefs-[0-9a-z]{3,20}")
 _MAX_LINE: Final = 16 << 10
 _MAX_OBJECT: Final = 1 << 50
 
@@ -135,7 +137,7 @@ class Marks:
             LostMarks: the list is missing or damaged.
         """
         records = self._get(_DATA + part, MAX_PART_SIZE)
-        lead = b"" if part == "all" else bytes.fromhex(part)
+        lead = bytes.fromhex(part) if len(part) == len("00") else b""
         last = b""
         for record in split(records):
             digest = record[:DIGEST]

@@ -31,6 +31,7 @@ class Reach:
         location: where parts find the namespace.
         runner: reads the tables.
         live: receives the data objects in use.
+        old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
         progress: counts the tables that are read.
 
     Attributes:
@@ -49,7 +50,9 @@ class Reach:
         live: DigestSet,
         *,
         progress: Progress,
+        old_layout: bool = False,
     ) -> None:
+        self._old_layout = old_layout
         self._location = location
         self._runner = runner
         self._live = live
@@ -102,7 +105,10 @@ class Reach:
         self, task: Callable[..., TablesRead], ids: Iterable[str], *, must_exist: bool
     ) -> Iterator[tuple[Tables, TablesRead]]:
         """Yield the parts of some tables as they are read; count what is missing or foreign."""
-        parts = (Tables(tuple(each), must_exist) for each in batches(sorted(ids), PART_TABLES))
+        parts = (
+            Tables(tuple(each), must_exist, self._old_layout)
+            for each in batches(sorted(ids), PART_TABLES)
+        )
         for part, read in self._runner.run(partial(task, location=self._location), parts):
             self.lost.update(read.missing)
             self.foreign += read.foreign

@@ -38,6 +38,7 @@ class GcOptions(NamedTuple):
         grace: shortest time between condemning and sweeping, and minimum age of garbage.
         dry_run: change nothing, and report what would be done.
         force_shared: collect although another program uses the namespace.
+        lakefs_stopped: record that lakeFS, from which the namespace was taken over, has stopped.
         confirm: called with a question before anything is deleted; raises if the answer is no.
         progress: counts the metaranges and ranges that are read.
         elapsed: monotonic seconds, which also pass while the machine is asleep.
@@ -46,6 +47,7 @@ class GcOptions(NamedTuple):
     grace: timedelta = DEFAULT_GRACE
     dry_run: bool = False
     force_shared: bool = False
+    lakefs_stopped: bool = False
     confirm: Callable[[str], None] = _agree
     progress: Progress = NO_PROGRESS
     elapsed: Callable[[], float] = elapsed
@@ -63,6 +65,8 @@ class GcStatus(NamedTuple):
         resume_at: when an interrupted sweep may be continued or ended; ``None``: no sweep has
             begun.
         dumps: refs dumps that are kept, by date.
+        lakefs_stopped: when somebody confirmed that lakeFS, from which the namespace was taken
+            over, has stopped; ``None``: nobody did, or it was not taken over.
     """
 
     phase: Phase
@@ -72,6 +76,7 @@ class GcStatus(NamedTuple):
     sweep_at: datetime | None
     resume_at: datetime | None = None
     dumps: tuple[KeptDump, ...] = ()
+    lakefs_stopped: datetime | None = None
 
 
 class GcReport(NamedTuple):

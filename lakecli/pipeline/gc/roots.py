@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.gc.positions import Positions
     from lakecli.pipeline.gc.rules import Rules
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.lakefs.taken_over import TakenOver
 
 REFLOG_KEPT: Final = KEPT_FOR
 """How long former positions of a ref count at least; longer if the grace period is."""
@@ -72,6 +73,7 @@ def gather(
     now: datetime,
     grace: timedelta,
     rules: Rules | None,
+    taken: TakenOver | None = None,
 ) -> Roots:
     """Return the roots; add the data objects of staged changes to `live`.
 
@@ -81,6 +83,7 @@ def gather(
         now: time by the store's clock.
         grace: the grace period.
         rules: how long commits keep their objects; ``None``: as long as refs reach them.
+        taken: how the namespace was taken over from lakeFS; ``None``: it was not.
 
     Raises:
         LostHistory: a commit that a ref reaches is missing.
@@ -111,17 +114,20 @@ def gather(
         raise
     trees = frozenset(commits[each].tree for each in kept) - {MetarangeId("")}
     own_trees = frozenset(commits[each].tree for each in all_kept) - {MetarangeId("")} - trees
-    tables, dumped = _reach_dumps(repository, now)
+    tables, dumped = _reach_dumps(repository, now, taken)
     return Roots(len(all_kept), trees, own_trees, packs.replaces, dumped, tables)
 
 
 def _reach_dumps(
-    repository: Repository, now: datetime
+    repository: Repository, now: datetime, taken: TakenOver | None
 ) -> tuple[frozenset[str], frozenset[MetarangeId]]:
     """Return the tables of the refs dumps that are kept, and the trees of their commits."""
     tables: frozenset[str] = frozenset()
     trees: frozenset[MetarangeId] = frozenset()
-    for manifest in {kept.manifest for kept in iter_kept(repository.store, now)}:
+    kept = list(iter_kept(repository.store, now))
+    if taken is not None and taken.dump.until > now:
+        kept.append(taken.dump)
+    for manifest in {each.manifest for each in kept}:
         more_tables, more_trees = reach_of_dump(repository.trees, manifest)
         tables, trees = tables | more_tables, trees | more_trees
     return tables, trees

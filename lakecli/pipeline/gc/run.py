@@ -19,12 +19,13 @@ from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.pipeline.gc.ending import clean_up, move_state, take_back
 from lakecli.pipeline.gc.lease import Lease
 from lakecli.pipeline.gc.live import DigestSet
-from lakecli.pipeline.gc.mark import SharedNamespace, Times, Work, check_not_shared, mark
+from lakecli.pipeline.gc.mark import Times, Work, mark
 from lakecli.pipeline.gc.marks import LostMarks, Marks
 from lakecli.pipeline.gc.positions import observe
 from lakecli.pipeline.gc.records import Action, GcOptions, GcReport, GcStatus
 from lakecli.pipeline.gc.roots import reflog_cutoff
 from lakecli.pipeline.gc.rules import find_rules
+from lakecli.pipeline.gc.shared import SharedNamespace, check_not_shared
 from lakecli.pipeline.gc.sweep import Sweep, deleter
 from lakecli.remote import collection
 from lakecli.remote.collection import (
@@ -37,6 +38,7 @@ from lakecli.remote.collection import (
     store_now,
 )
 from lakecli.repository.lakefs.kept import iter_kept
+from lakecli.repository.lakefs.taken_over import confirm_stopped, find_take_over
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.runner import Runner
     from lakecli.remote.collection import GcState
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.lakefs.taken_over import TakenOver
 
 __all__ = [
     "Action",
@@ -70,9 +73,16 @@ def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcSt
         DamagedState: the state is damaged.
         BadRecord: the record of a refs dump that is kept is not valid.
     """
-    kept = sorted(iter_kept(repository.store, repository.lake.now()), key=attrgetter("since"))
-    found = _status(repository, collection.look(repository.store), grace)
-    return found._replace(dumps=tuple(kept))
+    store, now = repository.store, repository.lake.now()
+    found = _status(repository, collection.look(store), grace)
+    taken = find_take_over(store)
+    kept = list(iter_kept(store, now))
+    if taken is not None and taken.dump.until > now:
+        kept.append(taken.dump)
+    return found._replace(
+        dumps=tuple(sorted(kept, key=attrgetter("since"))),
+        lakefs_stopped=None if taken is None else taken.stopped_at,
+    )
 
 
 def _status(repository: Repository, seen: Seen, grace: timedelta) -> GcStatus:
@@ -98,8 +108,9 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         options: how to collect.
 
     Raises:
-        UsageError: the grace period is too short or too long.
-        SharedNamespace: another program uses the namespace.
+        UsageError: the grace period is too short or too long; or lakeFS is said to have stopped,
+            but the namespace was not taken over from it.
+        SharedNamespace: another program uses the namespace, or lakeFS may do so.
         StateMoved: another machine collects at the same time.
         CannotShare: the store has no working compare-and-set.
         DamagedState: the state is damaged.
@@ -170,6 +181,21 @@ class _Run:
         # A dry run writes nothing, not even to learn the store's time.
         self.now = repository.lake.now() if options.dry_run else store_now(self._store)
         self._rules = find_rules(self._store)
+        self._taken = self._find_take_over()
+
+    def _find_take_over(self) -> TakenOver | None:
+        """Return how the namespace was taken over; first record that lakeFS has stopped."""
+        taken = find_take_over(self._store)
+        if not self._options.lakefs_stopped:
+            return taken
+        if taken is None:
+            raise UsageError(
+                f"{self._repository.uri} was not taken over from lakeFS",
+                hint="leave out --lakefs-stopped",
+            )
+        if not self._options.dry_run:
+            confirm_stopped(self._store)
+        return taken._replace(stopped_at=self.now)
 
     def status(self, seen: Seen) -> GcStatus:
         return _status(self._repository, seen, self._options.grace)
@@ -195,6 +221,7 @@ class _Run:
             # Nothing younger than this machine's grace period is garbage, whatever the state says.
             Times(self.now, max(grace, self._options.grace)),
             self._rules,
+            self._taken,
             self._options.progress,
         )
 
@@ -212,9 +239,12 @@ class _Run:
             sink=(lambda _part, _records: None) if options.dry_run else marks.put_data,
         )
         if not options.force_shared:
-            if any(marked.foreign.values()) and not options.dry_run:
-                marks.delete()
-            check_not_shared(marked.foreign, self._store.uri)
+            try:
+                check_not_shared(marked.foreign, self._store.uri, self._taken)
+            except SharedNamespace:
+                if not options.dry_run:
+                    marks.delete()
+                raise
         garbage = tuple(marked.tallies())
         if garbage and not options.dry_run:
             lake.runtime.on_step("gc:write-marks")

@@ -13,10 +13,13 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.layout import SSTABLES, data_digest, data_key
+from lakecli.identity import h
+from lakecli.layout import SSTABLES, data_digest, data_key, lakefs_object
 from lakecli.objectstore.base import Version
 from lakecli.objectstore.capabilities import DeletesMatching
-from lakecli.pipeline.gc.live import DIGEST, RECORD, split
+from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
+from lakecli.pipeline.gc.lakefs import LakeFsPart, check_stopped, list_lakefs, recent_parts
+from lakecli.pipeline.gc.live import DIGEST, RECORD, split, total_of
 from lakecli.pipeline.gc.mark import (
     KINDS_OF_TABLES,
     TABLE,
@@ -36,7 +39,7 @@ from lakecli.pipeline.gc.tasks import list_data
 from lakecli.remote.collection import iter_keeps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from lakecli.pipeline.gc.lease import Lease
     from lakecli.pipeline.gc.live import DigestSet
@@ -97,6 +100,7 @@ class Sweep:
         """
         self._marks.others()
         reach_all(self._work, self._live, self._reach)
+        self._check_lakefs()
 
     def run(self, delete: Delete | None) -> Swept:
         """Find garbage among the condemned objects, and delete it.
@@ -109,6 +113,7 @@ class Sweep:
             LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged.
         """
         roots, tables = self._remark()
+        self._check_lakefs()
         others = [*self._tables(tables), *self._rest(roots)]
         if delete is not None:
             trees = [each for each in others if each.kind == "metarange"]
@@ -129,6 +134,16 @@ class Sweep:
         ]
         return Swept(tallies, self._spared)
 
+    def _check_lakefs(self) -> None:
+        """Refuse to sweep objects of lakeFS that has written since they were condemned."""
+        work, taken = self._work, self._work.lakefs
+        if taken is None:
+            return
+        for _, listed in work.runner.run(
+            partial(list_lakefs, location=work.location), recent_parts(work)
+        ):
+            check_stopped(self._store.uri, taken, listed.newest)
+
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
         """Follow what came into use since: refs, recent tables, and keeps, in this order."""
         work, reach = self._work, self._reach
@@ -148,9 +163,9 @@ class Sweep:
         tables: set[str] = set()
         digests: set[bytes] = set()
         for key in iter_keeps(self._store):
-            digest = data_digest(key)
+            digest = _digest_of(key)
             if digest is not None:
-                digests.add(bytes.fromhex(digest))
+                digests.add(digest)
                 if len(digests) >= _KEPT:
                     self._live.add(b"".join(sorted(digests)))
                     digests.clear()
@@ -202,27 +217,46 @@ class Sweep:
 
     def _data(self) -> Iterator[list[Garbage]]:
         """Yield the data objects that are garbage, part by part."""
-        before = self._work.times.cutoff.timestamp()
-        task = partial(list_data, location=self._work.location)
+        work, before = self._work, self._work.times.cutoff.timestamp()
         names = self._marks.data_parts()
-        parts = [part_of(name, before, versions=self._by_version) for name in names]
-        for part, listed in self._work.runner.run(task, parts):
+        own = [
+            part_of(name, before, versions=self._by_version)
+            for name in names
+            if not name.startswith(LAKEFS_PART)
+        ]
+        for part, listed in work.runner.run(partial(list_data, location=work.location), own):
+            records = list(split(listed.records))
+            keys = (data_key(record[:DIGEST].hex()) for record in records)
             versions = listed.versions or repeat(Version(""))
-            present = {
-                record[:DIGEST]: (record[DIGEST:], version)
-                for record, version in zip(split(listed.records), versions, strict=False)
-            }
-            condemned = self._marks.data(part_name(part))
-            unreached = self._live.without(condemned)
-            self._spared += (len(condemned) - len(unreached)) // RECORD
-            garbage = []
-            for record in split(unreached):
-                found = present.get(record[:DIGEST])
-                if found is not None:
-                    self._counts["data"] += 1
-                    self._sizes["data"] += int.from_bytes(found[0])
-                    garbage.append((data_key(record[:DIGEST].hex()), found[1]))
-            yield garbage
+            present = dict(zip(records, zip(keys, versions, strict=False), strict=True))
+            yield self._garbage_of("data", part_name(part), present)
+        lakefs = [
+            LakeFsPart(name, before, keys=True) for name in names if name.startswith(LAKEFS_PART)
+        ]
+        if work.lakefs is None:
+            self._spared += sum(len(self._marks.data(each.name)) // RECORD for each in lakefs)
+            return
+        for each, found in work.runner.run(partial(list_lakefs, location=work.location), lakefs):
+            present = dict(zip(split(found.records), found.found, strict=True))
+            yield self._garbage_of("lakefs", each.name, present)
+
+    def _garbage_of(self, kind: str, part: str, present: Mapping[bytes, Garbage]) -> list[Garbage]:
+        """Return what of a part is condemned, still there, and still unreached.
+
+        Args:
+            kind: one of `KINDS`.
+            part: the name of the part.
+            present: the old objects of the part, by their records.
+        """
+        condemned = self._marks.data(part)
+        unreached = self._live.without(condemned)
+        self._spared += (len(condemned) - len(unreached)) // RECORD
+        digests = {record[:DIGEST] for record in split(unreached)}
+        found = {each: present[each] for each in present if each[:DIGEST] in digests}
+        objects, size = total_of(b"".join(found))
+        self._counts[kind] += objects
+        self._sizes[kind] += size
+        return list(found.values())
 
     def _uploads(self, *, really: bool) -> None:
         from lakecli.objectstore.uploads import UploadId, uploads_of
@@ -234,6 +268,15 @@ class Sweep:
             self._counts["upload"] += 1
             if really:
                 uploads.abort(key, UploadId(upload))
+
+
+def _digest_of(key: str) -> bytes | None:
+    """Return what a `DigestSet` has for the key of a data object; ``None`` for other keys."""
+    digest = data_digest(key)
+    if digest is not None:
+        return bytes.fromhex(digest)
+    name = lakefs_object(key)
+    return None if name is None else h(name.encode("ascii"))
 
 
 def _garbage(doomed: Iterable[Doomed]) -> Iterator[Garbage]:

@@ -11,9 +11,11 @@ from lakecli.committed.ranges import is_ours
 from lakecli.committed.sources import RemoteSource
 from lakecli.committed.tree_store import check_kind, load_metarange
 from lakecli.errors import IntegrityError
+from lakecli.identity import h
 from lakecli.layout import data_digest, sstable_key
 from lakecli.model import MetarangeId
 from lakecli.objectstore.base import ObjectNotFound
+from lakecli.pipeline.gc.live import DIGEST
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, Table
 
@@ -23,7 +25,13 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.pipeline.store_location import OpenStore, StoreLocation
 
-_ADDRESS: Final = re.compile(rb"data/[0-9a-f]{2}/[0-9a-f]{62}")
+_ADDRESS: Final = re.compile(rb"data/(?:[0-9a-f]{2}/[0-9a-f]{62}|[0-9a-v]{20}/[0-9a-v]{20})")
+"""Addresses of objects that lakecli and lakeFS wrote, in full URIs too."""
+
+_OWN_ADDRESS: Final = len("data/") + len("00/") + 62
+
+_OLD_ADDRESS: Final = re.compile(rb"(?<=[\x14\x20/])(?=([0-9a-v]{20}))(?=([0-9a-f]{32}|))")
+"""IDs that old lakeFS servers gave, after their length in a message or a slash in a URI."""
 
 
 class Tables(NamedTuple):
@@ -32,10 +40,12 @@ class Tables(NamedTuple):
     Attributes:
         ids: IDs of the tables.
         must_exist: whether a missing table is an error.
+        old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
     """
 
     ids: tuple[str, ...]
     must_exist: bool
+    old_layout: bool = False
 
 
 class TablesRead(NamedTuple):
@@ -124,7 +134,8 @@ def read_ranges(part: Tables, *, location: StoreLocation | OpenStore) -> TablesR
     def addresses(_id: str, table: Table) -> Iterator[bytes]:
         check_kind(table, "range")
         for number in range(table.block_count):
-            yield from _ADDRESS.findall(bytes(payload_of(table.stored_block(number))))
+            payload = bytes(payload_of(table.stored_block(number)))
+            yield from addresses_in(payload, old_layout=part.old_layout)
 
     read, found = _read(part, location, addresses)
     return read._replace(references=digests_of(found))
@@ -150,14 +161,29 @@ def _read(
 
 
 def digests_of(addresses: set[bytes]) -> bytes:
-    """Return the digests in addresses, in ascending order."""
-    joined = b"".join(sorted(addresses)).replace(b"data/", b"").replace(b"/", b"")
-    return bytes.fromhex(joined.decode("ascii"))
+    """Return what a `DigestSet` has for objects, in ascending order."""
+    own = [each for each in addresses if len(each) == _OWN_ADDRESS]
+    joined = b"".join(sorted(own)).replace(b"data/", b"").replace(b"/", b"")
+    digests = bytes.fromhex(joined.decode("ascii"))
+    if len(own) == len(addresses):
+        return digests
+    size = DIGEST
+    found = [digests[at : at + size] for at in range(0, len(digests), size)]
+    found += [h(each) for each in addresses if len(each) != _OWN_ADDRESS]
+    return b"".join(sorted(found))
 
 
-def addresses_in(value: bytes) -> list[bytes]:
-    """Return the addresses of data objects in an encoded entry."""
-    return _ADDRESS.findall(value)
+def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
+    """Yield everything in encoded entries that looks like the address of a data object.
+
+    Args:
+        data: encoded entries.
+        old_layout: look for IDs of old lakeFS servers too.
+    """
+    yield from _ADDRESS.findall(data)
+    if old_layout:
+        for ids in _OLD_ADDRESS.findall(data):
+            yield from filter(None, ids)
 
 
 def _open(table_id: str, store: ObjectStore, *, must_exist: bool) -> Table | None:

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError, LakeError, UsageError
+from lakecli.layout import lakefs_object
 from lakecli.objectstore.uri import is_local
 from lakecli.objectstore.versions import at_version
 from lakecli.repository.core.pins import is_pinned, split_pin
@@ -192,6 +193,21 @@ def split_address(address: str) -> tuple[str, str]:
     else:
         key = rest[len(parsed.bucket) + 1 :]
     return str(parsed._replace(path="")), key
+
+
+def key_of(repository: Repository, address: str) -> str | None:
+    """Return the key of an address inside the namespace, which may be a full URI; else ``None``."""
+    if not is_outside(address):
+        return address
+    if lakefs_object(address.rpartition("/")[2]) is None:
+        return None  # only lakeFS records full URIs of its own namespace
+    from lakecli.objectstore.uri import parse
+
+    with suppress(UsageError):
+        uri = str(parse(split_pin(address).uri))
+        prefix = f"{repository.record.storage_namespace}/"
+        return uri.removeprefix(prefix) if uri.startswith(prefix) else None
+    return None
 
 
 def full_address(repository: Repository, entry: Entry) -> str:

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
-from lakecli.layout import data_digest, sstable_key
+from lakecli.layout import data_digest, lakefs_object, sstable_key
 from lakecli.objectstore.base import BucketNotFound
+from lakecli.repository.core.address import key_of
 from lakecli.repository.core.commit_record import ClaimedCommit
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
@@ -193,7 +194,9 @@ class Reclaimed:
 
 def _claim(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
     """Claim the objects of some values; return the paths whose objects are missing."""
-    found = ((path, data) for path, value in values if (data := _data_of(value)) is not None)
+    found = (
+        (path, data) for path, value in values if (data := _data_of(repository, value)) is not None
+    )
     first = next(found, None)
     if first is None:
         return []
@@ -207,13 +210,15 @@ def _claim(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> lis
     return [path for path, data in wanted if sizes.get(data.key) != data.size]
 
 
-def _data_of(value: bytes) -> _Data | None:
+def _data_of(repository: Repository, value: bytes) -> _Data | None:
+    """Return the object of a value, if garbage collection may ever delete it."""
     if not value:
         return None
     entry = decode_entry(value)
-    if data_digest(entry.physical_address) is None:
+    key = key_of(repository, entry.physical_address)
+    if key is None or (data_digest(key) is None and lakefs_object(key) is None):
         return None
-    return _Data(entry.physical_address, entry.size)
+    return _Data(key, entry.size)
 
 
 # -- commits ---------------------------------------------------------------------------------

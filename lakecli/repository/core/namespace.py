@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 
+LAKEFS: Final = "lakefs"
+"""The system from which a namespace was taken over."""
+
 _NEED_SIZE: Final = 100
 _MOST_NEEDS: Final = 100
 
@@ -117,6 +120,16 @@ def owner_of(store: ObjectStore) -> RepositoryUuid | None:
     except Invalid as error:
         raise _damaged(store, error) from error
     return uuid
+
+
+def origin_of(store: ObjectStore) -> Mapping[str, object] | None:
+    """Return what a namespace was made of, not validated; ``None`` if lakecli created it.
+
+    Raises:
+        IntegrityError: its ``repository.json`` cannot be understood.
+    """
+    origin = (_read(store) or {}).get("origin")
+    return origin if isinstance(origin, dict) and origin.get("system") == LAKEFS else None
 
 
 def describe(store: ObjectStore) -> Description | None:
@@ -231,7 +244,7 @@ def take_over(
         NamespaceTaken: another repository of lakecli has it.
         Unreachable: the store neither takes the claim nor shows that of another.
     """
-    body = _document(record, {"origin": {"system": "lakefs", **origin}})
+    body = _document(record, {"origin": {"system": LAKEFS, **origin}})
     _create(store, layout.REPOSITORY, body, retries or Retries(CLAIMS))
     owner = owner_of(store)
     if owner is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from datetime import timedelta
@@ -9,11 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.layout import REPOSITORY
+from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryBucket
 from lakecli.pipeline.gc.live import DigestSet, total_of
 from lakecli.pipeline.gc.run import GcOptions, advance
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.commit import commit
+from lakecli.repository.lakefs.manifest import LISTS
+from lakecli.repository.lakefs.taken_over import confirm_stopped
 from tests.pipeline.gc.shared import LONG, Shared
 from tests.support.counting import CountingStore
 from tests.support.lakes import make_repository, open_lake, stage, through
@@ -65,13 +70,25 @@ def test_spark_finds_the_same(tmp_path: Path, spark_runner: SparkRunner) -> None
         make_history(repository)
         for number in range(500):
             repository.store.put_new(f"data/{number % 256:02x}/{number:062x}", b"left")
+            repository.store.put_new(f"data/{number % 10:020}/{number:020}", b"lakeFS")
+        let_lakefs_be_gone(repository)
         for path in (tmp_path / "namespace").rglob("*"):
             if path.is_file():
                 os.utime(path, (1, 1))
         here = advance(repository, LocalRunner(), GcOptions(dry_run=True))
         there = advance(repository, spark_runner, GcOptions(dry_run=True))
         assert here == there
-        assert [(each.kind, each.objects) for each in here.garbage] == [("data", 500)]
+        found = [(each.kind, each.objects) for each in here.garbage]
+        assert found == [("data", 500), ("lakefs", 500)]
+
+
+def let_lakefs_be_gone(repository: Repository) -> None:
+    """Make a namespace look as if it had been taken over from a lakeFS that has stopped."""
+    lists = dict.fromkeys(LISTS.names, "ab" * 32)
+    claim = json.loads(repository.store.get(REPOSITORY))
+    origin = {"origin": {"system": "lakefs", **lists}}
+    repository.store.put(REPOSITORY, json.dumps({**claim, **origin}).encode(), ANY)
+    confirm_stopped(repository.store)
 
 
 def test_a_large_namespace_is_listed_in_parts(

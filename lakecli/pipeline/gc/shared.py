@@ -1,0 +1,65 @@
+"""Refusing a namespace that another program uses besides lakecli."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.errors import Refused
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from datetime import datetime
+
+    from lakecli.repository.lakefs.taken_over import TakenOver
+
+
+class SharedNamespace(Refused):
+    """Another program uses the storage namespace, and may refer to objects of lakecli."""
+
+
+class LakeFsWrites(SharedNamespace):
+    """lakeFS goes on writing to a namespace although it was confirmed to have stopped."""
+
+    def __init__(self, uri: str, key: str, stopped_at: datetime) -> None:
+        super().__init__(
+            f"lakeFS has written to {uri} since it was confirmed on {stopped_at:%Y-%m-%d} that it "
+            f"has stopped: {key}",
+            hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
+            "it again: lakecli gc run --lakefs-stopped lakefs://REPOSITORY",
+        )
+
+
+def check_not_shared(foreign: Counter[str], uri: str, taken: TakenOver | None) -> None:
+    """Refuse a namespace with objects that lakecli never writes.
+
+    Args:
+        foreign: number of such objects, by kind.
+        uri: of the namespace.
+        taken: how it was taken over from lakeFS; ``None``: it was not.
+
+    Raises:
+        SharedNamespace: there are such objects, and nobody has confirmed that lakeFS has stopped.
+    """
+    found = [
+        f"{foreign[kind]} {words}"
+        for kind, words in (
+            ("table", "ranges or metaranges of lakeFS"),
+            ("file", "other files below _lakefs/"),
+            ("object", "objects below data/ with names that lakecli does not use"),
+        )
+        if foreign[kind]
+    ]
+    if not found or (taken is not None and taken.stopped_at is not None):
+        return
+    if taken is not None:
+        raise SharedNamespace(
+            f"{uri} was taken over from lakeFS on {taken.dump.since:%Y-%m-%d} and has objects of "
+            f"lakeFS: {', '.join(found)}",
+            hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
+            "it, once: lakecli gc run --lakefs-stopped lakefs://REPOSITORY",
+        )
+    raise SharedNamespace(
+        f"{uri} has objects that lakecli did not write: {', '.join(found)}",
+        hint="lakeFS may use the namespace and refer to objects that look like garbage here; "
+        "if it does not, add --force-shared",
+    )

@@ -1,0 +1,406 @@
+"""Garbage of lakeFS is collected after a take-over, once lakeFS has stopped, and not before."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import decode_entry
+from lakecli.errors import IntegrityError, UsageError
+from lakecli.identity import h
+from lakecli.layout import LEGACY_LAKEFS_MARKER, REPOSITORY, SSTABLES, lakefs_object
+from lakecli.model import EMPTY_TREE, Entry
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.local.store import LocalStore
+from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+from lakecli.pipeline.gc.lakefs import _names_between
+from lakecli.pipeline.gc.rules import Rules, put_rules
+from lakecli.pipeline.gc.run import Action, GcOptions, GcReport, advance, status, undo
+from lakecli.pipeline.gc.shared import LakeFsWrites, SharedNamespace
+from lakecli.pipeline.gc.tasks import addresses_in, digests_of
+from lakecli.pipeline.runner import LocalRunner
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository import push as pushing
+from lakecli.repository import rm
+from lakecli.repository.check.fsck import fsck
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
+from lakecli.repository.core.address import is_external
+from lakecli.repository.core.gate import Gone, claim_entry
+from lakecli.repository.core.read import read_object
+from lakecli.repository.core.view import open_view
+from lakecli.repository.lakefs.manifest import parse_manifest
+from lakecli.repository.lakefs.restore import clone_from_lakefs
+from lakecli.repository.lakefs.taken_over import STOPPED, written_at
+from lakecli.repository.refs_dump import refs_dump
+from tests.pipeline.gc.shared import GRACE, LONG, Time, make_commit, push
+from tests.support.clones import machine
+from tests.support.lakefs_files import live_expected, live_objects
+from tests.support.lakes import stage_entries, through
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from lakecli.model import MetarangeId
+    from lakecli.repository.core.lake import Repository
+
+DAY = timedelta(days=1)
+MONTH = timedelta(days=31)
+STAGED = "data/ft6bon1ksduegtphb8j0/dc14dahksduegtphbzz0".replace("z", "v")
+"""An object that only the staging area of a lakeFS server referred to."""
+
+
+@cache
+def _objects() -> dict[str, bytes]:
+    return live_objects()
+
+
+class Taken:
+    """A namespace of lakeFS that ada has taken over and pushed, and that ben has cloned."""
+
+    def __init__(self, directory: Path) -> None:
+        self.time = Time()
+        self.time.now = datetime(2027, 1, 1, tzinfo=UTC)
+        self.store = MemoryStore(MemoryBucket(clock=self.time), "ns/")
+        self._stack = ExitStack()
+        place = directory / "namespace"
+        for key, data in {**_objects(), "_lakefs/dummy": b"", STAGED: b"staged"}.items():
+            (place / key).parent.mkdir(parents=True, exist_ok=True)
+            (place / key).write_bytes(data)
+        manifest = parse_manifest(json.dumps(live_expected()["refs_dump"]).encode())
+        ada, ben = (self._stack.enter_context(machine(directory, name)) for name in ("ada", "ben"))
+        first = clone_from_lakefs(
+            ada, str(place), "demo", manifest, take_over=True, range_entries=16
+        ).repository
+        pushing.push_all(first, pushing.PushOptions(who="me"))
+        made = (first, clone(ben, str(place), "demo"))
+        on_disk = LocalStore(str(place))
+        for info in on_disk.list():
+            self.store.put(info.key, on_disk.get(info.key), ANY)
+        self.clones = tuple(
+            through(
+                each,
+                self.store,
+                clock=self.time,
+                elapsed=self.time.monotonic,
+                sleep=lambda _seconds: None,
+            )
+            for each in made
+        )
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def listed(self, prefix: str = "") -> set[str]:
+        return {info.key for info in self.store.list(prefix)}
+
+    def collect(self, repository: Repository | None = None, **options: Any) -> GcReport:
+        """Take one step."""
+        given = GcOptions(grace=GRACE, elapsed=self.time.monotonic)._replace(**options)
+        return advance(repository or self.clones[0], LocalRunner(), given)
+
+    def collect_all(self, repository: Repository | None = None, **options: Any) -> GcReport:
+        """Condemn, wait, and sweep."""
+        report = self.collect(repository, **options)
+        if report.action is Action.FOUND_NOTHING:
+            return report
+        assert report.action is Action.CONDEMNED
+        self.time.pass_by(LONG)
+        return self.collect(repository)
+
+
+@pytest.fixture
+def taken(tmp_path: Path) -> Iterator[Taken]:
+    made = Taken(tmp_path)
+    yield made
+    made.close()
+
+
+def counts(report: GcReport) -> dict[str, int]:
+    return {each.kind: each.objects for each in report.garbage}
+
+
+def read_all(repository: Repository, ref: str) -> dict[bytes, bytes]:
+    """Read every object of a ref that lies in the namespace."""
+    repository.forget_trees()
+    with open_view(repository, ref) as view:
+        entries = {path: decode_entry(value) for path, value in view.scan()}
+        return {
+            path: b"".join(read_object(repository, entry))
+            for path, entry in entries.items()
+            if not is_external(entry)
+        }
+
+
+def in_use(repository: Repository) -> set[str]:
+    """Return the data objects and tables that all commits of a clone refer to."""
+    with repository.lake.kv.read() as txn:
+        trees = {commit.metarange_id for commit in RefStore(txn, repository.key).iter_commits()}
+    trees.discard(EMPTY_TREE)
+    records = (record for tree in trees for record in repository.trees.metarange(tree).records())
+    tables = {SSTABLES + record.id for record in records} | {SSTABLES + tree for tree in trees}
+    return tables | addresses_of(repository, trees)
+
+
+def addresses_of(repository: Repository, trees: Iterable[MetarangeId]) -> set[str]:
+    records = {record for tree in trees for record in repository.trees.metarange(tree).records()}
+    return {
+        decode_entry(value).physical_address
+        for record in records
+        for _, value in repository.trees.table(record).records()
+    }
+
+
+def test_nothing_of_lakefs_is_garbage_until_somebody_confirms_that_it_stopped(taken: Taken) -> None:
+    taken.time.pass_by(MONTH)
+    before = taken.listed()
+    with pytest.raises(SharedNamespace, match="taken over from lakeFS") as caught:
+        taken.collect()
+    assert "--lakefs-stopped" in (caught.value.hint or "")
+    assert taken.listed("_lakefs/") | taken.listed("data/") <= before
+    assert not taken.listed("_lakecli/gc/marks/")
+    taken.collect(force_shared=True)
+    taken.time.pass_by(LONG)
+    taken.collect(force_shared=True)
+    assert STAGED in taken.listed("data/")
+    report = taken.collect(dry_run=True, lakefs_stopped=True)
+    assert counts(report)["lakefs"] >= 1
+    assert STOPPED not in taken.listed()
+
+
+def test_garbage_of_lakefs_is_deleted_and_what_is_in_use_stays(taken: Taken) -> None:
+    ada, ben = taken.clones
+    needed = in_use(ben)
+    before = {ref: read_all(ben, ref) for ref in live_expected()["branches"]}
+    taken.time.pass_by(MONTH)
+    assert counts(taken.collect_all(ada, lakefs_stopped=True))["lakefs"] >= 1
+    assert STAGED not in taken.listed()
+    assert {key for key in needed if "://" not in key} <= taken.listed()
+    assert {ref: read_all(ben, ref) for ref in before} == before
+    assert list(fsck(ben, hash_data=True)) == []
+    taken.time.pass_by(LONG)
+    assert taken.collect(ben).action is Action.FOUND_NOTHING  # confirmed for all machines
+    assert status(ben).lakefs_stopped is not None
+
+
+def test_rules_let_old_commits_lose_objects_of_lakefs(taken: Taken) -> None:
+    (ada, _) = taken.clones
+    before = {key for key in taken.listed("data/") if lakefs_object(key)}
+    with ada.lake.kv.read() as txn:
+        refs = RefStore(txn, ada.key)
+        heads = {branch.commit_id for branch in refs.iter_branches()}
+        heads |= {tag.commit_id for tag in refs.iter_tags()}
+        trees = {refs.get_commit(each).metarange_id for each in heads}
+    put_rules(taken.store, Rules(1, {}))
+    taken.time.pass_by(MONTH + 2 * DAY)
+    report = taken.collect_all(lakefs_stopped=True)
+    assert {"lakefs", "range", "metarange"} <= counts(report).keys()
+    left = {key for key in taken.listed("data/") if lakefs_object(key)}
+    assert left == {key for key in addresses_of(ada, trees) if "://" not in key}
+    assert left < before - {STAGED}
+    assert list(fsck(ada, hash_data=True)) == []
+
+
+def test_the_dump_of_the_take_over_is_kept_for_30_days(taken: Taken) -> None:
+    ada, ben = taken.clones
+    manifest = live_expected()["refs_dump"]
+    lists = {SSTABLES + tree for tree in manifest.values()}
+    (kept,) = status(ben).dumps
+    assert kept.key == REPOSITORY
+    assert kept.manifest.commits == manifest["commits_meta_range_id"]
+    taken.time.pass_by(LONG)
+    taken.collect_all(ada, lakefs_stopped=True)
+    assert lists | {key for key in in_use(ada) if "://" not in key} <= taken.listed()
+    taken.time.pass_by(MONTH)
+    assert status(ben).dumps == ()
+    taken.collect_all(ben)
+    assert not lists & taken.listed()
+
+
+def test_young_objects_of_lakefs_are_kept(taken: Taken) -> None:
+    report = taken.collect(lakefs_stopped=True)
+    assert report.action is Action.FOUND_NOTHING
+    assert STAGED in taken.listed()
+
+
+def test_a_condemnation_is_undone_for_objects_of_lakefs_too(taken: Taken) -> None:
+    (ada, _) = taken.clones
+    taken.time.pass_by(MONTH)
+    assert counts(taken.collect(lakefs_stopped=True))["lakefs"]
+    undo(ada)
+    taken.time.pass_by(LONG)
+    assert taken.collect().action is Action.CONDEMNED
+    assert STAGED in taken.listed()
+
+
+def entry_at(address: str, contents: bytes = b"staged") -> Entry:
+    return Entry(address, len(contents), "0" * 32, datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_writer_that_uses_a_condemned_object_of_lakefs_keeps_it(
+    taken: Taken, tmp_path: Path, *, is_full: bool
+) -> None:
+    ada, ben = taken.clones
+    taken.time.pass_by(MONTH)
+    assert counts(taken.collect(ada, lakefs_stopped=True))["lakefs"]
+    address = f"local://{tmp_path}/namespace/{STAGED}" if is_full else STAGED
+    claim_entry(ben, b"again", entry_at(address))
+    taken.time.pass_by(LONG)
+    assert taken.collect(ada).spared
+    assert STAGED in taken.listed()
+    taken.store.delete([STAGED])
+    with pytest.raises(Gone):
+        claim_entry(ben, b"again", entry_at(address))
+
+
+def test_what_was_staged_over_or_removed_can_be_restored(taken: Taken) -> None:
+    (ada, _) = taken.clones
+    path, contents = next(iter(read_all(ada, "main").items()))
+    rm.rm(ada, "main", path)
+    commit(ada, "main", message="m", committer="c")
+    push(ada)
+    taken.time.pass_by(LONG)
+    taken.collect_all(lakefs_stopped=True)
+    assert read_all(ada, "main~1")[path] == contents
+
+
+def test_lakefs_that_goes_on_is_noticed_by_the_time_in_its_names(taken: Taken) -> None:
+    taken.time.pass_by(MONTH)
+    taken.collect(lakefs_stopped=True)
+    name = "data/" + "0" * 20 + "/" + xid(taken.time.now + DAY)
+    taken.store.put(name, b"new", ANY)
+    taken.time.pass_by(LONG)
+    with pytest.raises(LakeFsWrites, match=name):
+        taken.collect()
+    assert STAGED in taken.listed()
+    taken.store.delete([name])
+    assert counts(taken.collect())["lakefs"]
+
+
+def test_lakefs_that_goes_on_is_noticed_by_its_tables(taken: Taken) -> None:
+    taken.time.pass_by(MONTH)
+    assert counts(taken.collect(lakefs_stopped=True))["lakefs"]
+    table = next(key for key, data in _objects().items() if b"ranges" in data)
+    taken.time.pass_by(LONG)
+    taken.store.put(SSTABLES + "ab" * 32, taken.store.get(table), ANY)
+    with pytest.raises(LakeFsWrites, match="abab"):
+        taken.collect()
+    assert STAGED in taken.listed()
+    assert counts(taken.collect(lakefs_stopped=True))["lakefs"]
+    assert SSTABLES + "ab" * 32 in taken.listed()  # young
+
+
+def xid(at: datetime) -> str:
+    digits, number = "", int(at.timestamp()) << 3
+    for _ in range(7):
+        digits = "0123456789abcdefghijklmnopqrstuv"[number % 32] + digits
+        number //= 32
+    return digits + "0" * 13
+
+
+def test_a_dump_for_lakefs_withdraws_the_confirmation(taken: Taken) -> None:
+    (ada, _) = taken.clones
+    taken.time.pass_by(MONTH)
+    taken.collect(lakefs_stopped=True)
+    assert status(ada).lakefs_stopped is not None
+    refs_dump(ada)
+    assert status(ada).lakefs_stopped is None
+    taken.time.pass_by(LONG)
+    report = taken.collect()
+    assert (report.action, counts(report).get("lakefs")) == (Action.SWEPT, None)
+    assert STAGED in taken.listed()
+    with pytest.raises(SharedNamespace, match="taken over"):
+        taken.collect()
+
+
+def test_only_a_namespace_that_was_taken_over_can_be_confirmed(taken: Taken) -> None:
+    (ada, _) = taken.clones
+    claim = json.loads(taken.store.get(REPOSITORY))
+    for origin in (None, {"system": "other"}, "lakefs"):
+        taken.store.put(REPOSITORY, json.dumps({**claim, "origin": origin}).encode(), ANY)
+        with pytest.raises(UsageError, match="not taken over"):
+            taken.collect(ada, lakefs_stopped=True)
+
+
+@pytest.mark.parametrize(
+    "forged", [b"", b"{}", b'{"format": 2, "stopped": true}', b'{"format": 1, "stopped": 1}']
+)
+def test_a_forged_confirmation_is_refused(taken: Taken, forged: bytes) -> None:
+    taken.time.pass_by(MONTH)
+    taken.store.put(STOPPED, forged, ANY)
+    with pytest.raises(IntegrityError, match="lakefs-stopped"):
+        taken.collect()
+
+
+def test_objects_of_old_servers_are_garbage_in_their_namespaces_only(taken: Taken) -> None:
+    (ada, _) = taken.clones
+    xid_key, uuid_key, used = "c" * 20, "0123456789abcdef" * 2, "d" * 20
+    for key in (xid_key, uuid_key, used, "dataset.csv", "c/file"):
+        taken.store.put(key, key.encode(), ANY)
+    old = claim_entry(ada, b"old", entry_at(used, used.encode()))
+    assert set(addresses_in(old)) >= {used.encode()}
+    taken.time.pass_by(MONTH)
+    taken.collect_all(lakefs_stopped=True)
+    assert {xid_key, uuid_key, used} <= taken.listed()
+    taken.store.put(LEGACY_LAKEFS_MARKER, b"", ANY)
+    stage_value(ada, b"old", entry_at(used, used.encode()))
+    taken.time.pass_by(LONG)
+    assert counts(taken.collect_all())["lakefs"] == 2
+    assert not {xid_key, uuid_key} & taken.listed()
+    assert {used, "dataset.csv", "c/file", LEGACY_LAKEFS_MARKER} <= taken.listed()
+
+
+def stage_value(repository: Repository, path: bytes, entry: Entry) -> None:
+    stage_entries(repository, "main", {path: entry})
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        STAGED,
+        f"s3://bucket/ns/{STAGED}",
+        f"https://account.blob.core.windows.net/c/{STAGED}",
+        f"{STAGED},c2lnbmF0dXJl",
+        f"https://account.blob.core.windows.net/c/{STAGED}%2Cc2lnbmF0dXJl",
+    ],
+)
+def test_every_form_of_an_address_keeps_the_object(address: str) -> None:
+    value = encode_entry(entry_at(address))
+    assert h(STAGED.encode()) in digests_of(set(addresses_in(value)))
+
+
+@pytest.mark.parametrize("name", ["0" * 20, "7" * 32])
+def test_every_form_of_an_old_address_keeps_the_object(name: str) -> None:
+    for address in (name, f"s3://bucket/ns/{name}"):
+        value = encode_entry(entry_at(address))
+        assert h(name.encode()) in digests_of(set(addresses_in(value)))
+        assert h(name.encode()) not in digests_of(set(addresses_in(value, old_layout=False)))
+
+
+def test_parts_of_a_large_namespace_have_all_partitions(
+    taken: Taken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecli.pipeline.gc.lakefs._FEW", 1)
+    monkeypatch.setattr("lakecli.pipeline.gc.mark._FEW", 1)
+    taken.time.pass_by(MONTH)
+    make_commit(taken.clones[0], {b"a": b"1"})
+    assert counts(taken.collect_all(lakefs_stopped=True))["lakefs"] >= 1
+    assert STAGED not in taken.listed()
+    assert list(fsck(taken.clones[1], hash_data=True)) == []
+
+
+def test_partitions_are_named_by_descending_time() -> None:
+    at = datetime(2023, 3, 12, 8, 49, 48, tzinfo=UTC)
+    assert list(_names_between(at, at)) == ["gp0"]
+    assert written_at("data/gp0n1l7d77pn0cke6jjg/cg6p50nd77pn0cke6jk0") == datetime(
+        2023, 3, 12, 8, 51, 14, tzinfo=UTC
+    )
+    assert written_at("0" * 32) is None
