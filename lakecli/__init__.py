@@ -11,6 +11,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     remote                       refs, commit packs and reflog in the bucket (beside these three)
     sstable | kv | objectstore   the file format | LMDB | buckets; cloud SDKs only here
     config_file | committer      the configuration file | who commits
+    lakectl_file                 lakectl's configuration (beside these two)
     config | home | layout | uri settings | places on a machine | keys in a bucket | lakefs:// URIs
     model                        records
     validation                   what a record out of a bucket may hold

@@ -1,7 +1,8 @@
 """Settings: their names, how values are parsed, and which source wins.
 
 A setting comes from a flag, else from the environment (``user.name`` as ``LAKECLI_USER_NAME``),
-else from the configuration file (TOML, ``name`` in the table ``[user]``), else from its default.
+else from lakectl's variable or file, else from the configuration file (TOML, ``name`` in the table
+``[user]``), else from its default.
 All sources are parameters; nothing here reads the environment.
 """
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVIRONMENT_PREFIX: Final = "LAKECLI_"
+LAKECTL_PREFIX: Final = "LAKECTL_"
 SYNC: Final = "sync"
 TRUST: Final = "trust.addresses"
 
@@ -140,6 +142,7 @@ class Key(NamedTuple):
         parse: returns the value of a text; raises `UsageError`.
         default: as text, or ``None``.
         example: a value for help and errors.
+        lakectl: the key of lakectl's configuration that means the same; empty if there is none.
     """
 
     name: str
@@ -147,11 +150,17 @@ class Key(NamedTuple):
     parse: Callable[[str], object]
     default: str | None
     example: str
+    lakectl: str = ""
 
     @property
     def variable(self) -> str:
         """The environment variable that sets it."""
         return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_")
+
+    @property
+    def lakectl_variable(self) -> str:
+        """The environment variable of lakectl that sets it, too; empty if there is none."""
+        return LAKECTL_PREFIX + self.lakectl.upper().replace(".", "_") if self.lakectl else ""
 
 
 KEYS: Final = (
@@ -163,9 +172,23 @@ KEYS: Final = (
         None,
         "a@b.org",
     ),
-    Key("base_uri", "prefix of every URI that lacks lakefs://", parse_text, None, "lakefs://demo/"),
+    Key(
+        "base_uri",
+        "prefix of every URI that lacks lakefs://",
+        parse_text,
+        None,
+        "lakefs://demo/",
+        lakectl="base_uri",
+    ),
     Key("cache.size", "size limit of the local cache", parse_size, "10 GiB", "2 GiB"),
-    Key("transfer.parallelism", "objects transferred in parallel", parse_count, "25", "8"),
+    Key(
+        "transfer.parallelism",
+        "objects transferred in parallel",
+        parse_count,
+        "25",
+        "8",
+        lakectl="options.parallelism",
+    ),
     Key(
         "gc.grace",
         "minimum age of garbage, and how long it stays condemned; at least 24h",
@@ -261,6 +284,8 @@ class Settings:
         environ: the environment.
         read_file: returns the file's values by key name, as text; called once, on first access.
         file: the configuration file, for messages.
+        read_lakectl: returns the values of lakectl's file in the same form, if there is one.
+        lakectl_file: lakectl's file, for messages.
     """
 
     def __init__(
@@ -270,12 +295,17 @@ class Settings:
         environ: Mapping[str, str],
         read_file: Callable[[], Mapping[str, str]],
         file: Path,
+        read_lakectl: Callable[[], Mapping[str, str]] | None = None,
+        lakectl_file: Path | None = None,
     ) -> None:
         self._flags = flags
         self._environ = environ
         self._read_file = read_file
         self._file = file
+        self._read_lakectl = read_lakectl
+        self._lakectl_file = lakectl_file
         self._values: Mapping[str, str] | None = None
+        self._lakectl: Mapping[str, str] | None = None
 
     def find(self, name: str) -> Setting:
         """Return a setting and its source; empty values count as unset.
@@ -292,8 +322,11 @@ class Settings:
             variable = ""  # the list for all repositories is added to that of one
         else:
             variable = _BY_NAME[SYNC].variable if named is not None else key.variable
-        if variable and (text := self._environ.get(variable)):
-            return Setting(key, text, OriginKind.ENVIRONMENT, variable)
+        for each in filter(None, (variable, key.lakectl_variable)):
+            if text := self._environ.get(each):
+                return Setting(key, text, OriginKind.ENVIRONMENT, each)
+        if text := self._lakectl_values.get(name):
+            return Setting(key, text, OriginKind.FILE, str(self._lakectl_file))
         if text := self._file_values.get(name):
             return Setting(key, text, OriginKind.FILE, str(self._file))
         return Setting(key, key.default, OriginKind.DEFAULT, "")
@@ -304,6 +337,14 @@ class Settings:
         for name in sorted(self._file_values):
             if name not in _BY_NAME:
                 yield self.find(name)
+
+    @property
+    def _lakectl_values(self) -> Mapping[str, str]:
+        if self._read_lakectl is None:
+            return {}
+        if self._lakectl is None:
+            self._lakectl = self._read_lakectl()
+        return self._lakectl
 
     @property
     def _file_values(self) -> Mapping[str, str]:

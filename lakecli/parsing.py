@@ -1,4 +1,4 @@
-"""Parsing of untrusted JSON and TOML, within bounds of size, depth and digits.
+"""Parsing of untrusted JSON, TOML and YAML, within bounds of size, depth and digits.
 
 The parsers of the standard library trust their input: deep nesting exhausts the stack, a long
 number takes quadratic time or raises another error, and ``1e400`` becomes infinity. Here every
@@ -92,6 +92,32 @@ def parse_toml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[str, Any]:
         raise Unparsable("it is nested too deep") from None
     except ValueError as error:  # includes numbers with too many digits
         raise Unparsable(str(error)) from None
+
+
+def parse_yaml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[Any, Any]:
+    """Return the mapping of a YAML document, with every scalar as text; empty for no document.
+
+    An alias makes one value appear in several places, so whoever walks the values bounds the walk.
+
+    Raises:
+        Unparsable: it is too large, too deep, not YAML, or no mapping.
+    """
+    import yaml
+
+    if len(text) > max_size:
+        raise Unparsable(f"it has {len(text):,} characters, at most {max_size:,} are read")
+    try:
+        # This loader makes text, lists and mappings only.
+        found = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
+    except RecursionError:
+        raise Unparsable("it is nested too deep") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise Unparsable(" ".join(str(error).split())) from None
+    if found is None or found == "":
+        return {}
+    if not isinstance(found, dict):
+        raise Unparsable("it is no mapping")
+    return found
 
 
 def _check_depth(data: bytes) -> None:

@@ -53,6 +53,8 @@ SETTINGS_FLAG: Final = "--conf"
 _GLOBALS: Final = {flag: option for option in GLOBAL_OPTIONS for flag in option.flags}
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+BOOLEANS: Final = dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False)
+"""What Go reads as a boolean."""
 
 
 class Globals:

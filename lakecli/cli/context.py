@@ -6,8 +6,9 @@ import os
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
+from lakecli.cli.argv import BOOLEANS
 from lakecli.cli.output import Output
 from lakecli.home import HomePaths, chosen_home, home_paths
 from lakecli.progress import ignore_step
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
 
     from lakecli.cli.argv import Globals
     from lakecli.config import Settings
+    from lakecli.lakectl_file import LakectlFile
     from lakecli.repository.core.lake import Lake, Repository, Runtime
     from lakecli.uri import LakeUri
+
+LAKECTL_SUFFIXES: Final = (".yaml", ".yml")
+"""The ends of the names of lakectl's configuration files; lakecli's are TOML."""
 
 _MAX_COMMAND = 500
 """Characters of the command line that the operation log keeps."""
@@ -91,6 +96,7 @@ class Context:
             json=given.json,
             quiet=given.quiet,
             color=not given.no_color and environment.environ.get("NO_COLOR", "") in ("", "0"),
+            interactive=BOOLEANS.get(environment.environ.get("LAKECTL_INTERACTIVE", "")),
         )
 
     # -- settings ----------------------------------------------------------------------------
@@ -103,9 +109,29 @@ class Context:
     @cached_property
     def config_file(self) -> Path:
         """The configuration file: ``--config``, else the one in the home."""
-        if self._given.config is not None:
-            return Path(self._given.config).absolute()
-        return self.home.config
+        given = self._given.config
+        if given is None or given.endswith(LAKECTL_SUFFIXES):
+            return self.home.config
+        return Path(given).absolute()
+
+    @cached_property
+    def lakectl_file(self) -> Path | None:
+        """A configuration file of lakectl: ``--config``, else the one of its variable."""
+        given = self._given.config
+        if given is None:
+            given = self.environ.get("LAKECTL_CONFIG_FILE", "")
+        elif not given.endswith(LAKECTL_SUFFIXES):
+            return None
+        return Path(given).absolute() if given else None
+
+    @cached_property
+    def lakectl(self) -> LakectlFile:
+        """What lakectl's configuration file holds; empty without one."""
+        from lakecli.lakectl_file import LakectlFile, read_lakectl_file
+
+        if self.lakectl_file is None:
+            return LakectlFile({}, ())
+        return read_lakectl_file(self.lakectl_file, required=self._given.config is not None)
 
     @cached_property
     def settings(self) -> Settings:
@@ -118,10 +144,13 @@ class Context:
             environ=self.environ,
             read_file=self._read_config_file,
             file=self.config_file,
+            read_lakectl=None if self.lakectl_file is None else lambda: self.lakectl.values,
+            lakectl_file=self.lakectl_file,
         )
 
     def _read_config_file(self) -> Mapping[str, str]:
-        required = self._given.config is not None
+        given = self._given.config
+        required = given is not None and not given.endswith(LAKECTL_SUFFIXES)
         if not required and not self.config_file.exists():
             return {}
         from lakecli.config_file import read_file

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 ENVIRONMENT: Final = {
     "LAKECLI_HOME": "Directory that holds configuration, store and cache, all three",
     **{key.variable: f"{key.name}: {key.summary}" for key in KEYS},
+    **{
+        key.lakectl_variable: f"As {key.variable}, for scripts of lakectl"
+        for key in KEYS
+        if key.lakectl
+    },
+    "LAKECTL_CONFIG_FILE": "lakectl's configuration file; see lakecli-lakectl(7)",
+    "LAKECTL_INTERACTIVE": "false: the layout for programs; true: that of a terminal",
     "NO_COLOR": "Where set and neither empty nor 0: no colours, no boxed tables, no bars",
     "AWS_ENDPOINT_URL, AWS_PROFILE, AWS_ACCESS_KEY_ID, ...": "As in every AWS SDK, for s3://",
 }

@@ -66,6 +66,7 @@ class Output:
         json: bool = False,
         quiet: bool = False,
         color: bool = True,
+        interactive: bool | None = None,
     ) -> None:
         self._stdout = stdout
         self._stderr = stderr
@@ -73,7 +74,7 @@ class Output:
         self._mark = ""
         self.json = json
         self.quiet = quiet
-        self.terminal = color and stdout.isatty()
+        self.terminal = color and (stdout.isatty() if interactive is None else interactive)
         self.stderr_terminal = stderr.isatty()
         self._stderr_color = color and self.stderr_terminal
 

@@ -53,6 +53,7 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
     try:
         if given.verbose:
             _log_to(context.out)
+            _explain_lakectl(context)
         gc.enable()
         code = action(context)
         context.finish()
@@ -201,6 +202,14 @@ def _translate(error: BaseException) -> tuple[str, LakeError]:
     return ErrorKind.UNEXPECTED, LakeError(
         f"unexpected {text}", hint="run the command again with --verbose"
     )
+
+
+def _explain_lakectl(context: Context) -> None:
+    """Say which settings of lakectl are ignored, and why."""
+    from lakecli.cli.lakectl import ignored_lines
+
+    for line in ignored_lines(context):
+        context.out.debug(line)
 
 
 def _log_to(out: Output) -> None:

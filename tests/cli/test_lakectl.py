@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
+from lakecli.cli.argv import VERSION_FLAGS
+from lakecli.cli.topics import find_topic, lakectl_gaps
+from lakecli.cli.topics.lakectl_gaps import command_items, option_items, options_present
 from lakecli.cli.tree import COMMANDS
-from tests.support.lakectl import SURFACE
+from tests.support.lakectl import GLOBAL, SURFACE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -605,3 +608,48 @@ def test_every_common_command_is_compared() -> None:
     }
     common = {words for words in COMMANDS if words in SURFACE and not is_left_out(words)}
     assert common - compared == set()
+
+
+TOPIC: Final = find_topic("lakectl")
+PAGE: Final = "\n".join(block.text for block in TOPIC.blocks) if TOPIC else ""
+LISTED: Final = frozenset(
+    name.strip("`")
+    for item in (*command_items(), *option_items())
+    for name in item.partition(": ")[0].split(", ")
+)
+"""What the page names as lacking."""
+
+
+def test_the_page_names_every_command_that_is_lacking() -> None:
+    lacking = set(SURFACE) - set(COMMANDS)
+    assert lacking <= LISTED
+    assert not LISTED & set(COMMANDS)
+    assert {name for name in lacking if f"`{name}`" not in PAGE} == set()
+
+
+def test_the_page_names_every_option_that_is_lacking() -> None:
+    present = options_present() | set(VERSION_FLAGS)
+    everywhere = {flag for flag in present if flag.startswith("-")}
+    needed = GLOBAL | {
+        f"{words} {flag}"
+        for words in SURFACE.keys() & COMMANDS.keys()
+        for flag in SURFACE[words] - everywhere
+    }
+    assert needed - present <= LISTED
+    assert not LISTED & present
+    assert {name for name in needed - present if f"`{name}`" not in PAGE} == set()
+
+
+def test_nothing_is_listed_that_lakectl_has_not() -> None:
+    tables = (*lakectl_gaps.COMMANDS, *lakectl_gaps.OPTIONS)
+    gaps = [name for gap in tables for name in gap.names]
+    options = {f"{words} {flag}" for words, flags in SURFACE.items() for flag in flags}
+    known = set(SURFACE) | GLOBAL | options
+    assert set(gaps) <= known
+    assert len(gaps) == len(set(gaps))
+
+
+def test_the_page_is_shown_by_help(cli: Cli) -> None:
+    shown = cli.ok("help", "lakectl").stdout
+    assert "alias lakectl=lakecli" in shown
+    assert "repo create-bare" in shown

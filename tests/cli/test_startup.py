@@ -32,6 +32,7 @@ HEAVY = {
     "tomlkit",
     "tomllib",
     "urllib3",
+    "yaml",
 }
 """Top-level modules that no local command needs at its start."""
 

@@ -22,7 +22,8 @@ def config_list(
     """List all settings and their values.
 
     A value comes from an option, else from an environment variable, else from the configuration
-    file, else it is the default.
+    file, else it is the default. Settings of lakectl that have no effect are named, with the
+    reason.
 
     Examples:
         lakecli config list
@@ -40,7 +41,11 @@ def config_list(
             fields |= {"origin": setting.origin, "place": setting.place or None}
         return fields
 
+    from lakecli.cli.lakectl import ignored_lines
+
     context.out.table(columns, context.settings, row=row, record=record)
+    for line in ignored_lines(context):
+        context.out.note(line)
 
 
 def origin_of(setting: Setting) -> str:

@@ -70,8 +70,11 @@ def doctor(
         lakecli doctor s3://my-bucket/demo
         lakecli doctor /var/lake/demo --json
     """
+    from lakecli.cli.lakectl import ignored_lines
     from lakecli.repository.check.purposes import problem_of, verdict_of
 
+    for line in ignored_lines(context):
+        context.out.note(line)
     examination = _examine(context, target)
     if examination.namespace is not None:
         context.out.say(f"Storage namespace: {one_line(examination.namespace)}")

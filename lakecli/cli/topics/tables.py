@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.exit_codes import MEANINGS
 from lakecli.cli.schemas import ANSWERS, RECORDS, TYPES
+from lakecli.cli.topics.lakectl_gaps import command_items, option_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,6 +42,8 @@ def _records() -> Iterator[str]:
 TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "@answers": _answers,
     "@exit-codes": _exit_codes,
+    "@lakectl-commands": command_items,
+    "@lakectl-options": option_items,
     "@records": _records,
     "@types": _types,
 }

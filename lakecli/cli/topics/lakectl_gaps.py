@@ -1,0 +1,114 @@
+"""The commands and options of lakectl that lakecli lacks, each with the reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Gap(NamedTuple):
+    """What lakecli lacks for one reason.
+
+    Attributes:
+        names: commands, options behind their command, or global options.
+        why: the reason, or what does the same.
+    """
+
+    names: tuple[str, ...]
+    why: str
+
+
+def _gaps(text: str) -> tuple[Gap, ...]:
+    """Read paragraphs of names, separated by commas, with the reason behind a colon."""
+    pairs = (" ".join(part.split()).partition(": ") for part in text.strip().split("\n\n"))
+    return tuple(Gap(tuple(names.split(", ")), why) for names, _, why in pairs)
+
+
+COMMANDS: Final = _gaps("""
+auth groups acl get, auth groups acl set, auth groups create, auth groups delete,
+auth groups list, auth groups members add, auth groups members list, auth groups members remove,
+auth groups policies attach, auth groups policies detach, auth groups policies list,
+auth policies create, auth policies delete, auth policies list, auth policies show,
+auth users aws-iam attach, auth users aws-iam detach, auth users aws-iam list,
+auth users aws-iam lookup, auth users create, auth users credentials create,
+auth users credentials delete, auth users credentials list, auth users delete,
+auth users groups list, auth users list, auth users policies attach, auth users policies detach,
+auth users policies list: there are no users; permissions are those of the bucket
+
+actions runs describe, actions runs list, actions validate, cat-hook-output: hooks run on a server
+
+usage summary: a server counts the usage
+
+identity: there is no login; `lakecli config get user.name` shows who commits
+
+config: `lakecli config set KEY VALUE` sets one value without asking
+
+gc check-async, gc prepare-async: `lakecli gc run` does all of it
+
+repo create-bare: `lakecli clone --from-lakefs` makes a repository of a dump
+
+docs: the manual pages are files; see `man lakecli`
+
+abuse commit, abuse create-branches, abuse link-same-object, abuse list, abuse merge,
+abuse random-delete, abuse random-read, abuse random-write: there is no server to put load on
+
+branch-protect add, branch-protect delete, branch-protect list: a rule of one machine would bind no
+other; restrict who may write to the bucket
+
+bisect bad, bisect good, bisect log, bisect reset, bisect run, bisect start,
+bisect view: `lakecli log --stop-at REF` lists the commits to try
+
+local checkout, local clone, local commit, local init, local list, local pull,
+local status: `lakecli fs upload -r` and `lakecli fs download -r` transfer what differs
+
+fs update-metadata: `lakecli fs upload --meta` sets the metadata with the contents
+
+plugin list: there are no plugins
+""")
+"""Commands of lakectl; one that lakecli has by now is not shown."""
+
+OPTIONS: Final = _gaps("""
+repo create --sample-data: `lakecli quickstart` makes a repository with files
+
+refs-dump --poll-interval, refs-dump --timeout, refs-restore --poll-interval,
+refs-restore --timeout: nothing is polled, since nothing runs on a server
+
+fs download --part-size: parts have the size that suits the store
+
+--log-level, --log-format, --log-output: `--verbose` writes messages to standard error
+""")
+"""Options of lakectl; one that lakecli has by now is not shown."""
+
+
+def command_items() -> Iterator[str]:
+    """Yield an item for each group of commands that are lacking."""
+    from lakecli.cli.tree import COMMANDS as PRESENT
+
+    return _items(COMMANDS, set(PRESENT))
+
+
+def option_items() -> Iterator[str]:
+    """Yield an item for each group of options that are lacking."""
+    return _items(OPTIONS, options_present())
+
+
+def options_present() -> set[str]:
+    """Return every option of lakecli: alone if it is global, else behind its command."""
+    from lakecli.cli.argv import GLOBAL_OPTIONS
+    from lakecli.cli.declare import declaration
+    from lakecli.cli.tree import COMMANDS as PRESENT
+
+    present = {flag for option in GLOBAL_OPTIONS for flag in option.flags}
+    for words, command in PRESENT.items():
+        for option in declaration(command.load()).option_syntax():
+            present |= {f"{words} {flag}" for flag in option.flags}
+    return present
+
+
+def _items(gaps: tuple[Gap, ...], present: set[str]) -> Iterator[str]:
+    for names, why in gaps:
+        lacking = [name for name in names if name not in present]
+        if lacking:
+            yield f"{', '.join(f'`{name}`' for name in lacking)}: {why}."
