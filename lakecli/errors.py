@@ -1,23 +1,25 @@
-"""Every error lakecli raises on purpose, grouped by what the caller would do about it.
+"""The errors that lakecli raises on purpose, grouped by what the caller would do about them.
+
+::
 
     LakeError
-    ├── UsageError           say it differently: a malformed URI, name, expression or option
-    ├── PartialFailure       repeat for the objects that failed; the others are done
+    ├── UsageError           correct the request: a URI, name, expression or option is malformed
+    ├── PartialFailure       repeat it for the objects that failed; the others are done
     ├── ConflictError        decide between two changes of one path
-    ├── LostRace             look again and repeat: somebody else moved first
+    ├── LostRace             look again and repeat it: somebody else moved first
     ├── NotFound             name something that exists
-    ├── Refused              ask for something allowed, or insist where a flag permits it
+    ├── Refused              request what is allowed, or use the flag that permits it
     │   ├── AlreadyExists
     │   ├── DirtyBranch
     │   └── Unsupported      this store or platform cannot do it
-    ├── IntegrityError       do not trust these bytes; run fsck
+    ├── IntegrityError       do not use these bytes; run fsck
     ├── PermissionDenied     fix credentials, permissions or ownership
     ├── Unreachable          wait, or fix the network, the disk or the endpoint
-    ├── NothingToDo          there was no change to record
-    └── OutcomeUnknown       the effect may or may not have happened; ask again
+    ├── NothingToDo          there is no change to record
+    └── OutcomeUnknown       it is unknown whether it took effect; ask again
 
-A family carries a stable ``kind``; the command line maps kinds to exit codes in one table.
-Members are declared beside the code that raises them.
+A family has a stable ``kind``; the command line maps kinds to exit codes in one table. Members are
+declared beside the code that raises them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ErrorKind(StrEnum):
-    """Stable names of the error families; scripts may branch on them, so only ever append."""
+    """The stable names of the error families. Scripts depend on them: add names, change none."""
 
     UNEXPECTED = "unexpected"
     USAGE = "usage"
@@ -47,12 +49,12 @@ class ErrorKind(StrEnum):
 
 
 class LakeError(Exception):
-    """What happened, in one lower-case line that names the thing, and the way out.
+    """An error that lakecli raises on purpose: what happened, and what to do about it.
 
     Args:
-        message: what happened; no period at the end, nothing printed right after an id.
-        hint: the command or change that helps, if there is one.
-        paths: the paths it concerns, for errors about several objects.
+        message: what happened, to what; one line in lower case, without a period at its end.
+        hint: the command or the change that helps, if there is one.
+        paths: the paths that it is about, for errors about several objects.
     """
 
     kind: ClassVar[ErrorKind] = ErrorKind.UNEXPECTED
@@ -66,25 +68,25 @@ class LakeError(Exception):
         self.paths = tuple(paths)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Travel between processes as what was said, whatever arguments the class takes."""
+        """Pickle the error by its fields, whatever arguments the class takes."""
         return _restore, (type(self), self.args, self.__dict__)
 
 
 def _restore(kind: type[LakeError], args: tuple[object, ...], fields: dict[str, object]) -> object:
-    """Return the error that was taken apart for its journey, without building it again."""
+    """Return the error that was pickled, without calling its constructor."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(fields)
     return error
 
 
 class UsageError(LakeError):
-    """The request itself is malformed: a URI, a name, a ref expression or an option."""
+    """The request is malformed: a URI, a name, a ref expression or an option."""
 
     kind = ErrorKind.USAGE
 
 
 class PartialFailure(LakeError):
-    """Some objects failed; every other one is done."""
+    """Some objects failed; all others are done."""
 
     kind = ErrorKind.PARTIAL
 
@@ -96,7 +98,7 @@ class ConflictError(LakeError):
 
 
 class LostRace(LakeError):
-    """Somebody else moved the same ref or object first; nothing of ours was applied."""
+    """Somebody else moved the same ref or object first; nothing of this request was applied."""
 
     kind = ErrorKind.LOST_RACE
 
@@ -114,7 +116,7 @@ class Refused(LakeError):
 
 
 class AlreadyExists(Refused):
-    """The name is taken."""
+    """The name is in use."""
 
 
 class DirtyBranch(Refused):
@@ -132,31 +134,31 @@ class IntegrityError(LakeError):
 
 
 class PermissionDenied(LakeError):
-    """Missing or wrong credentials, or a place we may not read or write."""
+    """Credentials are missing or wrong, or a place may not be read or written."""
 
     kind = ErrorKind.PERMISSION
 
 
 class Unreachable(LakeError):
-    """A store or disk that does not answer, or has no room."""
+    """A store or disk does not answer, or has no space left."""
 
     kind = ErrorKind.UNREACHABLE
 
 
 class NothingToDo(LakeError):
-    """There was no change to record."""
+    """There is no change to record."""
 
     kind = ErrorKind.NOTHING_TO_DO
 
 
 class OutcomeUnknown(LakeError):
-    """The effect may or may not have happened, and it could not be found out."""
+    """It is unknown whether the request took effect, and that could not be found out."""
 
     kind = ErrorKind.OUTCOME_UNKNOWN
 
 
 class LakeWarning(UserWarning):
-    """What a verb found out besides its work, where nobody sees `Repository.notices`."""
+    """What a verb found out besides its result, if nobody reads `Repository.notices`."""
 
 
 def is_interrupt(error: BaseException) -> bool:

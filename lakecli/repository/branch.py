@@ -1,4 +1,4 @@
-"""Creating, listing, showing, deleting and resetting branches."""
+"""Create, list, show, delete and reset branches."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def create(repository: Repository, name: str, *, source: str) -> Branch:
-    """Create a branch at the commit of a ref expression; uncommitted changes stay where they are.
+    """Create a branch at the commit of a ref expression; uncommitted changes are not copied.
 
     Raises:
         UsageError: an illegal name or expression.
         NotFound: the source names nothing.
-        Gone: the tree of that commit is not in the bucket any more.
+        Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: a branch or a tag has this name.
     """
     check_branch_name(name)
@@ -46,12 +46,12 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
 
 
 def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
-    """Return the commit that a ref expression names, as what a branch or a tag may stand on.
+    """Return the commit that a ref expression names, claimed for a branch or a tag.
 
     Raises:
         UsageError: it is malformed, or names a staging area.
-        NotFound: it names nothing, or too much.
-        Gone: the tree of the commit is not in the bucket any more.
+        NotFound: it names nothing, or is ambiguous.
+        Gone: the tree of the commit is no longer in the bucket.
         SweepRunning: garbage collection is deleting, and does not end.
     """
     from lakecli.repository.core.gate import claim_target
@@ -61,10 +61,10 @@ def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
 
 
 def check_free(refs: RefStore, name: str) -> None:
-    """Refuse a name that a branch or a tag has; that of a commit is no legal name.
+    """Refuse a name that a branch or a tag has already; IDs of commits are no legal names.
 
     Raises:
-        AlreadyExists: saying which.
+        AlreadyExists: a branch or a tag has the name.
     """
     if refs.find_branch(name) is not None:
         raise AlreadyExists(f"branch {name} exists already", hint="choose another name")
@@ -73,13 +73,13 @@ def check_free(refs: RefStore, name: str) -> None:
 
 
 def iter_branches(repository: Repository, *, prefix: str = "", after: str = "") -> Iterator[Branch]:
-    """Yield branches ordered by name, from the first behind `after`."""
+    """Yield branches ordered by name, from the first after `after`."""
     with repository.lake.kv.read() as txn:
         yield from RefStore(txn, repository.key).iter_branches(prefix=prefix, after=after)
 
 
 def is_shared(repository: Repository) -> bool:
-    """Tell whether this clone has ever seen a ref of the repository in the bucket."""
+    """Return whether this clone has ever seen a ref of the repository in the bucket."""
     from lakecli.kv.env import Table
 
     with repository.lake.kv.read() as txn:
@@ -97,7 +97,7 @@ def show(repository: Repository, name: str) -> Branch:
 
 
 def delete(repository: Repository, name: str) -> Branch:
-    """Delete a branch with what is staged on it; the operation log can bring both back.
+    """Delete a branch and its staged changes; the operation log can restore both.
 
     Raises:
         NotFound: no such branch.
@@ -147,9 +147,9 @@ def _deletable(repository: Repository, txn: ReadTransaction, name: str) -> Branc
 
 
 def reset(repository: Repository, name: str) -> None:
-    """Throw away everything uncommitted on a branch; the operation log can bring it back.
+    """Discard all uncommitted changes of a branch; the operation log can restore them.
 
-    A commit under way that has not been sent to the bucket yet is built again, without it.
+    A commit that is being made and was not sent to the bucket yet is made again, without them.
 
     Raises:
         NotFound: no such branch.
@@ -180,7 +180,7 @@ def reset(repository: Repository, name: str) -> None:
 
 
 def reset_prefix(repository: Repository, name: str, prefix: bytes) -> int:
-    """Throw away the uncommitted changes under a prefix, and return how many.
+    """Discard the uncommitted changes below a prefix, and return how many.
 
     Raises:
         NotFound: no such branch.
@@ -192,7 +192,7 @@ def reset_prefix(repository: Repository, name: str, prefix: bytes) -> int:
 
 
 def reset_object(repository: Repository, name: str, path: bytes) -> int:
-    """Throw away the uncommitted change of one path; return 1, or 0 where there was none.
+    """Discard the uncommitted change of one path; return 1, or 0 if there is none.
 
     Raises:
         NotFound: no such branch.
@@ -206,7 +206,7 @@ def reset_object(repository: Repository, name: str, path: bytes) -> int:
 
 
 def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
-    """Unstage paths; where a sealed token has one too, stage what is committed over it."""
+    """Unstage paths; if a sealed token has a path too, stage what is committed there."""
     from lakecli.repository.core.stager import Stager
 
     repository.lake.runtime.on_step("unstage")

@@ -1,7 +1,7 @@
-"""Bytes first, staging later: for those who stage many objects together, or none.
+"""Write objects first and stage them later, for callers that stage many together, or none.
 
-What was brought in lies in the namespace under the name of its contents and belongs to nothing
-until it is staged; garbage collection takes it after the grace period if that never happens.
+A written object lies in the namespace under the digest of its contents, and no entry refers to it
+until it is staged. Garbage collection deletes it after the grace period if that never happens.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def deposit(
     source: BinaryIO | Path,
     options: UploadOptions,
 ) -> bytes:
-    """Bring bytes into the namespace, durably; return the encoded entry that a path would have.
+    """Write an object into the namespace, durably; return the encoded entry for its path.
 
-    It is that of the branch, if that has an object of lakeFS with these contents at the path.
+    If the branch has an object of lakeFS with these contents at the path, its entry is returned.
 
     Args:
-        repository: whose namespace.
-        branch: where they are to be staged; it has to be there.
-        path: likewise; tells the content type.
+        repository: the repository of the namespace.
+        branch: where the entry will be staged; it must exist.
+        path: where the entry will be staged; its suffix implies the content type.
         source: a stream, read to its end, or a file, which must not change meanwhile.
         options: content type, metadata, sizes of parts and how many at a time.
 
@@ -67,10 +67,10 @@ def deposit(
 
 
 class Removal(NamedTuple):
-    """A deletion of what was seen at a path; what is there instead by then stays.
+    """The removal of an entry that was seen at a path; another entry there is kept.
 
     Attributes:
-        seen: the encoded entry that is to go.
+        seen: the encoded entry to remove.
     """
 
     seen: bytes
@@ -81,13 +81,13 @@ def stage_together(
 ) -> int:
     """Stage encoded entries and removals by path, all at once; return how many changed.
 
-    What the branch has already is left as it is. Objects may have been brought in long before, or
-    belong to other paths of the repository: all of them are claimed.
+    Entries that the branch has already are not staged again. Their objects may have been written
+    long before, or belong to other paths of the repository: all of them are claimed.
 
     Raises:
         NotFound: no such branch; nothing is staged.
-        Gone: the object of an entry is not in the bucket any more; nothing is staged.
-        LostRace: the branch kept changing where something is to be removed; nothing is staged.
+        Gone: the object of an entry is no longer in the bucket; nothing is staged.
+        LostRace: paths to be removed kept changing on the branch; nothing is staged.
     """
     encoded = {
         path: change.seen if isinstance(change, Removal) else change

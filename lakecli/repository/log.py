@@ -1,4 +1,4 @@
-"""Walking history from a ref expression."""
+"""Walk the history of a ref expression."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LogOptions(NamedTuple):
 
 @contextmanager
 def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Iterator[Commit]]:
-    """Open the stream of commits reachable from a ref expression, newest first.
+    """Open the stream of the commits that a ref expression reaches, newest first.
 
     Raises:
         NotFound: one of the expressions names nothing.
@@ -69,7 +69,7 @@ def log_graph(
 ) -> Iterator[Iterator[GraphLine]]:
     """Open the drawing of the commits that `log` yields, each before its parents.
 
-    Commits that are not shown are passed through, so that what is shown hangs together.
+    Commits that are not shown still connect those that are.
 
     Raises:
         NotFound: one of the expressions names nothing.
@@ -119,7 +119,7 @@ def _is_shown(
 def _touches(
     repository: Repository, txn: ReadTransaction, commit: Commit, options: LogOptions
 ) -> bool:
-    """Tell whether a commit changed one of the paths; ranges that both trees have stay closed."""
+    """Return whether a commit changed one of the paths; ranges that both trees have stay closed."""
     from lakecli.committed.diff import diff, differs_at
 
     if len(commit.parents) != 1:

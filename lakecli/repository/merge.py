@@ -1,4 +1,4 @@
-"""Merging a ref into a branch."""
+"""Merge a ref into a branch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MergeOptions:
-    """How a merge is recorded and decided.
+    """How to merge.
 
     Attributes:
         message: ``None`` for ``Merge 'S' into 'D'``.
@@ -90,7 +90,7 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
 
 
 def _points(repository: Repository, view: View, source: str, options: MergeOptions) -> MergePoints:
-    """Return what is to be merged into a view.
+    """Return the three commits of a merge into a view.
 
     Raises:
         NothingToDo: the source brings nothing, and an empty merge is not allowed.
@@ -110,7 +110,7 @@ def preview(
 ) -> Iterator[Iterator[Difference]]:
     """Open the stream of what `merge` with these options would change on its destination.
 
-    Conflicts are among them where no strategy decides.
+    Conflicts are included if no strategy decides them.
 
     Raises:
         NotFound: the source or the branch does not exist.
@@ -133,7 +133,7 @@ def preview(
 
 
 def _decided(changes: Iterator[Difference], strategy: MergeStrategy) -> Iterator[Difference]:
-    """Put what a strategy makes of conflicts in their place."""
+    """Replace conflicts by what a strategy decides."""
     from lakecli.committed.pairs import type_of
 
     for change in changes:

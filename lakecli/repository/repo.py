@@ -1,4 +1,4 @@
-"""Creating and forgetting repositories."""
+"""Create and delete the repositories of this machine."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def create(
     default_branch: str = DEFAULT_BRANCH,
     range_entries: int = DEFAULT_RANGE_ENTRIES,
 ) -> Repository:
-    """Create a repository: claim its storage namespace, then its first commit and branch.
+    """Create a repository: claim its storage namespace, then make its first commit and branch.
 
-    A run that was interrupted is finished by the same call again.
+    If a run is interrupted, the same call again finishes it.
 
     Args:
-        lake: where its refs and staging live.
+        lake: the lake that gets the repository.
         name: legal, as `lakecli.uri` checks it.
-        storage_namespace: a URI or an absolute path; a local directory is made where needed.
+        storage_namespace: a URI or an absolute path; a missing local directory is created.
         default_branch: cannot be deleted later.
         range_entries: the tree parameter N: a power of two; ranges hold about 0.7 N entries.
 
     Raises:
         UsageError: an illegal branch name, namespace or `range_entries`.
-        AlreadyExists: the name or the namespace is taken.
+        AlreadyExists: the name or the namespace is in use.
         NotFound: the bucket does not exist.
     """
     from lakecli.objectstore.uri import normalise
@@ -71,7 +71,7 @@ def _check_range_entries(value: int) -> None:
 def _intend(
     lake: Lake, name: str, uri: str, *, default_branch: str, range_entries: int
 ) -> RepositoryRecord:
-    """Write down the UUID before the claim, so that a second run knows its own claim again."""
+    """Record the UUID before the claim, so that a second run recognises its own claim."""
     with lake.kv.write() as txn:
         _check_free(txn, name)
         intended = records.find_intention(txn, uri)
@@ -101,7 +101,7 @@ def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
     """Refuse to register a repository that another process has registered meanwhile.
 
     Raises:
-        AlreadyExists: under this name or another one; it may have commits by now.
+        AlreadyExists: it exists under this name or another one, and may have commits by now.
     """
     _check_free(txn, record.name)
     intended = records.find_intention(txn, record.storage_namespace)
@@ -138,12 +138,12 @@ def _register(lake: Lake, record: RepositoryRecord) -> Repository:
 
 
 def delete(lake: Lake, name: str) -> RepositoryRecord:
-    """Forget a repository on this machine; nothing in its storage namespace is touched.
+    """Delete a repository on this machine; nothing in its storage namespace changes.
 
-    The operation log can bring it back, with every branch and what is staged there.
+    The operation log can restore it, with every branch and its staged changes.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no such repository.
     """
     with lake.kv.write() as txn:
         record = records.find_repository(txn, name)

@@ -1,4 +1,4 @@
-"""Creating, listing, showing and deleting tags."""
+"""Create, list, show and delete tags."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def create(repository: Repository, name: str, ref: str, *, force: bool = False) -> Tag:
-    """Name the commit of a ref expression.
+    """Create a tag at the commit of a ref expression.
 
     Args:
-        repository: whose tag.
-        name: legal, and free unless `force`.
-        ref: what to name.
+        repository: the repository of the tag.
+        name: legal, and not in use unless `force`.
+        ref: names the commit.
         force: move the tag if it exists, in one step.
 
     Raises:
         UsageError: an illegal name or expression.
         NotFound: `ref` names nothing.
-        Gone: the tree of that commit is not in the bucket any more.
-        AlreadyExists: the name is taken.
+        Gone: the tree of that commit is no longer in the bucket.
+        AlreadyExists: the name is in use.
     """
     check_tag_name(name)
     commit = claim_ref(repository, ref)
@@ -54,7 +54,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
 
 
 def iter_tags(repository: Repository, *, prefix: str = "", after: str = "") -> Iterator[Tag]:
-    """Yield tags ordered by name, from the first behind `after`."""
+    """Yield tags ordered by name, from the first after `after`."""
     with repository.lake.kv.read() as txn:
         yield from RefStore(txn, repository.key).iter_tags(prefix=prefix, after=after)
 
@@ -70,7 +70,7 @@ def show(repository: Repository, name: str) -> Tag:
 
 
 def delete(repository: Repository, name: str) -> Tag:
-    """Delete a tag; the operation log can bring it back.
+    """Delete a tag; the operation log can restore it.
 
     Raises:
         NotFound: no such tag.

@@ -1,7 +1,7 @@
 """From an entry's physical address to the store and key that hold its bytes.
 
-`Resolver` is the only way there. Every reader goes through it: on this machine, and on executors,
-which are given the allowed places as strings.
+Every reader uses `Resolver`: on this machine, and on executors, which get the allowed places as
+strings.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from lakecli.repository.core.places import Trust
 
 MAX_OPEN: Final = 64
-"""Stores outside the namespace that are kept open."""
+"""How many stores outside the namespace are kept open."""
 
 
 def is_external(entry: Entry) -> bool:
-    """Tell whether an entry's bytes lie outside the repository's own namespace layout."""
+    """Return whether an entry's bytes lie outside the layout of the repository's own namespace."""
     return is_outside(entry.physical_address)
 
 
 def may_change(entry: Entry) -> bool:
-    """Tell whether an entry's bytes may be others tomorrow: outside, and of no fixed version."""
+    """Return whether an entry's bytes may change: they are outside, and of no fixed version."""
     return is_external(entry) and not is_pinned(entry.physical_address)
 
 
 def is_outside(address: str) -> bool:
-    """Tell whether an address is a full URI, and not relative to the namespace."""
+    """Return whether an address is a full URI, and not relative to the namespace."""
     return "://" in address
 
 
@@ -133,7 +133,7 @@ class Resolver:
             return store
 
     def _region_of(self, bucket: str) -> str:
-        """Return the region of a bucket, for which signatures are made; asked once."""
+        """Return the region of a bucket, which its signatures contain; it is requested once."""
         assert self._trust is not None
         if bucket == bucket_of(self._trust.namespace):
             return self._region
@@ -167,14 +167,14 @@ def locate(repository: Repository, entry: Entry) -> tuple[ObjectStore, str]:
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """Return the URI of the bucket of an external address, and the key in it.
+    """Split an external address into the URI of its bucket and the key.
 
-    Of a file it is the directory and the name. Of an entry's address, give what `pins.split_pin`
-    says is the URI. The key is taken as it is, slashes at its beginning
-    and double ones included. What this returns is not checked against the allowed places.
+    For a file these are the directory and the name. An entry's address may be pinned: pass only the
+    URI that `pins.split_pin` returns. The key is not changed, even if it begins with a slash or
+    contains two in a row. The result is not checked against the allowed places.
 
     Raises:
-        UsageError: the address is of a kind that lakecli has no store for.
+        UsageError: no store of lakecli has addresses of this kind.
     """
     from lakecli.objectstore.uri import parse
 

@@ -1,4 +1,4 @@
-"""Making commit records: the ID, the generation and the texts lakecli writes by itself."""
+"""Commit records: their IDs, their generations, and the texts that lakecli writes itself."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def make_commit(
     created_at: datetime,
     metadata: Mapping[str, str],
 ) -> Commit:
-    """Return a new commit, which is to become part of history.
+    """Return a new commit, to be made part of history.
 
-    Args: those of `describe_commit`; the parents are claimed.
+    The arguments are those of `describe_commit`; the parents are claimed.
 
     Raises:
         UsageError: its texts are longer than what other clones read.
@@ -84,12 +84,12 @@ def describe_commit(
     created_at: datetime,
     metadata: Mapping[str, str],
 ) -> Commit:
-    """Return the record of a commit with its ID and generation, for whoever checks one.
+    """Return the record of a commit with its ID and generation, to make or to verify one.
 
     Args:
         parents: first parent first.
-        generation_parents: whose generations count, where that is more than the parents: a
-            squash merge counts its source.
+        generation_parents: the commits whose generations count, if more than the parents: a squash
+            merge counts its source.
         metarange_id: the tree.
         message: stored as given.
         committer: stored as given.
@@ -120,7 +120,7 @@ def describe_commit(
 
 
 def check_text(*, message: str, committer: str, metadata: Mapping[str, str]) -> None:
-    """Refuse what the shared form of a commit cannot hold: bytes that are no text.
+    """Refuse what the shared form of a commit cannot hold: bytes that are not UTF-8.
 
     Raises:
         UsageError: the message, the committer or the metadata hold bytes that are not UTF-8.
@@ -152,7 +152,7 @@ def initial_commit(created_at: datetime) -> Commit:
 
 
 def problems_of_commit(refs: RefStore, commit: Commit) -> Iterator[str]:
-    """Yield what is wrong with a commit's record."""
+    """Yield the defects of a commit's record."""
     for parent_id in commit.parents:
         parent = refs.find_commit(parent_id)
         if parent is None:

@@ -1,15 +1,15 @@
-"""Which data objects a namespace holds: a listing of ``data/``, kept on disk and looked up fast.
+"""An index of the data objects in a namespace: a listing of ``data/`` on disk, for fast look-ups.
 
 ::
 
-    one record an object, in the order of the digests:
+    one record for each object, ordered by digest:
         digest  32 bytes: of the contents, for keys that lakecli made; else of the key
         size     8 bytes, big-endian
 
-A table of 65,536 offsets says where the digests begin that start with two given bytes, so that a
-look-up reads a few hundred bytes once, and memory does not grow with the number of objects.
-lakeFS's keys (``data/<partition>/<id>``) do not say what the objects contain. They have an index of
-their own, which is sorted on disk.
+A table of 65,536 offsets holds where the digests with each two-byte prefix begin. So a look-up
+reads a few hundred bytes once, and memory does not grow with the number of objects. lakeFS's keys
+(``data/<partition>/<id>``) do not contain the digest of the contents. They have an index of their
+own, which is sorted on disk.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _FLUSH: Final = 4096
 _PARTS: Final = 256
 
 _OLD_KEY: Final = re.compile(r"[0-9a-v]{20}|[0-9a-f]{32}")
-"""Keys of old lakeFS servers, directly in the namespace."""
+"""Keys that old lakeFS servers wrote, directly in the namespace."""
 
 
 class Hashed(NamedTuple):
     """A data object that was read.
 
     Attributes:
-        what: is wrong with it, or ``None``.
+        what: its defect, or ``None``.
         size: bytes that were read.
     """
 
@@ -58,7 +58,7 @@ class Hashed(NamedTuple):
 
 
 Hasher: TypeAlias = "Callable[[Iterator[ObjectInfo]], Iterator[Hashed]]"
-"""Reads data objects and tells what is wrong with them, in any order."""
+"""Reads data objects and reports their defects, in any order."""
 
 
 def hash_objects(
@@ -66,14 +66,14 @@ def hash_objects(
     objects: Iterable[ObjectInfo],
     progress: Progress,
 ) -> Iterator[Hashed]:
-    """Read data objects, one by one, and compare them with their names."""
+    """Read data objects one by one, and compare their digests with their names."""
     for info in objects:
         yield check_object(store, info.key, progress)
         progress.advance(items=1)
 
 
 def check_object(store: ObjectStore, key: str, progress: Progress = NO_PROGRESS) -> Hashed:
-    """Read a data object and compare it with its name."""
+    """Read a data object and compare its digest with its name."""
     hasher = blake3()
     size = 0
     try:
@@ -133,7 +133,7 @@ class _Sizes:
 
 
 class _Unsorted:
-    """Digests and sizes in any order, sorted part by part: a part fits into memory."""
+    """Digests and sizes in any order, sorted in parts that fit into memory."""
 
     def __init__(self) -> None:
         self._files = [tempfile.TemporaryFile() for _ in range(_PARTS)]  # noqa: SIM115 - by `drain`
@@ -143,7 +143,7 @@ class _Unsorted:
         self._files[digest[0]].write(digest + size.to_bytes(8))
 
     def drain(self) -> Iterator[tuple[bytes, int]]:
-        """Yield everything by ascending digest, and delete it."""
+        """Yield all records by ascending digest, and delete them."""
         for file in self._files:
             with file:
                 file.seek(0)
@@ -154,10 +154,10 @@ class _Unsorted:
 
 
 class DataIndex:
-    """The index; use it as a context manager, which deletes it in the end.
+    """The index; use it as a context manager, which deletes it at the end.
 
     Attributes:
-        bytes_hashed: read again to compare them with their names.
+        bytes_hashed: bytes that were read to compare digests with names.
     """
 
     def __init__(self) -> None:
@@ -190,15 +190,15 @@ class DataIndex:
         hasher: Hasher | None = None,
         takes: Callable[[str], bool] | None = None,
     ) -> Iterator[tuple[str, str]]:
-        """List a namespace's data objects; yield (key, what is wrong) of those that are damaged.
+        """List the data objects of a namespace; yield (key, defect) of those that are damaged.
 
         Args:
             store: the namespace.
             hash_data: read every object and compare its digest with its name. Objects of lakeFS,
                 whose names are no digests, are compared with the checksums of their entries later.
             progress: counts the objects and bytes that are read.
-            hasher: reads the objects; in this process, one by one, by default.
-            takes: given a digest, tells whether its object is to be read; all are by default.
+            hasher: reads the objects; by default in this process, one by one.
+            takes: returns whether the object of a digest is to be read; by default all are.
         """
         self._store = store
         if not hash_data:
@@ -214,7 +214,7 @@ class DataIndex:
                 yield hashed.key, hashed.what
 
     def _listed(self, store: ObjectStore) -> Iterator[tuple[str, ObjectInfo]]:
-        """Yield every object that lakecli named, and its digest; then the index is complete."""
+        """Yield every object that lakecli named, and its digest, and complete the index."""
         unsorted: _Unsorted | None = None
         for info in store.list(DATA):
             name = data_digest(info.key)
@@ -230,11 +230,11 @@ class DataIndex:
         self._foreign.finish()
 
     def problem_of(self, key: str, size: int) -> str | None:
-        """Return what is wrong with the object that an entry refers to, or ``None``.
+        """Return the defect of the object that an entry refers to, or ``None``.
 
         Args:
             key: a physical address inside the namespace.
-            size: what the entry says, in bytes.
+            size: the size in the entry, in bytes.
         """
         name = data_digest(key)
         if name is not None:
@@ -255,7 +255,7 @@ class DataIndex:
         return self._damaged.get(digest)
 
     def _ask(self, key: str) -> int | None:
-        """Return the size of an object outside ``data/``; one HEAD."""
+        """Return the size of an object outside ``data/``, by one HEAD request."""
         if self._store is None:
             return None
         try:

@@ -1,7 +1,6 @@
-"""Finding what two refs have in common: their best common ancestor.
+"""Find the best common ancestor of two refs.
 
-A module apart from `lakecli.repository.merge`, since a diff needs this much of a merge, and not
-what moves a branch.
+This is a module of its own because a diff needs it too, and nothing else of `merge`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Pinned addresses: the address of one version of an object outside the namespace.
 
-An address is a URI, with ``?versionId=ID`` at its end where it names one version of the object
-and not whatever its key holds now::
+An address is a URI. With ``?versionId=ID`` at its end it names one version of the object, and not
+the current one::
 
     s3://bucket/key                  the current object
     s3://bucket/key?versionId=ID     one version of it
     s3://bucket/key?versionId=a?versionId=     the current object of the key "key?versionId=a"
 
-The form is the same for all schemes. An ID has letters, digits and ``._~-``, 1,024 at most. Where
-a key itself ends like a pinned address, an empty ID follows, so that every address has one meaning.
+The form is the same for all schemes. An ID has letters, digits and ``._~-``, 1,024 at most. If a
+key itself ends like a pinned address, an empty ID follows it, so every address has one meaning.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PINNED_BYTES: Final = re.compile(rf"\?versionId=({_ID})\Z".encode())
 
 
 class Pin(NamedTuple):
-    """An address taken apart.
+    """The parts of an address.
 
     Attributes:
-        uri: of the object, as its key is written in the store.
-        version_id: of the version that is meant; ``""`` for the current object.
+        uri: of the object, with the key as it is in the store.
+        version_id: of the version that it names; ``""`` for the current object.
     """
 
     uri: str
@@ -69,11 +69,11 @@ def unpinned_bytes(uri: bytes) -> bytes:
 
 
 def split_pin(address: str) -> Pin:
-    """Take an address apart."""
+    """Split an address into its parts."""
     found = _PINNED.search(address) if MARK in address else None
     return Pin(address, "") if found is None else Pin(address[: found.start()], found[1])
 
 
 def is_pinned(address: str) -> bool:
-    """Tell whether an address names one version of an object outside the namespace."""
+    """Return whether an address names one version of an object outside the namespace."""
     return "://" in address and bool(split_pin(address).version_id)

@@ -1,11 +1,11 @@
 """Repository records in the local store: name -> what a clone knows of the repository.
 
-What was deleted keeps its rows, under its UUID, for the operation log to take back; which UUIDs a
-name had is remembered beside it::
+A deleted repository keeps its rows under its UUID, so that the operation log can restore it. The
+UUIDs that a name had are kept beside it::
 
     REPOSITORIES  name                         -> the record
     META          creating/h(namespace)        -> the record of a creation that has begun
-                  forgotten/name/number        -> the record of one that was deleted here
+                  forgotten/name/number        -> the record of a repository that was deleted here
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBER_SIZE: Final = 8
 
 
 def to_json(record: RepositoryRecord) -> dict[str, object]:
-    """Return the record as JSON-able fields, times as unix seconds."""
+    """Return the record as fields for JSON, with times as Unix seconds."""
     return {
         "name": record.name,
         "uuid": record.uuid,
@@ -40,7 +40,7 @@ def to_json(record: RepositoryRecord) -> dict[str, object]:
 
 
 def from_json(fields: Mapping[str, Any]) -> RepositoryRecord:
-    """Return the record that `to_json` gave these fields of."""
+    """Return the record whose fields `to_json` returned."""
     return RepositoryRecord(
         name=fields["name"],
         uuid=RepositoryUuid(fields["uuid"]),
@@ -81,13 +81,13 @@ def iter_repositories(
 
 
 def put_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Write a record under its name; if it was forgotten, it no longer is."""
+    """Write a record under its name, which no longer counts as that of a deleted repository."""
     txn.put(Table.REPOSITORIES, _name(record.name), _dump(record))
     forget_for_good(txn, record)
 
 
 def delete_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Forget a repository; rows under its UUID stay for the operation log to take back."""
+    """Delete the record of a repository; its other rows stay, so that undo can restore it."""
     txn.delete(Table.REPOSITORIES, _name(record.name))
     prefix = _forgotten_key(record.name)
     newest = next(txn.scan_reverse(Table.META, prefix=prefix), None)
@@ -96,9 +96,9 @@ def delete_repository(txn: WriteTransaction, record: RepositoryRecord) -> None:
 
 
 def iter_forgotten(txn: ReadTransaction, name: str) -> Iterator[RepositoryRecord]:
-    """Yield what was known of the repositories that had a name, the last one deleted first.
+    """Yield the records of deleted repositories that had a name, the last deleted first.
 
-    One that is here again under another name is left out.
+    A repository that exists again under another name is left out.
     """
     here = {record.uuid for record in iter_repositories(txn)}
     for _, data in txn.scan_reverse(Table.META, prefix=_forgotten_key(name)):
@@ -108,7 +108,7 @@ def iter_forgotten(txn: ReadTransaction, name: str) -> Iterator[RepositoryRecord
 
 
 def iter_all_forgotten(txn: ReadTransaction) -> Iterator[RepositoryRecord]:
-    """Yield what was known of every repository that was deleted here and is not here again."""
+    """Yield the records of all repositories that were deleted here and do not exist again."""
     here = {record.uuid for record in iter_repositories(txn)}
     for _, data in txn.scan(Table.META, prefix=b"forgotten/"):
         record = _load(data)
@@ -117,7 +117,7 @@ def iter_all_forgotten(txn: ReadTransaction) -> Iterator[RepositoryRecord]:
 
 
 def forget_for_good(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Drop what is remembered of a deleted repository's name."""
+    """Delete the record of a deleted repository, which can then not be restored."""
     for key, data in list(txn.scan(Table.META, prefix=_forgotten_key(record.name))):
         if _load(data).uuid == record.uuid:
             txn.delete(Table.META, key)
@@ -133,22 +133,22 @@ def with_region(record: RepositoryRecord, region: str) -> RepositoryRecord:
 
 
 def _intention_key(storage_namespace: str) -> bytes:
-    from lakecli.identity import h  # needed by nothing but creating repositories
+    from lakecli.identity import h  # only creating a repository needs it
 
     return b"creating/" + h(storage_namespace.encode("utf-8", "surrogateescape"))[:16]
 
 
 def find_intention(txn: ReadTransaction, storage_namespace: str) -> RepositoryRecord | None:
-    """Return what a creation in this namespace that has not ended wrote down."""
+    """Return the record of a creation in a namespace that was begun and has not ended."""
     data = txn.get(Table.META, _intention_key(storage_namespace))
     return None if data is None else _load(data)
 
 
 def put_intention(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Write down that a repository is about to be created in its namespace."""
+    """Record that a repository is about to be created in its namespace."""
     txn.put(Table.META, _intention_key(record.storage_namespace), _dump(record))
 
 
 def delete_intention(txn: WriteTransaction, record: RepositoryRecord) -> None:
-    """Forget it: the repository exists now."""
+    """Delete the record of a creation: the repository exists."""
     txn.delete(Table.META, _intention_key(record.storage_namespace))

@@ -1,7 +1,7 @@
-"""What a ref reads as: its committed tree, and for a branch the staging area on top.
+"""The readable state of a ref: its committed tree, and for a branch the staging area on top.
 
-A view is one consistent moment: branch record, staging and commit come from one read transaction
-that stays open as long as the view.
+A view is consistent: branch record, staging and commit come from one read transaction, which stays
+open as long as the view.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class View:
-    """A readable state of a repository; get one from `open_view` or `view_of_branch`.
+    """A readable state of a repository; `open_view` and `view_of_branch` create it.
 
-    Belongs to one thread, as its transaction does.
+    It belongs to one thread, as its transaction does.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class View:
 def no_such_path(
     repository: Repository, ref: str, path: bytes, *, is_prefix: bool = False
 ) -> NotFound:
-    """Return the error for a path that a ref does not have; `is_prefix`: only others below it."""
+    """Return the error for a path that a ref does not have; with `is_prefix`, for a directory."""
     parent = path.rstrip(b"/") if is_prefix else path.rstrip(b"/").rpartition(b"/")[0]
     shown = os.fsdecode(parent + b"/") if parent else ""
     there = "below it" if is_prefix else "there"
@@ -115,7 +115,7 @@ def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch
     """Return a branch.
 
     Raises:
-        NotFound: there is none of that name; the hint names the command that lists them.
+        NotFound: no such branch; the hint names the command that lists them.
     """
     branch = RefStore(txn, repository.key).find_branch(name)
     if branch is None:
@@ -127,10 +127,10 @@ def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch
 
 
 def check_branch(repository: Repository, name: str) -> None:
-    """Require that a branch exists, where a ref expression would not do.
+    """Require that a branch exists, where a ref expression is not allowed.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no such branch.
     """
     with repository.lake.kv.read() as txn:
         branch_at(repository, txn, name)
@@ -157,7 +157,7 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
 
     Raises:
         UsageError: it is malformed.
-        NotFound: it names nothing, or too much.
+        NotFound: it names nothing, or is ambiguous.
     """
     from lakecli.refs.expression import parse
     from lakecli.refs.resolve import resolve
@@ -173,7 +173,7 @@ def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> 
 
     Raises:
         UsageError: it is malformed, or names a staging area.
-        NotFound: it names nothing, or too much.
+        NotFound: it names nothing, or is ambiguous.
     """
     from lakecli.refs.expression import parse
     from lakecli.refs.resolve import resolve_commit
@@ -192,13 +192,14 @@ def past_of(repository: Repository, txn: ReadTransaction) -> PastReader:
 
 
 def settle(repository: Repository, expression: str) -> str:
-    """Return an expression that means the same and needs nothing from the bucket.
+    """Return an expression that means the same and can be resolved without the bucket.
 
-    For what resolves it in a write transaction, for which everybody else would have to wait.
+    A write transaction that resolves it must not wait for the network, as other writers wait for
+    it.
 
     Raises:
         UsageError: it is malformed, or names a staging area.
-        NotFound: it names nothing, or too much.
+        NotFound: it names nothing, or is ambiguous.
     """
     if "@{" not in expression:
         return expression

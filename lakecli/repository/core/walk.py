@@ -1,4 +1,4 @@
-"""Walking a directory that somebody wants uploaded."""
+"""Walk a directory that is to be uploaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class LinkPolicy(StrEnum):
-    """What to do about symbolic links and special files below an uploaded directory."""
+    """How to treat symbolic links and special files below an uploaded directory."""
 
     FAIL = "fail"
     FOLLOW = "follow"
@@ -21,7 +21,7 @@ class LinkPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One thing below the root: its path on disk, its name relative to the root, or why not."""
+    """A file below the root: its path on disk, its relative name, and why it cannot be read."""
 
     path: bytes
     relative: bytes
@@ -32,17 +32,17 @@ class _Directory(NamedTuple):
     path: bytes
     relative: bytes
     above: frozenset[tuple[int, int]]
-    """Device and inode of the directories that lead here."""
+    """Device and inode of each directory above this one."""
 
 
 def walk(root: bytes, policy: LinkPolicy) -> Iterator[Found]:
     """Yield every regular file below a directory, in byte order of the relative names.
 
     Symbolic links and special files are yielded with a problem, left out, or followed, as the
-    policy says; sockets, pipes and devices cannot be followed. A directory that cannot be read,
-    or a link that leads back into itself, is a problem too.
+    policy says; sockets, pipes and devices are never followed. A directory that cannot be read is a
+    problem, and so is a link that leads to one of its own parents.
     """
-    # A stack of what is left to yield rather than recursion: directories nest deeper than Python.
+    # A stack of what remains to be yielded, since directories may nest deeper than Python recurses.
     waiting: list[Iterator[Found | _Directory]] = [iter([_Directory(root, b"", frozenset())])]
     while waiting:
         item = next(waiting[-1], None)
@@ -90,13 +90,13 @@ def _kind(entry: os.DirEntry[bytes], *, follow: bool) -> str:
             return "directory"
         if entry.is_symlink():
             return "broken symbolic link" if follow else "symbolic link"
-    except OSError as error:  # a link that leads to itself, or through what we may not read
+    except OSError as error:  # a link to itself, or through a directory that we may not read
         return f"symbolic link that cannot be followed ({(error.strerror or str(error)).lower()})"
     return "special file (pipe, socket or device)"
 
 
 def size_of(found: Found) -> int:
-    """Return the size of a file in bytes, 0 where it cannot be told."""
+    """Return the size of a file in bytes; 0 if it is unknown."""
     try:
         return os.stat(found.path).st_size
     except OSError:

@@ -1,15 +1,14 @@
-"""Receiving: links that others may send one object to, and taking in what came.
+"""Receive objects: presigned URLs for one PUT each, and staging what was sent to them.
 
-What came is taken in by steps, each of which may be the last one before a crash; the same command
-again finishes:
+An object is staged in steps. After a crash at any of them the same command finishes the rest:
 
-1. It is copied aside, under a name that no link points to and no other run uses. From here on
-   nobody can change it.
-2. The copy is read once, to learn its digest, and copied to its content address on the store's
+1. It is copied to a key that no URL points to and no other run uses. From then on, nobody can
+   change it.
+2. The copy is read once to compute its digest, and copied to its content address on the store's
    side, unless the same bytes are there already.
-3. The entry is staged. It says which link it came by, so that a repetition knows that it is done.
-4. Only now it is deleted: every copy, also of runs that crashed, and the original last, if it is
-   still the same.
+3. The entry is staged. It records the ID of the link, so that a repetition finds it.
+4. Every copy is deleted, including those of crashed runs; last the original, if it has not
+   changed.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class IncomingLink:
     """A URL that one object can be sent to.
 
     Attributes:
-        id: 32 hex digits, by which it is taken in.
+        id: 32 hex digits, by which the object is staged.
         physical_address: the full URI that the URL points to.
-        signed: the URL, a secret; when it ends; headers that have to be sent with it.
+        signed: the URL, a secret; its expiry; the headers that must be sent with it.
     """
 
     id: str
@@ -61,7 +60,7 @@ class IncomingLink:
 def new_links(
     repository: Repository, branch: str, *, count: int, expires_in: timedelta
 ) -> Iterator[IncomingLink]:
-    """Yield links for so many objects; nothing is written by that.
+    """Yield a number of links; nothing is written.
 
     Raises:
         NotFound: no such branch.
@@ -101,7 +100,7 @@ def take_in(
         The entry, and whether another object was sent to the same link since; that one is kept.
 
     Raises:
-        NotFound: no such branch, or nothing has come.
+        NotFound: no such branch, or nothing was sent to the link.
         UsageError: a malformed ID.
     """
     check_path(path)
@@ -165,10 +164,10 @@ def _digest(repository: Repository, key: str, info: ObjectInfo) -> str:
 
 
 def _taken_before(repository: Repository, branch: str, path: bytes, incoming_id: str) -> Entry:
-    """Return the entry that an earlier run staged and was stopped too late to tell.
+    """Return the entry that an earlier run staged before it was interrupted.
 
     Raises:
-        NotFound: there was none.
+        NotFound: there is none.
     """
     from lakecli.committed.values import decode_entry
 
@@ -179,6 +178,6 @@ def _taken_before(repository: Repository, branch: str, path: bytes, incoming_id:
         if entry.metadata.get(CLIENT_INCOMING) == incoming_id:
             return entry
     raise NotFound(
-        f"nothing has come by the link {incoming_id}",
-        hint="a link takes one upload, such as curl -T FILE URL, until it ends",
+        f"nothing was sent to the link {incoming_id}",
+        hint="send one object before the link expires: curl -T FILE URL",
     )

@@ -1,7 +1,7 @@
-"""One presigned URL for every object below a prefix, as a stream.
+"""Sign one presigned URL for every object below a prefix, as a stream.
 
-All are signed as of one moment, so that links of one store end together. An object that cannot be
-signed is noted, and the others are.
+All are signed as of one time, so links of one store expire together. An object that cannot be
+signed is recorded as a failure, and the others are signed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from lakecli.repository.core.view import View
 
 SLOW_TO_SIGN: Final = "gs://"
-"""Google's signatures are made by RSA, outside the interpreter, or even by Google's IAM."""
+"""Stores whose signatures take long: by RSA, or by a request to Google's IAM."""
 
 SIGNERS: Final = 8
-"""So many of them are made at a time."""
+"""Threads that sign for such a store; both ways release the interpreter lock."""
 
 BATCH: Final = 256
-"""Objects whose signatures are waited for together."""
+"""Objects that are signed together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,11 @@ class Link:
 
 @dataclass(slots=True)
 class Totals:
-    """What all links come to.
+    """Totals of all links.
 
     Attributes:
         outside: how many of them lead to objects outside the storage namespace that may change.
-        expires_at: the earliest end; ``None`` before the first link.
+        expires_at: the earliest expiry; ``None`` before the first link.
     """
 
     count: int = 0
@@ -108,18 +108,18 @@ class Totals:
 
 
 def is_blake3(checksum: str) -> bool:
-    """Whether a checksum is a digest that can be computed from the bytes, rather than an ETag."""
+    """Return whether a checksum is a digest computed from the bytes, and not an ETag."""
     return len(checksum) == 2 * DIGEST_SIZE and set(checksum) <= set("0123456789abcdef")
 
 
 @dataclass(slots=True)
 class Handoff:
-    """Links that are signed while they are read, once; get one from `open_handoff`.
+    """Links that are signed as they are consumed, once; `open_handoff` creates it.
 
     Attributes:
         header: where they come from.
-        totals: of the links read so far.
-        failures: (path, why) of objects that could not be signed, in path order.
+        totals: of the links so far.
+        failures: (path, reason) of each object that could not be signed, in path order.
     """
 
     header: Header
@@ -135,7 +135,7 @@ class Handoff:
         Raises:
             NotFound: there is nothing below the prefix.
             Unsupported: the storage namespace has no URLs.
-            PermissionDenied: no credentials, or none that may sign.
+            PermissionDenied: there are no credentials, or they may not sign.
         """
         below = self.header.prefix
         first_error: LakeError | None = None
@@ -167,7 +167,7 @@ class Handoff:
     def _signed(
         self, records: Iterator[tuple[bytes, bytes]]
     ) -> Iterator[tuple[bytes, Entry, PresignedUrl | LakeError]]:
-        """Yield each path with its entry and what came of signing it, in the same order."""
+        """Yield each path with its entry and its signed URL or failure, in the same order."""
         repository = self._view.repository
         signer = Presigner(
             repository,
@@ -203,14 +203,14 @@ def open_handoff(
     expires_in: timedelta,
     inline: bool = False,
 ) -> Iterator[Handoff]:
-    """Open links to everything that a ref has below a directory.
+    """Open the links to all objects of a ref below a directory.
 
     Args:
-        repository: whose objects.
-        ref: at which ref; a plain branch includes its staging area.
-        prefix: a directory; a missing slash is appended.
-        expires_in: lifetime of the URLs.
-        inline: let browsers show every object, also what they would run.
+        repository: the repository of the objects.
+        ref: a ref expression; a plain branch includes its staging area.
+        prefix: a directory; a missing trailing slash is added.
+        expires_in: the lifetime of the URLs.
+        inline: let browsers show every object, including those that they would run.
 
     Raises:
         NotFound: no such ref.

@@ -1,4 +1,4 @@
-"""Lists for download programs that many have already: curl and aria2."""
+"""Lists for two common download programs, curl and aria2."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_ON_A_LINE: Final = re.compile(rb"[\x00-\x1f\x7f]|^ | $")
 
 
 class _List:
-    """What both have in common: comments, and names that cannot be files are left out."""
+    """The common part of both lists: comments, and leaving out names that cannot be files."""
 
     def __init__(self) -> None:
         self.left_out: list[tuple[bytes, str]] = []
@@ -36,7 +36,7 @@ class _List:
 
     def _is_file(self, link: Link) -> bool:
         if not link.name or link.name.endswith(b"/"):
-            return False  # it stands for a directory, and what is in it makes that
+            return False  # it stands for a directory, which is created with the files in it
         problem = problem_of(link.name)
         return problem is None or self._leave_out(link, problem)
 
@@ -49,14 +49,14 @@ class CurlConfig(_List):
     """Writes a file for ``curl --config``."""
 
     def link(self, link: Link) -> bytes:
-        """Return an object's two options; its file is put below the current directory."""
+        """Return the two options of an object; its file is written below the current directory."""
         if not self._is_file(link):
             return b""
         name = _CURL_SPECIAL.sub(lambda match: _CURL_ESCAPES[match[0]], link.name)
         return b'url = "%b"\noutput = "./%b"\n' % (url_text(link.url).encode(), name)
 
     def head(self, header: Header, totals: Totals) -> bytes:
-        """Return what it is, and the options that hold for all objects."""
+        """Return a description of the list, and the options that apply to all objects."""
         return (
             _about(header, totals)
             + b"# Download everything below the current directory: curl --config THIS_FILE\n"
@@ -68,7 +68,7 @@ class Aria2Input(_List):
     """Writes a file for ``aria2c --input-file``."""
 
     def link(self, link: Link) -> bytes:
-        """Return an object's URL, and its file name in an option below it."""
+        """Return the URL of an object, and the option with its file name on the next line."""
         if not self._is_file(link):
             return b""
         if _NOT_ON_A_LINE.search(link.name):
@@ -77,7 +77,7 @@ class Aria2Input(_List):
         return b"%b\n  out=%b\n" % (url_text(link.url).encode(), link.name)
 
     def head(self, header: Header, totals: Totals) -> bytes:
-        """Return what it is."""
+        """Return a description of the list."""
         return _about(header, totals) + (
             b"# Download everything below the current directory: aria2c --input-file THIS_FILE\n"
         )

@@ -49,7 +49,7 @@ _LIST: Final = '"objects": ['
 _COMMENT: Final = "# "
 
 _FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
-"""How a value begins that a spreadsheet takes for a formula, or that was defused already."""
+"""The beginning of a value that a spreadsheet takes for a formula, or that was escaped already."""
 
 
 def time_text(when: datetime) -> str:
@@ -135,7 +135,7 @@ def _row(values: Iterable[object]) -> bytes:
 
 
 def _defused(text: str) -> str:
-    """Return a value that no spreadsheet runs as a formula; `_fused` takes it back."""
+    """Return a value that no spreadsheet runs as a formula; `_fused` is the inverse."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
@@ -145,7 +145,7 @@ def _fused(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a manifest says of its links: see `links.Header`."""
+    """The header of a manifest; see `links.Header`."""
 
     repository: str
     uuid: str
@@ -156,7 +156,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What a manifest says of one link, the URL left out."""
+    """One link of a manifest, without its URL."""
 
     path: bytes
     size: int
@@ -165,14 +165,14 @@ class Item:
 
 
 _MAX_SIZE: Final = 256 << 20
-"""Bytes of a manifest that another program has laid out anew, at most."""
+"""The largest manifest, in bytes, that may have another layout than lakecli writes."""
 
 _MAX_DIGITS: Final = 18
 _size = whole(0, 10**_MAX_DIGITS)
 
 
 def _number(value: object) -> int:
-    """Return a size, which CSV has as a text."""
+    """Parse a size, which is a string in CSV."""
     if isinstance(value, str) and value.isascii() and value.isdecimal():
         value = int(value[: _MAX_DIGITS + 1])
     return _size(value)
@@ -199,18 +199,18 @@ _ITEM: Final = Record(
 
 
 class NotAManifest(UsageError):
-    """The file is something else."""
+    """The file is not a manifest."""
 
 
 def read_manifest(file: TextIO) -> tuple[Source, Iterator[Item]]:
-    """Read a manifest, JSON or CSV, the items while they are asked for.
+    """Read a manifest in JSON or CSV; its items are read one at a time, as they are consumed.
 
     Args:
-        file: opened as UTF-8 with surrogate escapes, and no translation of newlines.
+        file: opened as UTF-8 with surrogate escapes, without translation of newlines.
 
     Raises:
-        NotAManifest: it is none, or one of a later lakecli.
-        IntegrityError: it is damaged; the iterator raises it too.
+        NotAManifest: the file is not a manifest, or is one of a later lakecli.
+        IntegrityError: the manifest is damaged; the iterator raises it too.
     """
     start = file.read(1)
     while start.isspace():
@@ -239,7 +239,7 @@ def _read_json(start: str, file: TextIO) -> tuple[Any, Iterator[Any]]:
         if line.rstrip() == _LIST:
             return _load(f"{''.join(head)}{_LIST}]}}"), _json_objects(file)
         head.append(line)
-    # Some other program has laid it out anew.
+    # Another program has changed its layout.
     fields = _load("".join(head))
     objects = fields.get("objects") if isinstance(fields, dict) else None
     return fields, iter(objects if isinstance(objects, list) else ())
@@ -272,11 +272,11 @@ def _items(objects: Iterator[Any]) -> Iterator[Item]:
             item = _ITEM.read(fields)
             yield Item(**{**item, "path": os.fsencode(item["path"])})
         except Invalid:
-            # What was found instead is not told: it may be a URL.
+            # The message does not quote what was found: it may be a URL.
             raise _damaged(f"number {number} of its list is no object") from None
 
 
-def _load(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+def _load(text: str) -> Any:  # noqa: ANN401 - any JSON value
     try:
         return parse_json(text, max_size=_MAX_SIZE)
     except Unparsable as error:

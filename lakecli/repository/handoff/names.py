@@ -1,4 +1,4 @@
-"""Names from a bucket, written so that no shell, no terminal and no file system obeys them."""
+"""Escape the names of objects for shells, terminals and file systems."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Final
 from unicodedata import category
 
 PARTS: Final = ".lakecli-parts"
-"""The directory in which download scripts keep what is not complete yet."""
+"""The directory in which download scripts keep unfinished files."""
 
 _TO_ESCAPE: Final = re.compile(rb"[^ -~]|['\\]")
 _NOT_IN_URL: Final = re.compile(r"[^A-Za-z0-9._~:/?\[\]@!$&()*+,;=%-]")
 _MISLEADING: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Categories of characters that are not seen, or that move others about."""
+"""The Unicode categories of invisible characters and of those that reorder text."""
 
 _SURROGATE_BYTES: Final = ("\udc80", "\udcff")
-"""What bytes that are no UTF-8 are read as, first and last."""
+"""The first and the last surrogate that a byte which is not UTF-8 is decoded to."""
 
 
 def problem_of(name: bytes) -> str | None:
-    """Say why an object's name cannot be that of a file below a directory; ``None``: it can.
+    """Return why the name of an object cannot be a file below a directory, or ``None`` if it can.
 
-    A slash at the end is fine: such an object stands for a directory.
+    A trailing slash is allowed: such an object stands for a directory.
     """
     components = name.removesuffix(b"/").split(b"/")
     if name.startswith(b"/"):
@@ -39,17 +39,16 @@ def problem_of(name: bytes) -> str | None:
 
 
 def shell_word(name: bytes) -> str:
-    r"""Return a name for between single quotes, in ASCII, as ``printf %b`` reads it.
+    r"""Escape a name for ``printf %b`` in single quotes, as ASCII.
 
-    Backslashes, quotes and everything that is not printable ASCII become ``\0`` and three octal
-    digits.
+    Backslashes, quotes and everything but printable ASCII become ``\0`` and three octal digits.
     """
     escaped = _TO_ESCAPE.sub(lambda match: b"\\0%03o" % match[0][0], name)
     return escaped.decode("ascii")
 
 
 def url_text(url: str) -> str:
-    """Return a URL in which nothing but what URLs are made of is left as it is, and no quote."""
+    """Percent-encode all characters of a URL that URLs may not contain, and quotes."""
     return _NOT_IN_URL.sub(_percent, url)
 
 
@@ -58,9 +57,10 @@ def _percent(match: re.Match[str]) -> str:
 
 
 def readable(name: bytes) -> str:
-    r"""Return a name for people: what cannot be seen, or moves other text about, is escaped.
+    r"""Escape a name for people: invisible characters, and those that reorder text.
 
-    ``\n``, ``\u202e``, and ``\xff`` for a byte that is no UTF-8; a backslash is doubled.
+    Examples are ``\n``, ``\u202e``, and ``\xff`` for a byte that is not UTF-8; backslashes are
+    doubled.
     """
     text = os.fsdecode(name)
     if text.isascii() and text.isprintable() and "\\" not in text:

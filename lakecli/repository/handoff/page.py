@@ -1,4 +1,4 @@
-"""A page for people who click: one HTML file that loads nothing and runs nothing."""
+"""An HTML page with a link to each object; it loads no other resource and runs no script."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _text(text: str) -> str:
 
 
 def _file_name(name: bytes) -> str:
-    """Return the file name that is suggested: nothing in it is a path or cannot be seen."""
+    """Return the file name to suggest: no path in it, and no invisible character."""
     shown = readable(name.removesuffix(b"/").rpartition(b"/")[2])
     return escape(shown.replace("\\", "_"))
 

@@ -1,7 +1,7 @@
-"""Upload again what the bucket has lost and this machine still has, before a ref is moved.
+"""Upload again what the bucket lacks and this machine still has, before a ref is moved.
 
-Ranges and metaranges come from the cache. Data come from large files that were uploaded from here
-and have not changed. Each object is verified by its digest before and after it is uploaded.
+Ranges and metaranges come from the cache, data objects from large files that were uploaded from
+here and have not changed. Each object is verified by its digest before and after it is uploaded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Notice that a bucket went back in time: a restored backup, or a replica that lags behind.
+"""Detect that a bucket went back in time: a restored backup, or a replica that lags behind.
 
 The sequence number of a ref only grows, and a ref object is never deleted. So the bucket went back
-if a ref has a lower number than this clone has seen, another move under a number that it has seen,
-or is missing. Then nothing recorded about it is believed: positions and moves of such refs are
-replaced by the present ones, packs that are not listed are forgotten, and the next push looks for
+if a ref has a lower number than this clone has seen, has another move under a number that it has
+seen, or is missing. Then nothing recorded of such refs counts: their positions and moves are
+replaced by the present ones, packs that are not listed are forgotten, and the next push verifies
 data that was uploaded before, however young it is.
 
 ::
@@ -59,7 +59,7 @@ def went_back(seen: Tracked, ref: RemoteRef | None) -> bool:
         return True
     if ref.sequence == seen.sequence:
         return ref.write_id != seen.write_id
-    # It went back, and has moved past the number that was seen since.
+    # It went back, and has since moved beyond the number that was seen.
     return any(
         move.sequence == seen.sequence and move.write_id != seen.write_id for move in ref.moves
     )
