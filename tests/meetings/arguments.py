@@ -1,7 +1,7 @@
-"""A command line for every command of the table, made from what the command declares.
+"""A command line for every command of the table, made from the parameters that it declares.
 
-A parameter's kind (a branch, a path, a file …) gives its value, so that a new command takes part
-without a line here. `SPECIAL` is for commands that would do nothing with those values.
+The kind of a parameter (a branch, a path, a file …) determines its value, so a new command takes
+part without a line here. `SPECIAL` has the commands that would do nothing with those values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VALUES: Final = {
 }
 
 _SECOND: Final = {Kind.PATH: f"{REPOSITORY}/main/t/2", Kind.REF: f"{REPOSITORY}/main"}
-"""Values of a second argument of one kind."""
+"""Values of a second argument of the same kind."""
 
 _OPTIONS: Final = {
     "--message": "m",
@@ -72,13 +72,13 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "import": [["import", "--from", "{files}/t", "--to", f"{REPOSITORY}/main/t/", "-m", "m"]],
     "pull": [["pull", f"{REPOSITORY}/main"]],
     "push": [["push", f"{REPOSITORY}/main"], ["push", REPOSITORY, "--all"]],
-    "quickstart": [],  # makes a home of its own, which nothing else can meet
+    "quickstart": [],  # it makes a home of its own, in which nothing else runs
     "repo create": [["repo", "create", "lakefs://other", "memory://meetings/other"]],
     "repo delete": [["repo", "delete", REPOSITORY, "-y"]],
     "tag create": [["tag", "create", f"{REPOSITORY}/v2", f"{REPOSITORY}/main"]],
     "tag delete": [["tag", "delete", f"{REPOSITORY}/v1", "-y"]],
 }
-"""Command lines that do something in the world of the matrix."""
+"""Command lines that change something in the world of the matrix."""
 
 
 def command_lines() -> dict[str, list[list[str]]]:
@@ -91,7 +91,7 @@ def command_lines() -> dict[str, list[list[str]]]:
 
 
 def fill(line: list[str], values: dict[str, str]) -> list[str]:
-    """Return a command line with the places of this run put in."""
+    """Return a command line with the paths of this run filled in."""
     for name, value in values.items():
         line = [word.replace("{" + name + "}", value) for word in line]
     return line

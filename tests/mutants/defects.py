@@ -1,4 +1,4 @@
-"""Defects that would lose data, most of which the tests once did not find.
+"""Defects that would lose data, most of which the tests did not detect when they were found.
 
 Each replaces a text of a module: cosmic-ray has no operator that makes them.
 """
@@ -12,13 +12,13 @@ GC = "pipeline/gc/"
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """A text of a module replaced by another.
+    """A text of a module, and its replacement.
 
     Attributes:
-        title: what is wrong then.
+        title: the effect of the defect.
         module: below `lakecli`.
-        old: occurs once.
-        new: instead of it.
+        old: the text, which occurs once.
+        new: the replacement.
     """
 
     title: str

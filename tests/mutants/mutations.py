@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RemoveCall(Operator):  # type: ignore[misc]  # cosmic-ray has no types
-    """Leave out a statement that is only a call: what cosmic-ray has no operator for."""
+    """Remove a statement that is only a call, for which cosmic-ray has no operator."""
 
     def mutation_positions(self, node: Any) -> Iterator[tuple[object, object]]:
         parent = node.parent
@@ -59,17 +59,17 @@ NAMES = (
     "ZeroIterationForLoop",
     "ExceptionReplacer",
 )
-"""Operators of cosmic-ray that make mutants worth a test.
+"""The operators of cosmic-ray whose mutants are worth a test.
 
-Left out: other operators in place of `|`, which here is mostly in annotations that nothing
-evaluates, decorators taken away, and the same comparison changed in six more ways.
+Left out: other operators in place of `|`, which is mostly in annotations that nothing evaluates;
+removed decorators; and six more changes of the same comparison.
 """
 
 OPERATORS: dict[str, Any] = {name: get_operator(f"core/{name}")() for name in NAMES}
 OPERATORS["RemoveCall"] = RemoveCall()
 
 WITHOUT_EFFECT = re.compile(r"if TYPE_CHECKING|@dataclass|\"\"\"|.*\bon_step\(")
-"""Lines whose mutants do no harm: imports for types, records written to, steps named for tests."""
+"""Lines whose mutants have no effect: imports for types, fields of records, steps for tests."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The critical modules, and the tests that have to kill the mutants of each."""
+"""The critical modules, and the tests that must detect the mutants of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Suite:
     Attributes:
         title: the capability.
         modules: below `lakecli`.
-        tests: below `tests`, the fastest first: a mutant is dead at the first failure.
+        tests: below `tests`, the fastest first: the first failure ends a mutant's run.
     """
 
     title: str

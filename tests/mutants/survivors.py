@@ -1,4 +1,4 @@
-"""The mutants that are known to survive."""
+"""The mutants that are known to survive, with reasons."""
 
 from __future__ import annotations
 

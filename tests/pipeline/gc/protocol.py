@@ -1,20 +1,20 @@
 # ruff: noqa: C901, PLR0912, PLR0915 - a step of the protocol is a case, and there are many
 
-"""Garbage collection and the writers of a bucket as a model small enough to be explored whole.
+"""A model of garbage collection and the writers of a bucket, small enough to explore completely.
 
-One data object X may be referred to by a ref of old (R), which somebody deletes, and by the commits
-of writers, each of whom uploads (or finds) X, commits a table that refers to it, and pushes. One or
-two collectors mark, condemn, wait and sweep, and may be killed at any step; a condemnation may be
-taken back. Every step that talks to the bucket is one transition, and all orders of them are
-explored. Time goes by in ticks; ages stop being counted when they are old for every rule.
+One data object X may be referred to by an old ref (R), which somebody deletes, and by the commits
+of writers. Each writer uploads or finds X, commits a table that refers to it, and pushes. One or
+two collectors mark, condemn, wait and sweep. They may be killed at any step, and a condemnation may
+be undone. Every step that sends a request to the bucket is one transition, and all orders of them
+are explored. Time passes in ticks; an age stops growing when it is old by every rule.
 
-What the model assumes, and the program does:
+The model assumes the following, and the program guarantees it:
 
-- A writer stages nothing, and moves no ref, on a reading of the state that is older than `SLACK`,
-  unless the process stands still in between; then a push looks once more afterwards.
-- A collector asks for a deletion right after it has seen that the sweep is still its own, and how
-  much of its lease is left. The request may be on its way for `REQUEST`, whatever becomes of the
-  collector meanwhile; then its time is over, and the store does not take it any more.
+- A writer stages nothing and moves no ref if it read the state longer than `SLACK` ago, unless the
+  process is suspended in between; then a push looks again afterwards.
+- A collector requests a deletion right after it has read that the sweep is still its own, and how
+  much of its lease is left. The request may take up to `REQUEST`, even if the collector is killed;
+  after that the store no longer accepts it.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ GRACE = 2
 HALF = 1
 SLACK = 1
 YOUNG = GRACE + 2 * SLACK
-"""What a table refers to is spared up to this age: it was referred to later than it was put."""
+"""What a table refers to is kept up to this age: it is put before its table is."""
 
 REFLOG = 4
-"""How long the reflog keeps where a ref stood."""
+"""How long the reflog keeps a former position of a ref."""
 
 OLD = YOUNG + 1
-"""An age beyond every rule."""
+"""An age that is old by every rule."""
 
 LEASE = 2
-"""How long a sweep belongs to whoever wrote the state."""
+"""How long a sweep belongs to the collector that wrote the state."""
 
 REQUEST = 1
-"""How long a deletion may be on its way."""
+"""How long a deletion request may take."""
 
 GONE = -1
-"""The age of what is not there."""
+"""The age of an object that does not exist."""
 
 IDLE, CONDEMNED, SWEEPING = "idle", "condemned", "sweeping"
 
 X = "X"
 
 SWEEPS = ("remark", "relist", "read keeps", "delete")
-"""Steps of a collector that sweeps."""
+"""The steps of a collector that sweeps."""
 
 AT_ONCE = ("keep", "after keep", "refresh", "stage", "keep tree", "after keep tree", "move")
-"""Steps after a reading of the state that rest on it."""
+"""The steps that depend on an earlier reading of the state."""
 
 
 class Rules(NamedTuple):
-    """The rules of the protocol; each can be broken, to see that it is needed."""
+    """The rules of the protocol. A test can break each of them, to show that it is needed."""
 
     keeps: bool = True
     rereads: bool = True
@@ -75,11 +75,11 @@ class Rules(NamedTuple):
     bounds_requests: bool = True
     awaits_replies: bool = True
     compares_versions: bool = False
-    """What only some stores can do: a request deletes only what was listed."""
+    """Only some stores can do this: a request deletes only the version that was listed."""
 
 
 class Gc(NamedTuple):
-    """The state object, and what lies beside it in the bucket."""
+    """The state object, and the records of garbage collection beside it in the bucket."""
 
     phase: str = IDLE
     epoch: int = 0
@@ -94,7 +94,7 @@ class Gc(NamedTuple):
 
 
 class Writer(NamedTuple):
-    """A clone; `step` is what it does next."""
+    """A clone; `step` is its next step."""
 
     step: str
     reading: tuple[str, int] = (IDLE, 0)
@@ -109,20 +109,20 @@ class Writer(NamedTuple):
 
 
 class Collector(NamedTuple):
-    """A process that collects."""
+    """A process that collects garbage."""
 
     step: str = "look"
     seen: tuple[str, int] = (IDLE, 0)
     live: frozenset[str] = frozenset()
     found: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
-    """What it has asked to delete, and got no reply about."""
+    """The deletion that it has requested and that has no reply yet."""
     lease: int = 0
     """Ticks since it wrote the state, while it sweeps."""
 
 
 class Request(NamedTuple):
-    """A deletion that is on its way; `owner` is -1 where its collector was killed."""
+    """A deletion request that is under way; `owner` is -1 if its collector was killed."""
 
     name: str
     owner: int
@@ -130,7 +130,7 @@ class Request(NamedTuple):
 
 
 class World(NamedTuple):
-    """Everything."""
+    """The state of the whole model."""
 
     objects: tuple[int, ...]
     """Ages of X and of each writer's table."""
@@ -143,7 +143,7 @@ class World(NamedTuple):
 
 
 class Violation(Exception):
-    """A promise that was broken."""
+    """A guarantee that does not hold."""
 
 
 class Model:
@@ -151,9 +151,9 @@ class Model:
 
     Args:
         rules: of the protocol.
-        epochs: after so many, nothing more is condemned.
+        epochs: the number of epochs, after which nothing more is condemned.
         kills: whether collectors are killed.
-        undoes: whether condemnations are taken back.
+        undoes: whether condemnations are undone.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class Model:
         writers = []
         for writer in world.writers:
             read_age = writer.read_age
-            # Looking and putting may take as long as they like.
+            # Reading and writing may take any time.
             if writer.step in ("put", "flush", "verify", "claim"):
                 read_age = min(read_age + 1, OLD)
             elif writer.step in AT_ONCE:
@@ -276,7 +276,7 @@ class Model:
     def _put_object(self, world: World, position: int, age: int) -> World:
         objects = world.objects
         if age != GONE and self.rules.compares_versions:
-            # It has another version now, so it stays whatever is on its way.
+            # It has another version now, so no request that is under way deletes it.
             for request in world.requests:
                 if self._names(world).index(request.name) == position:
                     world = self._reply(world, request)
@@ -336,7 +336,7 @@ class Model:
                 elif self._may_have_swept(writer.reading, state):
                     yield "begins anew", at("begin")
                 else:
-                    # What was put long before the state was read may be old itself by now.
+                    # An object that was put long before the state was read may be old by now.
                     reused = writer.reused or not fresh
                     step = "keep" if state[0] == CONDEMNED and reused else "refresh"
                     yield "reads again", at(step, reading=state, read_age=0, reused=reused)
@@ -362,7 +362,7 @@ class Model:
             case "stage" if not writer.commits:
                 yield "stages", at("begin", touched=0, commits=True)
             case "stage":
-                # What was lost before is found out when it is pushed.
+                # A push finds out what was lost before it.
                 touched = OLD if world.objects[0] == GONE else 0
                 yield "commits", at("push", committed=True, touched=touched)
             case "push" if not waits:
@@ -471,7 +471,7 @@ class Model:
                         )
                 elif self.rules.awaits_replies and collector.asked:
                     if {each.name for each in own} != collector.asked:
-                        # The state says that the sweep goes on. Somebody takes it over.
+                        # By the state the sweep is not finished. Another collector takes it over.
                         yield "has no reply", self._put_collector(world, number, Collector())
                 else:
                     after = self._ended(world) if gc.phase == SWEEPING else world
@@ -483,15 +483,15 @@ class Model:
 
 
 def explore(model: Model, start: World, *, most: int | None = None) -> int:
-    """Visit every world that can come of one; return how many there are.
+    """Visit every state that follows from one; return how many there are.
 
     Args:
         model: of the steps.
-        start: where they begin.
-        most: worlds looked at, those that are fewest steps away first; ``None``: all.
+        start: the first state.
+        most: how many states to visit, those fewest steps away first; ``None``: all.
 
     Raises:
-        Violation: with the steps that lead to it.
+        Violation: a guarantee does not hold; it has the steps that lead there.
     """
     came_from: dict[World, tuple[World, str] | None] = {start: None}
     queue = [start]
@@ -520,7 +520,7 @@ def _path(came_from: dict[World, tuple[World, str] | None], world: World) -> lis
 def world(
     *, x: int, old_ref: int, writers: tuple[Writer, ...], tables: int = GONE, collectors: int = 1
 ) -> World:
-    """Return where to start.
+    """Return a first state.
 
     Args:
         x: age of X, or `GONE`.
