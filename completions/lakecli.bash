@@ -26,10 +26,10 @@ __lakecli_options() {
     'branch delete') REPLY='-y --yes' ;;
     'branch list') REPLY='--after --amount --at-op --long --prefix -v' ;;
     'branch reset') REPLY='--object --prefix -y --yes' ;;
-    'branch revert') REPLY='--allow-empty --allow-empty-commit -m --parent-number -y --yes' ;;
+    'branch revert') REPLY='--allow-empty --allow-empty-commit --compare-contents -m --parent-number -y --yes' ;;
     'branch show') REPLY='--at-op' ;;
     'cat-sst') REPLY='--amount -f --file' ;;
-    'cherry-pick') REPLY='--allow-empty --allow-empty-commit -m --parent-number' ;;
+    'cherry-pick') REPLY='--allow-empty --allow-empty-commit --compare-contents -m --parent-number' ;;
     'clone') REPLY='-d --default-branch --from-lakefs --refs --take-over' ;;
     'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --strategy' ;;
     'completion') REPLY='' ;;
@@ -37,7 +37,7 @@ __lakecli_options() {
     'config list') REPLY='--show-origin' ;;
     'config set') REPLY='' ;;
     'config unset') REPLY='' ;;
-    'diff') REPLY='--at-op --conf --engine --exit-code --master --prefix --two-way' ;;
+    'diff') REPLY='--at-op --compare-contents --conf --engine --exit-code --master --prefix --two-way' ;;
     'doctor') REPLY='' ;;
     'export') REPLY='--conf --dry-run --engine --master --no-progress --no-success --no-verify -p --parallelism --since' ;;
     'fetch') REPLY='' ;;
@@ -61,13 +61,13 @@ __lakecli_options() {
     'gc undo') REPLY='--force' ;;
     'import') REPLY='--allow-empty --allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --pin-versions --skip --to' ;;
     'log') REPLY='--after --amount --at-op --author --dot --first-parent --format --graph --grep --limit --no-merges --objects --oneline --prefixes --show-meta-range-id --since --stop-at --until' ;;
-    'merge') REPLY='--allow-empty --dry-run --force -m --message --meta --squash --strategy' ;;
+    'merge') REPLY='--allow-empty --compare-contents --dry-run --force -m --message --meta --squash --strategy' ;;
     'op log') REPLY='--amount' ;;
     'op redo') REPLY='' ;;
     'op restore') REPLY='--remote -y --yes' ;;
     'op show') REPLY='--amount' ;;
     'op undo') REPLY='--remote' ;;
-    'pull') REPLY='--dry-run --ff-only -m --message --strategy' ;;
+    'pull') REPLY='--compare-contents --dry-run --ff-only -m --message --strategy' ;;
     'push') REPLY='--all -d --delete --dry-run --force-with-lease' ;;
     'quickstart') REPLY='' ;;
     'redo') REPLY='' ;;

@@ -224,9 +224,15 @@ class MergeStrategy(StrEnum):
 
 
 class Difference(NamedTuple):
-    """One path that differs, with the encoded values of both sides (``None`` if absent)."""
+    """One path that differs, with the encoded values of both sides (``None`` if absent).
+
+    Attributes:
+        unlike_checksums: whether it is a conflict that may be none: entries have one size, but
+            one has an MD5 and the other a BLAKE3.
+    """
 
     type: ChangeType
     path: bytes
     left: bytes | None
     right: bytes | None
+    unlike_checksums: bool = False

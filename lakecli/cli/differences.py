@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.answers import pick
 from lakecli.cli.answers.history import Difference as DifferenceRecord
 from lakecli.cli.text import quote_path
 from lakecli.model import ChangeType
@@ -35,4 +34,10 @@ def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
         mark, colour = _LOOKS[difference.type]
         return out.style(f"{mark} {quote_path(difference.path)}", colour)
 
-    return out.stream(differences, record=lambda each: pick(DifferenceRecord, each), text=line)
+    def record(difference: Difference) -> DifferenceRecord:
+        answer = DifferenceRecord(type=difference.type, path=difference.path)
+        if difference.unlike_checksums:
+            answer["unlike_checksums"] = True
+        return answer
+
+    return out.stream(differences, record=record, text=line)

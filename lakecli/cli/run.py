@@ -170,12 +170,19 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
         hint = "\n  ".join(map(one_line, reported.hint.split("\n  "))) if reported.hint else None
         if context.out.json:
             record = {"kind": kind, "exit_code": int(code), "message": message, "hint": hint}
-            context.out.error_record({**record, "paths": list(reported.paths)})
+            context.out.error_record({**record, **_paths(reported)})
         else:
             context.out.error(message, hint=hint, paths=reported.paths)
     except BrokenPipeError:  # of standard output, which is flushed first
         return ExitCode.BROKEN_PIPE
     return code
+
+
+def _paths(reported: LakeError) -> dict[str, list[bytes]]:
+    """Return the paths of an error, and which of them have checksums of different kinds."""
+    unlike = getattr(reported, "unlike_checksums", ())
+    paths = {"paths": list(reported.paths)}
+    return {**paths, "unlike_checksums": list(unlike)} if unlike else paths
 
 
 def _translate(error: BaseException) -> tuple[str, LakeError]:

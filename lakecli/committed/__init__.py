@@ -19,6 +19,7 @@
     diff         two trees -> their differences; pairs: records that differ
     touched      which of some paths differ between two trees
     merge        three trees -> tree, or conflicts; `compare` tells beforehand
+    conflicts    the error that lists conflicts, and what contents decide of them
     threeway     three trees side by side
     scan         point reads, scans and the ranges of a tree
     entry_counts how many entries ranges hold, whatever a metarange claims

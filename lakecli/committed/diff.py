@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.committed.conflicts import Settled, may_be_none, settle
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.keys import first_key, prefix_end
 from lakecli.committed.metaranges import range_id_of
@@ -15,6 +16,7 @@ from lakecli.model import ChangeType, Difference
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.committed.conflicts import SameContents
     from lakecli.committed.metaranges import Metarange
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId, RangeId
@@ -63,6 +65,7 @@ def compare(
     after: bytes = b"",
     start: bytes = b"",
     stop: bytes | None = None,
+    same: SameContents | None = None,
 ) -> Iterator[Difference]:
     """Yield what merging `right` into `left` would change, in path order, conflicts included.
 
@@ -77,6 +80,7 @@ def compare(
         after: only paths greater than it.
         start: only paths no less than it.
         stop: only paths less than it; without it, to the end of the prefix.
+        same: compares the bytes of conflicting entries; those that are the same do not conflict.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
@@ -88,8 +92,12 @@ def compare(
             continue
         for candidate in iter_candidates(trees, segment, start=start, stop=stop):
             path, _, source, destination = candidate
-            kind = ChangeType.CONFLICT if candidate.is_conflict else type_of(destination, source)
-            yield Difference(kind, path, destination, source)
+            settled = settle(candidate, same) if candidate.is_conflict else Settled.SOURCE
+            if settled is Settled.SOURCE:
+                yield Difference(type_of(destination, source), path, destination, source)
+            elif settled is None:
+                unlike = same is None and may_be_none(candidate)
+                yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
 
 
 def differs_at(trees: TreeStore, left: MetarangeId, right: MetarangeId, path: bytes) -> bool:

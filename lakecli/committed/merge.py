@@ -11,7 +11,8 @@ The result for one path, where A, B and C are different contents:
     any     B       C            conflict: both changed it differently
     ======  ======  ===========  ============================================
 
-An absent path counts as a content. A strategy decides conflicts and nothing else.
+An absent path counts as a content. A strategy decides conflicts and nothing else. Contents differ
+if their identities do, unless the bytes of conflicting ones are compared.
 """
 
 from __future__ import annotations
@@ -20,39 +21,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lakecli.committed.apply import Application, ChangeCounts
+from lakecli.committed.conflicts import Conflicts, Settled, may_be_none, settle
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.pairs import iter_pairs
 from lakecli.committed.threeway import Slice, iter_candidates, segments
 from lakecli.committed.writer import TreeWriter
-from lakecli.errors import ConflictError
 from lakecli.model import MergeStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from lakecli.committed.conflicts import SameContents
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.committed.threeway import Candidate, Segment
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId
-
-MAX_CONFLICTS_LISTED: Final = 1_000
-
-
-class MergeConflict(ConflictError):
-    """Both sides changed the same paths differently.
-
-    Attributes:
-        count: number of paths; ``paths`` lists the first `MAX_CONFLICTS_LISTED` of them.
-    """
-
-    def __init__(self, paths: Sequence[bytes], count: int) -> None:
-        what = "1 path was" if count == 1 else f"{count:,} paths were"
-        super().__init__(
-            f"merge conflict: {what} changed differently on both sides",
-            hint="change them on one side, or merge with --strategy source-wins or dest-wins",
-            paths=paths,
-        )
-        self.count = count
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +78,7 @@ def merge(
     source: MetarangeId,
     destination: MetarangeId,
     strategy: MergeStrategy,
+    same: SameContents | None = None,
 ) -> MergeResult:
     """Merge `source` into `destination`; the result is durable when this returns.
 
@@ -104,6 +88,7 @@ def merge(
         source: the tree whose changes since the base are merged.
         destination: the tree they are merged into.
         strategy: how conflicts are resolved.
+        same: compares the bytes of conflicting entries; those that are the same do not conflict.
 
     Raises:
         MergeConflict: there are conflicts and `strategy` resolves none; nothing was written.
@@ -118,7 +103,7 @@ def merge(
         return MergeResult(source, counts.added, counts.changed, counts.removed)
     resolve = STRATEGIES[strategy]
     if resolve is None:
-        _refuse_conflicts(trees, segments(before, theirs, ours))
+        _refuse_conflicts(trees, segments(before, theirs, ours), same)
     writer = TreeWriter(trees, bases=(ours, theirs))
     application = Application(trees, writer, counts)
     for segment in segments(before, theirs, ours):
@@ -129,7 +114,7 @@ def merge(
             _count(trees, counts, segment.destination, segment.source)
             writer.copy_ranges(*segment.source, more=more)
         else:
-            changes = _iter_changes(iter_candidates(trees, segment), resolve)
+            changes = _iter_changes(iter_candidates(trees, segment), resolve, same)
             application.run(*segment.destination, changes, more=more)
     if not counts:
         return MergeResult(destination, 0, 0, 0)
@@ -137,35 +122,38 @@ def merge(
 
 
 def _iter_changes(
-    candidates: Iterable[Candidate], resolve: Resolution | None
+    candidates: Iterable[Candidate], resolve: Resolution | None, same: SameContents | None
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield the changes that the merge makes to the destination."""
     for candidate in candidates:
         if not candidate.is_conflict:
             yield candidate.path, candidate.source
-        elif resolve is not None:
+            continue
+        settled = settle(candidate, same)
+        if settled is Settled.SOURCE:
+            yield candidate.path, candidate.source
+        elif settled is None and resolve is not None:
             value = resolve(candidate)
             if value is not candidate.destination:
                 yield candidate.path, value
 
 
-def _refuse_conflicts(trees: TreeStore, all_segments: Iterable[Segment]) -> None:
+def _refuse_conflicts(
+    trees: TreeStore, all_segments: Iterable[Segment], same: SameContents | None
+) -> None:
     """Refuse a merge with conflicts, before anything is written.
 
     Raises:
         MergeConflict: there are conflicts.
     """
-    paths: list[bytes] = []
-    count = 0
+    conflicts = Conflicts()
     for segment in all_segments:
         if segment.is_contested:
             for candidate in iter_candidates(trees, segment):
-                if candidate.is_conflict:
-                    count += 1
-                    if count <= MAX_CONFLICTS_LISTED:
-                        paths.append(candidate.path)
-    if count:
-        raise MergeConflict(paths, count)
+                if candidate.is_conflict and settle(candidate, same) is None:
+                    unlike = same is None and may_be_none(candidate)
+                    conflicts.add(candidate.path, unlike_checksums=unlike)
+    conflicts.check()
 
 
 def _count(trees: TreeStore, counts: ChangeCounts, before: Slice, after: Slice) -> None:

@@ -35,6 +35,8 @@ WAITING_SIZE: Final = 64 << 20
 
 _TYPES: Final = tuple(ChangeType)
 _HEADER: Final = 4
+_UNLIKE: Final = 0x80
+"""Set in the type of a conflict with unlike checksums."""
 
 
 class Part(NamedTuple):
@@ -105,7 +107,8 @@ def _packed(differences: Iterable[Difference]) -> bytes:
     """Return differences compressed: for each its type (1 byte), the path's size (3), the path."""
     pieces = []
     for difference in differences:
-        pieces.append(bytes((_TYPES.index(difference.type),)))
+        kind = _TYPES.index(difference.type)
+        pieces.append(bytes((kind | _UNLIKE if difference.unlike_checksums else kind,)))
         pieces.append(len(difference.path).to_bytes(_HEADER - 1) + difference.path)
     return zlib.compress(b"".join(pieces), 1)
 
@@ -115,7 +118,8 @@ def _unpacked(packed: bytes) -> Iterator[Difference]:
     at = 0
     while at < len(data):
         end = at + _HEADER + int.from_bytes(data[at + 1 : at + _HEADER])
-        yield Difference(_TYPES[data[at]], data[at + _HEADER : end], None, None)
+        unlike = bool(data[at] & _UNLIKE)
+        yield Difference(_TYPES[data[at] & ~_UNLIKE], data[at + _HEADER : end], None, None, unlike)
         at = end
 
 

@@ -7,12 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.repository.core.merge_base import find_merge_points
+from lakecli.repository.core.same_bytes import SameBytes
 from lakecli.repository.core.uncommitted import compare_staged, uncommitted
 from lakecli.repository.core.view import commit_at, open_view, resolve_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lakecli.committed.conflicts import SameContents
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import Difference, MetarangeId
     from lakecli.repository.core.lake import Repository
@@ -21,15 +23,30 @@ if TYPE_CHECKING:
 
 @contextmanager
 def diff_uncommitted(
-    repository: Repository, branch: str, *, prefix: bytes = b""
+    repository: Repository, branch: str, *, prefix: bytes = b"", compare_contents: bool = False
 ) -> Iterator[Iterator[Difference]]:
     """Open the stream of a branch's uncommitted changes; for anything but a branch it is empty.
+
+    Args:
+        repository: the repository of the branch.
+        branch: its name.
+        prefix: only paths that start with it.
+        compare_contents: leave out paths with the same bytes; see `SameBytes`.
 
     Raises:
         NotFound: no such ref.
     """
     with open_view(repository, branch) as view:
-        yield uncommitted(view, prefix=prefix)
+        changes = uncommitted(view, prefix=prefix)
+        yield _without_same(changes, SameBytes(repository)) if compare_contents else changes
+
+
+def _without_same(changes: Iterator[Difference], same: SameContents) -> Iterator[Difference]:
+    """Leave out the paths whose bytes are the same on both sides."""
+    for change in changes:
+        left, right = change.left, change.right
+        if left is None or right is None or not same(change.path, left, right):
+            yield change
 
 
 class Compared(NamedTuple):
@@ -46,14 +63,25 @@ class Compared(NamedTuple):
     prefix: bytes
 
 
-def compare_here(trees: TreeStore, compared: Compared) -> Iterator[Difference]:
-    """Yield the differences of trees in path order, by this process."""
+def compare_here(
+    trees: TreeStore, compared: Compared, *, same: SameContents | None = None
+) -> Iterator[Difference]:
+    """Yield the differences of trees in path order, by this process.
+
+    Args:
+        trees: the store that holds the trees.
+        compared: the trees.
+        same: compares contents; paths with the same bytes on both sides are left out, and do not
+            conflict.
+    """
     from lakecli.committed import diff
 
     base, left, right, prefix = compared
     if base is None:
-        return diff.diff(trees, left, right, prefix=prefix)
-    return diff.compare(trees, base=base, left=left, right=right, prefix=prefix)
+        found = diff.diff(trees, left, right, prefix=prefix)
+    else:
+        found = diff.compare(trees, base=base, left=left, right=right, prefix=prefix, same=same)
+    return found if same is None else _without_same(found, same)
 
 
 @contextmanager
@@ -65,6 +93,7 @@ def diff_refs(
     prefix: bytes = b"",
     two_way: bool = False,
     compare: Callable[[Compared], Iterator[Difference]] | None = None,
+    compare_contents: bool = False,
 ) -> Iterator[Iterator[Difference]]:
     """Open the stream of differences between two refs, in path order.
 
@@ -78,15 +107,19 @@ def diff_refs(
         right: a ref expression; without `two_way`, the source.
         prefix: only paths that start with it.
         two_way: compare the two trees as they are.
-        compare: compares committed trees; this process does by default.
+        compare: compares committed trees; this process does by default, and with
+            `compare_contents`.
+        compare_contents: leave out paths with the same bytes, and conflicts that are none; see
+            `SameBytes`.
 
     Raises:
         NotFound: one of the refs names nothing.
         UsageError: ``$`` where a commit is needed.
         Refused: no common ancestor, without `two_way`.
     """
-    if compare is None:
-        compare = partial(compare_here, repository.trees)
+    same = SameBytes(repository) if compare_contents else None
+    if compare is None or same is not None:
+        compare = partial(compare_here, repository.trees, same=same)
     with repository.lake.kv.read() as txn:
         if not two_way:
             points = find_merge_points(repository, txn, source=right, destination=left)
@@ -106,7 +139,8 @@ def diff_refs(
             yield between
             return
         with open_view(repository, right) as view:
-            yield _with_staging(view, left_tree, between, prefix=prefix)
+            changes = _with_staging(view, left_tree, between, prefix=prefix)
+            yield changes if same is None else _without_same(changes, same)
 
 
 def _with_staging(

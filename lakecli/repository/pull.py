@@ -68,6 +68,7 @@ class PullOptions:
         message: the message of a merge commit; ``None``: ``Merge remote B``.
         strategy: decides paths that both sides changed differently; the bucket is the source.
         ff_only: refuse a pull that needs a merge.
+        compare_contents: read the objects of conflicts of an MD5 and a BLAKE3; see `SameBytes`.
         dry_run: fetch, and find out what would be done.
     """
 
@@ -75,6 +76,7 @@ class PullOptions:
     message: str | None = None
     strategy: MergeStrategy = MergeStrategy.FAIL
     ff_only: bool = False
+    compare_contents: bool = False
     dry_run: bool = False
 
 
@@ -307,7 +309,7 @@ def _fingerprint(view: View) -> bytes:
 
 def _merge(repository: Repository, report: PullReport, options: PullOptions) -> PullReport:
     """Merge the bucket's branch into one that has commits of its own."""
-    from lakecli.committed.merge import MergeConflict
+    from lakecli.committed.conflicts import MergeConflict
     from lakecli.repository.merge import MergeOptions, merge
 
     uri = f"{repository.uri}/{report.name}"
@@ -321,6 +323,7 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
         message=options.message or f"Merge remote {report.name}",
         strategy=options.strategy,
         allow_empty=True,
+        compare_contents=options.compare_contents,
     )
     try:
         if options.dry_run:
@@ -332,6 +335,8 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
             f"let one side win: lakecli pull {uri} --strategy source-wins (the bucket's) or "
             f"dest-wins (what is here); see all changes: lakecli diff {uri} "
             f"{repository.uri}/{report.after}"
+            if not conflict.unlike_checksums
+            else f"compare their bytes: lakecli pull {uri} --compare-contents"
         )
         raise
     return report._replace(after=made.id)
@@ -339,17 +344,13 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
 
 def _check_merge(repository: Repository, report: PullReport, options: MergeOptions) -> None:
     """Raise the errors that a merge would raise."""
-    from lakecli.committed.merge import MAX_CONFLICTS_LISTED, MergeConflict
+    from lakecli.committed.conflicts import Conflicts
     from lakecli.model import ChangeType
     from lakecli.repository.merge import preview
 
+    conflicts = Conflicts()
     with preview(repository, report.after, report.name, options) as changes:
-        paths: list[bytes] = []
-        count = 0
         for change in changes:
             if change.type == ChangeType.CONFLICT:
-                count += 1
-                if count <= MAX_CONFLICTS_LISTED:
-                    paths.append(change.path)
-    if count:
-        raise MergeConflict(paths, count)
+                conflicts.add(change.path, unlike_checksums=change.unlike_checksums)
+    conflicts.check()

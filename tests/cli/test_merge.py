@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.lakefs_entries import stage_lakefs
+
 if TYPE_CHECKING:
     from tests.support.demo import Demo
     from tests.support.golden import Cli, Golden
@@ -48,6 +50,32 @@ def test_conflicts_are_listed(cli: Cli, forked: Demo, golden: Golden) -> None:
         cli("merge", DEV, MAIN, "--json"),
     )
     assert forked.head() == head
+
+
+def test_conflicts_of_an_md5_and_a_blake3_are_named(cli: Cli, demo: Demo, golden: Golden) -> None:
+    demo.commit("base", {"other": "1"})
+    demo.branch("dev")
+    with demo.lake() as lake:
+        stage_lakefs(lake.repository("demo"), "dev", {b"a": b"same", b"b": b"dev!"})
+    demo.commit("from lakeFS", {"c": "on dev"}, "dev")
+    demo.commit("here", {"a": "same", "b": "main", "c": "on main"})
+    golden(
+        "merge_unlike_checksums",
+        cli("merge", DEV, MAIN),
+        cli("merge", DEV, MAIN, "--json"),
+        cli("merge", DEV, MAIN, "--dry-run", "--json"),
+        cli("merge", DEV, MAIN, "--compare-contents"),
+        cli("merge", DEV, MAIN, "--compare-contents", "--dry-run", "--json"),
+        cli("cherry-pick", DEV, MAIN),
+        cli("cherry-pick", DEV, MAIN, "--compare-contents"),
+        cli("diff", MAIN, DEV),
+        cli("diff", MAIN, DEV, "--compare-contents"),
+        cli("diff", MAIN, DEV, "--two-way", "--compare-contents"),
+        cli("diff", MAIN, DEV, "--compare-contents", "--engine", "spark"),
+    )
+    before = demo.contents()
+    cli.ok("merge", DEV, MAIN, "--compare-contents", "--strategy", "dest-wins")
+    assert demo.contents() == before
 
 
 @pytest.mark.parametrize("side", ["source", "dest"])

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.committed.merge import MAX_CONFLICTS_LISTED, STRATEGIES, MergeConflict, merge
+from lakecli.committed.conflicts import MAX_CONFLICTS_LISTED, MergeConflict
+from lakecli.committed.merge import STRATEGIES, merge
 from lakecli.committed.tree_store import TreeStore
 from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from tests.committed.trees import (
@@ -78,7 +79,7 @@ def test_the_table(
     }
     if result == CONFLICT and strategy == FAIL:
         with pytest.raises(MergeConflict, match="1 path was changed differently") as caught:
-            merge(trees, **sides, strategy=strategy)
+            merge(trees, **sides, same=None, strategy=strategy)
         assert caught.value.paths == (b"m",)
         return
     if result == CONFLICT:
@@ -86,7 +87,7 @@ def test_the_table(
     else:
         assert not isinstance(result, str)
         expected = result
-    merged = merge(trees, **sides, strategy=strategy)
+    merged = merge(trees, **sides, same=None, strategy=strategy)
     model = with_path(others, expected) | {b"by source": value(20), b"y": value(21)}
     assert contents(trees, merged.metarange_id) == model
     assert merged.metarange_id == build(new_trees(), model)
@@ -123,7 +124,7 @@ def check_merge(base: Model, source: Model, destination: Model) -> None:
     if conflicts:
         before = list(trees.store.list())
         with pytest.raises(MergeConflict) as caught:
-            merge(trees, **sides, strategy=FAIL)
+            merge(trees, **sides, same=None, strategy=FAIL)
         assert list(caught.value.paths) == conflicts
         assert caught.value.count == len(conflicts)
         assert list(trees.store.list()) == before
@@ -138,7 +139,7 @@ def check_result(
     expected: Model,
     strategy: MergeStrategy,
 ) -> None:
-    merged = merge(trees, **sides, strategy=strategy)
+    merged = merge(trees, **sides, same=None, strategy=strategy)
     assert contents(trees, merged.metarange_id) == expected
     assert merged.metarange_id == build(new_trees(), expected)
     both = destination.keys() & expected.keys()

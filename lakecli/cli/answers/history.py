@@ -196,10 +196,14 @@ class Difference(TypedDict):
 
     Attributes:
         type: added, removed, changed or conflict.
+        path: the path.
+        unlike_checksums: true for a conflict that may be none: entries have one size, but one has
+            an MD5 (from lakeFS) and the other a BLAKE3; see --compare-contents.
     """
 
     type: str
     path: bytes | str
+    unlike_checksums: NotRequired[bool]
 
 
 class Resolved(TypedDict):

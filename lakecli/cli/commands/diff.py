@@ -11,8 +11,8 @@ from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.differences import stream_differences
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.params import AtOp, EngineOptions, Prefix, RefUri
-from lakecli.cli.reading import Kind, Parser, read_ref
+from lakecli.cli.params import AtOp, CompareContents, EngineOptions, Prefix, RefUri
+from lakecli.cli.reading import EngineName, Kind, Parser, read_ref
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of
 
@@ -44,6 +44,7 @@ def diff(
     exit_code: Annotated[
         bool, Option("--exit-code", help="Exit with 13 if there are differences")
     ] = False,
+    compare_contents: CompareContents = False,
     at_op: AtOp = "",
     engine: EngineOptions,
 ) -> ExitCode:
@@ -53,6 +54,10 @@ def diff(
     into the first would make, conflicts included; uncommitted changes are ignored. With --two-way:
     the changes that turn the first ref into the second; to include the uncommitted changes of a
     second ref that is a branch, write BRANCH$.
+
+    An object that lakeFS uploaded has an MD5, one of lakecli a BLAKE3. --compare-contents reads
+    both objects where such entries of one path have one size, and leaves out the path if the bytes
+    are equal, whatever the content types and metadata.
 
     --engine spark compares two refs on Spark, with the same result. --engine auto uses Spark if it
     is installed and at least 4000 ranges differ (a range lists some 6000 paths).
@@ -76,11 +81,25 @@ def diff(
         if engine != EngineOptions():
             raise UsageError("--engine needs two refs")
         _check_branch(repository, ref_of(left), two_way=two_way)
-        opened = diff_uncommitted(repository, ref_of(left), prefix=path)
+        opened = diff_uncommitted(
+            repository, ref_of(left), prefix=path, compare_contents=compare_contents
+        )
     else:
+        if compare_contents and (engine.engine == EngineName.SPARK or engine.names_spark):
+            raise UsageError(
+                "--compare-contents reads in this process, not on Spark",
+                hint="leave out --engine, --master and --conf",
+            )
         compare = partial(_compare, context, repository, stack, engine)
         refs = (ref_of(left), ref_of(right))
-        opened = diff_refs(repository, *refs, prefix=path, two_way=two_way, compare=compare)
+        opened = diff_refs(
+            repository,
+            *refs,
+            prefix=path,
+            two_way=two_way,
+            compare=compare,
+            compare_contents=compare_contents,
+        )
     with stack, opened as differences:
         count = stream_differences(context.out, differences)
     return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK

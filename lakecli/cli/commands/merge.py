@@ -8,7 +8,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.differences import stream_differences
 from lakecli.cli.messages import check_message
-from lakecli.cli.params import BranchUri, DryRun, Message, Metadata, Winner
+from lakecli.cli.params import BranchUri, CompareContents, DryRun, Message, Metadata, Winner
 from lakecli.cli.reading import NO_METADATA, Kind, Parser, read_ref
 from lakecli.cli.records import commit_record
 from lakecli.uri import LakeUri, ref_of
@@ -41,6 +41,7 @@ def merge(
     allow_empty_message: Annotated[
         bool, Option("--allow-empty-message/--no-allow-empty-message", hidden=True)
     ] = True,
+    compare_contents: CompareContents = False,
     dry_run: DryRun = False,
 ) -> None:
     """Merge a ref into a branch.
@@ -49,6 +50,10 @@ def merge(
     commit, or none are. A path that both sides changed differently is a conflict: conflicts are
     listed and nothing is merged, unless --strategy chooses a side. The branch must have no
     uncommitted changes; those of the source are ignored.
+
+    An object that lakeFS uploaded has an MD5, one of lakecli a BLAKE3. If such objects of a path
+    have one size, a conflict may be none, and the error says so. --compare-contents reads both
+    objects: equal bytes do not conflict, and the entry of the branch is kept.
 
     --dry-run lists the changes as `lakecli diff` does, conflicts included.
 
@@ -71,6 +76,7 @@ def merge(
         strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
         squash=squash,
         allow_empty=allow_empty,
+        compare_contents=compare_contents,
     )
     if dry_run:
         with merging.preview(repository, from_, into, options) as changes:
@@ -85,21 +91,16 @@ def merge(
 
 def _list(context: Context, changes: Iterable[Difference]) -> None:
     """List changes, and fail as the merge would if conflicts are among them."""
-    from lakecli.committed.merge import MAX_CONFLICTS_LISTED, MergeConflict
+    from lakecli.committed.conflicts import Conflicts
     from lakecli.model import ChangeType
 
-    paths: list[bytes] = []
-    count = 0
+    conflicts = Conflicts()
 
-    def conflicts_counted() -> Iterator[Difference]:
-        nonlocal count
+    def collected() -> Iterator[Difference]:
         for change in changes:
             if change.type == ChangeType.CONFLICT:
-                count += 1
-                if count <= MAX_CONFLICTS_LISTED:
-                    paths.append(change.path)
+                conflicts.add(change.path, unlike_checksums=change.unlike_checksums)
             yield change
 
-    stream_differences(context.out, conflicts_counted())
-    if count:
-        raise MergeConflict(paths, count)
+    stream_differences(context.out, collected())
+    conflicts.check()

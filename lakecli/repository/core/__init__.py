@@ -15,7 +15,8 @@
                    the move, and its local form; landing: what the move changes here;
                    operations: the log of what was done; ref_changes: refs in it;
                    commit_record: how a commit is made; clean: branches without changes;
-                   apply_change: the change of one commit, applied to another branch
+                   apply_change: the change of one commit, applied to another branch;
+                   same_bytes: the bytes of two entries, compared for a merge or a diff
     sharing        tracking, unsent, intents, pending, under_way: what was moved in the bucket, and
                    what is still to be; packs: commits in the bucket
     collecting     gate: the one way for objects and commits into use; gc_guard, unpushed

@@ -13,6 +13,7 @@ from lakecli.model import MergeStrategy
 from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
+    from lakecli.committed.conflicts import SameContents
     from lakecli.model import Commit, MetarangeId
     from lakecli.repository.core.view import View
 
@@ -35,15 +36,28 @@ def parent_of(view: View, commit: Commit, number: int) -> Commit:
 
 
 def apply_change(
-    view: View, *, before: MetarangeId, after: MetarangeId, allow_empty: bool
+    view: View,
+    *,
+    before: MetarangeId,
+    after: MetarangeId,
+    allow_empty: bool,
+    same: SameContents | None,
 ) -> MetarangeId:
     """Return the tree of a branch with the change from one tree to another applied to it.
+
+    Args:
+        view: the branch.
+        before: the tree before the change.
+        after: the tree after it.
+        allow_empty: return the tree of the branch if it stays the same.
+        same: compares the bytes of conflicting entries; those that are the same do not conflict.
 
     Raises:
         MergeConflict: the branch has other changes of the same paths.
         NothingToDo: the tree would stay the same, and `allow_empty` is not set.
     """
-    from lakecli.committed.merge import MergeConflict, merge
+    from lakecli.committed.conflicts import MergeConflict
+    from lakecli.committed.merge import merge
 
     head = view.commit.metarange_id
     try:
@@ -53,8 +67,11 @@ def apply_change(
             source=after,
             destination=head,
             strategy=MergeStrategy.FAIL,
+            same=same,
         )
     except MergeConflict as conflict:
+        if conflict.unlike_checksums:
+            raise
         uri = f"{view.repository.uri}/{view.name}"
         conflict.hint = (
             f"{view.name} has other changes of these paths, which would be lost: change them there "

@@ -14,6 +14,7 @@ from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import Compared, diff_refs
+from tests.support.lakefs_entries import stage_lakefs
 from tests.support.lakes import make_repository, open_lake, stage
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
         stage(made, "main", dict.fromkeys(paths[:1_000], b"1") | dict.fromkeys(paths[990:1_000]))
         commit(made, "main", message="main", committer="me")
         stage(made, "dev", dict.fromkeys(paths[900:1_900], b"2") | {b"q\xff\n": b"3", b"z": b"4"})
+        stage_lakefs(made, "dev", {paths[950]: b"1"})
         commit(made, "dev", message="dev", committer="me")
         yield made
 
@@ -66,14 +68,14 @@ def runner(request: pytest.FixtureRequest) -> Runner:
 
 def said(
     repository: Repository, runner: Runner | None, *refs: str, **options: Any
-) -> list[tuple[str, bytes]]:
+) -> list[tuple[str, bytes, bool]]:
     def by_runner(compared: Compared) -> Any:
         assert runner is not None
         return compare_by(repository, compared, runner=runner, entries=100)
 
     compare = None if runner is None else by_runner
     with diff_refs(repository, *refs, compare=compare, **options) as found:
-        return [(each.type, each.path) for each in found]
+        return [(each.type, each.path, each.unlike_checksums) for each in found]
 
 
 def test_runners_yield_the_same_differences(
@@ -89,7 +91,9 @@ def test_runners_yield_the_same_differences(
     ):
         expected = said(repository, None, *refs, **options)
         assert said(repository, runner, *refs, **options) == expected
-    assert len(said(repository, runner, "main", "dev")) == 1_002
+    compared = said(repository, runner, "main", "dev")
+    assert len(compared) == 1_002
+    assert [path for _, path, is_unlike in compared if is_unlike] == [b"p/0950"]
 
 
 def test_damage_is_reported(repository: Repository, tmp_path: Path) -> None:
