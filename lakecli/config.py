@@ -214,7 +214,7 @@ KEYS: Final = (
 )
 """Every setting. A repository may have its own `SYNC` and `TRUST`."""
 
-_OF_REPOSITORY: Final = re.compile(r"repo\.([a-z0-9][a-z0-9-]{2,62})\.(sync|trust\.addresses)")
+_OF_REPOSITORY: Final = r"repo\.([a-z0-9][a-z0-9-]{2,62})\.(sync|trust\.addresses)"
 _BY_NAME: Final = {key.name: key for key in KEYS}
 
 
@@ -227,7 +227,7 @@ def find_key(name: str) -> Key:
     key = _BY_NAME.get(name)
     if key is not None:
         return key
-    if (named := _OF_REPOSITORY.fullmatch(name)) is not None:
+    if (named := re.fullmatch(_OF_REPOSITORY, name)) is not None:
         return _BY_NAME[named[2]]._replace(
             name=name, summary=f"`{named[2]}` of lakefs://{named[1]} only", default=None
         )
@@ -317,7 +317,7 @@ class Settings:
         if text := self._flags.get(name):
             return Setting(key, text, OriginKind.FLAG, f"--{name.replace('_', '-')}")
         # A repository's name has dashes, which variables cannot have: LAKECLI_SYNC counts for all.
-        named = _OF_REPOSITORY.fullmatch(name)
+        named = re.fullmatch(_OF_REPOSITORY, name)
         if named is not None and named[2] == TRUST:
             variable = ""  # the list for all repositories is added to that of one
         else:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from lakecli.cli.argv import BOOLEANS
 from lakecli.cli.output import Output
-from lakecli.home import HomePaths, chosen_home, home_paths
 from lakecli.progress import ignore_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
 
     from lakecli.cli.argv import Globals
     from lakecli.config import Settings
+    from lakecli.home import HomePaths
     from lakecli.lakectl_file import LakectlFile
     from lakecli.repository.core.lake import Lake, Repository, Runtime
     from lakecli.uri import LakeUri
@@ -31,6 +31,8 @@ _MAX_COMMAND = 500
 
 def system_now() -> datetime:
     """Return the current time by the clock of the machine, in UTC."""
+    from datetime import UTC, datetime
+
     return datetime.now(UTC)  # noqa: TID251 - this is the clock that everything else is given
 
 
@@ -104,6 +106,8 @@ class Context:
     @cached_property
     def home(self) -> HomePaths:
         """The paths of configuration, store and cache."""
+        from lakecli.home import chosen_home, home_paths
+
         return home_paths(chosen_home(None, self.environ))
 
     @cached_property
@@ -112,6 +116,8 @@ class Context:
         given = self._given.config
         if given is None or given.endswith(LAKECTL_SUFFIXES):
             return self.home.config
+        from pathlib import Path
+
         return Path(given).absolute()
 
     @cached_property
@@ -122,7 +128,11 @@ class Context:
             given = self.environ.get("LAKECTL_CONFIG_FILE", "")
         elif not given.endswith(LAKECTL_SUFFIXES):
             return None
-        return Path(given).absolute() if given else None
+        if not given:
+            return None
+        from pathlib import Path
+
+        return Path(given).absolute()
 
     @cached_property
     def lakectl(self) -> LakectlFile:

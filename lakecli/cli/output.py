@@ -16,21 +16,19 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from functools import cache
 from io import TextIOBase
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.cli import text as format_
-from lakecli.cli.progress import PlainProgress
-from lakecli.progress import NO_PROGRESS, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from json import JSONEncoder
 
     from lakecli.cli.progress_bar import BarProgress
+    from lakecli.progress import Progress
 
 T = TypeVar("T")
 
@@ -81,11 +79,17 @@ class Output:
     # -- answers -----------------------------------------------------------------------------
 
     def emit(
-        self, record: Mapping[str, object], *, text: Callable[[], Iterable[str]] | None = None
+        self,
+        record: Mapping[str, object] | Callable[[], Mapping[str, object]],
+        *,
+        text: Callable[[], Iterable[str]] | None = None,
     ) -> None:
-        """Answer with one object: its fields as JSON, or the lines of `text`."""
+        """Answer with one object: its fields as JSON, or the lines of `text`.
+
+        Fields that take imports or work come from a function, which is called for JSON only.
+        """
         if self.json:
-            self._write(to_json(record) + "\n")
+            self._write(to_json(record if isinstance(record, Mapping) else record()) + "\n")
         elif text is not None:
             for line in text():
                 self._write(format_.harmless(line).replace("\n", "\\n") + "\n")
@@ -257,8 +261,12 @@ class Output:
             size: how many bytes there are, if known.
         """
         if self.quiet:
+            from lakecli.progress import NO_PROGRESS
+
             yield NO_PROGRESS
         elif not self._stderr_color:
+            from lakecli.cli.progress import PlainProgress
+
             yield PlainProgress(verb, self._write_error, items=items, size=size)
         else:
             from lakecli.cli.progress_bar import BarProgress
@@ -353,6 +361,8 @@ def _json_encoder() -> JSONEncoder:
 
 
 def _json_default(value: object) -> object:
+    from datetime import datetime
+
     if isinstance(value, datetime):
         return format_.rfc3339(value)
     if isinstance(value, bytes):

@@ -11,7 +11,6 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli import uri
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -87,16 +86,21 @@ class Parser(NamedTuple):
 
 def read_repository(text: str, context: Context) -> LakeUri:
     """Read a URI that names a repository; a trailing slash is allowed."""
+    from lakecli import uri
+
     return uri.parse_repository(text, base=context.base_uri)
 
 
 def read_ref(text: str, context: Context) -> LakeUri:
     """Read a URI that names a branch, a tag or a ref expression; a trailing slash is allowed."""
+    from lakecli import uri
+
     return uri.parse_ref(text, base=context.base_uri)
 
 
 def read_branch(text: str, context: Context) -> LakeUri:
     """Read a URI that names a branch: a legal name, without modifiers."""
+    from lakecli import uri
     from lakecli.refs.names import check_branch_name
 
     parsed = read_ref(text, context)
@@ -106,6 +110,7 @@ def read_branch(text: str, context: Context) -> LakeUri:
 
 def read_tag(text: str, context: Context) -> LakeUri:
     """Read a URI that names a tag: a legal name, without modifiers."""
+    from lakecli import uri
     from lakecli.refs.names import check_tag_name
 
     parsed = read_ref(text, context)
@@ -115,6 +120,8 @@ def read_tag(text: str, context: Context) -> LakeUri:
 
 def read_repository_or_ref(text: str, context: Context) -> LakeUri:
     """Read a URI that names a repository, or a branch or tag of it by a legal name."""
+    from lakecli import uri
+
     parsed = uri.parse(text, base=context.base_uri)
     if parsed.ref is None:
         return parsed
@@ -128,6 +135,8 @@ def read_repository_or_ref(text: str, context: Context) -> LakeUri:
 
 def read_ref_or_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names a ref, or a path of it; a trailing slash after the ref is allowed."""
+    from lakecli import uri
+
     if uri.parse(text, base=context.base_uri).path:
         return read_path(text, context)
     return read_ref(text, context)
@@ -135,16 +144,21 @@ def read_ref_or_path(text: str, context: Context) -> LakeUri:
 
 def read_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names an object."""
+    from lakecli import uri
+
     return uri.parse_path(text, base=context.base_uri)
 
 
 def read_prefix(text: str, context: Context) -> LakeUri:
     """Read a URI that names a prefix, or all of a ref: ``lakefs://r/main`` and ``…/main/``."""
+    from lakecli import uri
+
     return uri.parse_path(text, base=context.base_uri, allow_empty=True)
 
 
 def read_branch_prefix(text: str, context: Context) -> LakeUri:
     """Read a URI that names a path on a branch, or all of the branch."""
+    from lakecli import uri
     from lakecli.refs.names import check_branch_name
 
     parsed = read_prefix(text, context)

@@ -1,32 +1,42 @@
-"""JSON answers that several commands give."""
+"""JSON answers that several commands give; a command that answers in text imports no classes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.history import Commit, Ref, Repository
-from lakecli.cli.answers.objects import Entry
-
 if TYPE_CHECKING:
     from lakecli import model
+    from lakecli.cli.answers.history import Commit, Ref, Repository
+    from lakecli.cli.answers.objects import Entry
 
 
 def repository_record(record: model.RepositoryRecord) -> Repository:
     """Return the JSON answer about a repository."""
+    from lakecli.cli.answers import pick
+    from lakecli.cli.answers.history import Repository
+
     return pick(Repository, record)
 
 
 def commit_record(commit: model.Commit) -> Commit:
     """Return the JSON answer about a commit."""
+    from lakecli.cli.answers import pick
+    from lakecli.cli.answers.history import Commit
+
     return pick(Commit, commit)
 
 
 def ref_record(ref: model.Branch | model.Tag) -> Ref:
     """Return the JSON answer about a branch or a tag."""
+    from lakecli.cli.answers import pick
+    from lakecli.cli.answers.history import Ref
+
     return pick(Ref, ref)
 
 
 def entry_record(path: bytes, entry: model.Entry, *, physical_address: str) -> Entry:
     """Return the JSON answer about an object; the address is the full URI."""
+    from lakecli.cli.answers import pick
+    from lakecli.cli.answers.objects import Entry
+
     return pick(Entry, entry, path=path, physical_address=physical_address)

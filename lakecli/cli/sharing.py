@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers import sharing as answers
 from lakecli.cli.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from lakecli.cli.answers import sharing as answers
     from lakecli.cli.context import Context
     from lakecli.model import CommitId
     from lakecli.repository.clone import Cloned
@@ -84,6 +83,8 @@ def show_clone(
         warnings: the same, for people.
         damaged: the records that were left out.
     """
+    from lakecli.cli.answers import pick
+    from lakecli.cli.answers import sharing as answers
     from lakecli.cli.outside import ask_about_outside, place_records
 
     record = made.repository.record

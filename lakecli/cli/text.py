@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ def local_date(when: datetime) -> str:
 
 def rfc3339(when: datetime) -> str:
     """Return a time in UTC as RFC 3339: ``2026-03-01T12:00:00Z``."""
+    from datetime import UTC
+
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.committed.cursor import Cursor, Standing
-from lakecli.committed.keys import prefix_end
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,6 +34,9 @@ def scan(
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
     """
+    from lakecli.committed.cursor import Cursor, Standing  # `find` walks over nothing
+    from lakecli.committed.keys import prefix_end
+
     cursor = Cursor(trees, trees.metarange(tree), start=max(start, prefix), stop=prefix_end(prefix))
     while cursor.standing != Standing.END:
         if cursor.standing == Standing.RANGE:

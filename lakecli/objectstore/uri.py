@@ -27,10 +27,11 @@ SUPPORTED = (
 )
 AZURE = "az://ACCOUNT/CONTAINER/PREFIX"
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://", re.ASCII)
-_BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}", re.ASCII)
-_ACCOUNT = re.compile(r"[a-z0-9]{3,24}", re.ASCII)
-_CONTAINER = re.compile(r"[a-z0-9](-?[a-z0-9]){2,62}|\$(root|web|logs)", re.ASCII)
+# Compiled on first use: most commands open one kind of namespace.
+_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"
+_BUCKET = r"[A-Za-z0-9._-]{1,255}"
+_ACCOUNT = r"[a-z0-9]{3,24}"
+_CONTAINER = r"[a-z0-9](-?[a-z0-9]){2,62}|\$(root|web|logs)"
 _AZURE_HOST = ".blob.core.windows.net"
 
 
@@ -62,7 +63,7 @@ def parse(text: str) -> NamespaceUri:
     """
     if text.startswith("/"):
         return _directory(text, text)
-    matched = _SCHEME.match(text)
+    matched = re.match(_SCHEME, text, re.ASCII)
     if matched is None:
         raise UsageError(
             f"not a storage namespace: {text!r}",
@@ -113,7 +114,7 @@ def _bucket(scheme: str, rest: str, text: str) -> NamespaceUri:
         raise UsageError(
             f"no bucket in the storage namespace {text!r}", hint=f"{scheme}://BUCKET/PREFIX"
         )
-    if not _BUCKET.fullmatch(bucket):
+    if not re.fullmatch(_BUCKET, bucket, re.ASCII):
         raise UsageError(
             f"illegal bucket name {bucket!r} in the storage namespace {text!r}",
             hint=f"{scheme}://BUCKET/PREFIX, the bucket of letters, digits, '.', '-' and '_'",
@@ -124,12 +125,12 @@ def _bucket(scheme: str, rest: str, text: str) -> NamespaceUri:
 def _container(rest: str, text: str) -> NamespaceUri:
     account, _, rest = rest.partition("/")
     container, _, prefix = rest.partition("/")
-    if not _ACCOUNT.fullmatch(account):
+    if not re.fullmatch(_ACCOUNT, account, re.ASCII):
         raise UsageError(
             f"illegal storage account {account!r} in the storage namespace {text!r}",
             hint=f"{AZURE}, the account of 3 to 24 lower-case letters and digits",
         )
-    if not _CONTAINER.fullmatch(container):
+    if not re.fullmatch(_CONTAINER, container, re.ASCII):
         raise UsageError(
             f"illegal container name {container!r} in the storage namespace {text!r}",
             hint=f"{AZURE}, the container of 3 to 63 lower-case letters, digits and '-'",

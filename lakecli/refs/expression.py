@@ -87,11 +87,12 @@ _RULES = {rule.symbol: rule for rule in MODIFIERS}
 _SYMBOLS = re.escape("".join(rule.symbol for rule in MODIFIERS if not rule.within))
 # One symbol and the text up to the next one. `@{…}` comes before `@`, because the text in its
 # braces may contain symbols.
-_TOKEN = re.compile(rf"(?:@\{{[^}}]*\}}?|[{_SYMBOLS}])[^{_SYMBOLS}]*")
-_BRACES = re.compile(r"@\{[^}]*\}?")
-_BASE = re.compile(rf"[^{_SYMBOLS}]*")
-_BLANK = re.compile(r"[\s\x00-\x1f\x7f]")
-_DIGITS = re.compile(r"[0-9]*")
+# Compiled on first use: most refs are plain names.
+_TOKEN = rf"(?:@\{{[^}}]*\}}?|[{_SYMBOLS}])[^{_SYMBOLS}]*"
+_BRACES = r"@\{[^}]*\}?"
+_BASE = rf"[^{_SYMBOLS}]*"
+_BLANK = r"[\s\x00-\x1f\x7f]"
+_DIGITS = r"[0-9]*"
 
 
 class Modifier(NamedTuple):
@@ -146,7 +147,8 @@ def parse(text: str) -> RefExpression:
     if not text:
         raise UsageError("empty ref expression", hint="name a branch, a tag or a commit ID")
     # A date in braces may contain spaces.
-    blank = _BLANK.search(_BRACES.sub(lambda found: "." * len(found[0]), text))
+    plain = re.sub(_BRACES, lambda found: "." * len(found[0]), text) if "@{" in text else text
+    blank = re.search(_BLANK, plain)
     if blank:
         raise _malformed(text, blank.start(), f"{blank[0]!r} cannot be in a ref")
     base = _match(_BASE, text, 0)
@@ -172,9 +174,9 @@ def parse(text: str) -> RefExpression:
     return RefExpression(base, tuple(modifiers))
 
 
-def _match(pattern: re.Pattern[str], text: str, position: int) -> str:
+def _match(pattern: str, text: str, position: int) -> str:
     """Return what a pattern that always matches finds at `position`."""
-    found = pattern.match(text, position)
+    found = re.compile(pattern).match(text, position)
     assert found is not None
     return found[0]
 

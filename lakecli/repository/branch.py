@@ -1,4 +1,7 @@
-"""Create, list, show, delete and reset branches."""
+"""Create, list, show, delete and reset branches.
+
+What only a change needs is imported by it: listing is among the commands that scripts call most.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from lakecli.errors import AlreadyExists, Refused
 from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.repository.core.view import branch_at, commit_at, view_of_branch
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: a branch or a tag has this name.
     """
+    from lakecli.repository.core import operations, ref_changes, staging_tokens
+
     check_branch_name(name)
     commit = claim_ref(repository, source)
     with repository.lake.kv.write() as txn:
@@ -104,6 +108,7 @@ def delete(repository: Repository, name: str) -> Branch:
         Refused: it is the default branch.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
+    from lakecli.repository.core import operations, ref_changes
     from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
 
     def act(*, has_asked: bool) -> Branch:
@@ -155,6 +160,7 @@ def reset(repository: Repository, name: str) -> None:
         NotFound: no such branch.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
+    from lakecli.repository.core import operations, ref_changes, staging_tokens
     from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
 
     def act(*, has_asked: bool) -> None:

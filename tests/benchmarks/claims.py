@@ -51,8 +51,13 @@ ONE_MILLION: Final = "the same ratio at one million"
 
 CLAIMS: Final = {
     # Starting up, on a small repository.
-    "branch list": Claim(Bound.AT_MOST, 8, "x", START),
-    "log": Claim(Bound.AT_MOST, 8, "x", START),
+    "start of version": Claim(Bound.AT_MOST, 2.5, "x", START),
+    "start of branch list": Claim(Bound.AT_MOST, 4, "x", START),
+    "start of log": Claim(Bound.AT_MOST, 4, "x", START),
+    "start of rev-parse": Claim(Bound.AT_MOST, 4, "x", START),
+    "start of status": Claim(Bound.AT_MOST, 4, "x", START),
+    "start of fs ls": Claim(Bound.AT_MOST, 4, "x", START),
+    "start of fs stat": Claim(Bound.AT_MOST, 4, "x", START),
     "branch list, memory": Claim(Bound.BELOW, 64, "MiB"),
     "log, memory": Claim(Bound.BELOW, 64, "MiB"),
     # Uploading a directory to a local namespace and committing it.

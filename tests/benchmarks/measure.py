@@ -149,6 +149,10 @@ class Comparison(NamedTuple):
         """How many times a baseline's median the subject's is."""
         return seconds(self.subject) / seconds(self.baselines[name])
 
+    def cpu_ratio(self, name: str) -> float:
+        """How many times a baseline's median processor time the subject's is."""
+        return processor_seconds(self.subject) / processor_seconds(self.baselines[name])
+
     def detail(self, name: str) -> str:
         """Say what the ratio was computed from."""
         return f"{seconds(self.subject):.4f} s : {seconds(self.baselines[name]):.4f} s, {name}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.history import ListedBranch
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.params import AtOp, PageOptions, RepositoryUri
@@ -58,6 +56,8 @@ def branch_list(
 
 
 def _list_shared(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
+    from lakecli.cli.answers import pick
+    from lakecli.cli.answers.history import ListedBranch
     from lakecli.cli.sharing import distance_text
     from lakecli.repository.status import with_distances
 

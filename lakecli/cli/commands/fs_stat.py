@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
@@ -11,6 +11,9 @@ from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
 from lakecli.errors import UsageError
 from lakecli.uri import path_of, ref_of
+
+if TYPE_CHECKING:
+    from lakecli.cli.answers.objects import Entry
 
 
 def fs_stat(
@@ -43,7 +46,10 @@ def fs_stat(
     name = path_of(path)
     entry = stat(repository, ref_of(path), name)
     address = full_address(repository, entry)
-    record = entry_record(name, entry, physical_address=address)
+
+    def record() -> Entry:
+        return entry_record(name, entry, physical_address=address)
+
     if not pre_sign:
         context.out.emit(record, text=lambda: entry_lines(name, entry, physical_address=address))
         return
@@ -51,7 +57,7 @@ def fs_stat(
 
     signed = presigned(context, repository, entry, name, expires)
     context.out.emit(
-        {**record, "url": signed.url, "expires_at": signed.expires_at},
+        {**record(), "url": signed.url, "expires_at": signed.expires_at},
         text=lambda: entry_lines(
             name, entry, physical_address=signed.url, expires_at=signed.expires_at
         ),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.history import Resolved as ResolvedRecord
-from lakecli.cli.answers.history import Step
 from lakecli.cli.context import Context
 from lakecli.cli.params import AtOp, RefUris
 from lakecli.uri import ref_of
 
 if TYPE_CHECKING:
+    from lakecli.cli.answers.history import Resolved as ResolvedRecord
     from lakecli.refs.resolve import Resolved
     from lakecli.uri import LakeUri
 
@@ -38,6 +36,10 @@ def rev_parse(context: Context, refs: RefUris, *, at_op: AtOp = "") -> None:
 
 
 def _record(uri: LakeUri, resolved: Resolved) -> ResolvedRecord:
+    from lakecli.cli.answers import pick
+    from lakecli.cli.answers.history import Resolved as ResolvedRecord
+    from lakecli.cli.answers.history import Step
+
     return pick(
         ResolvedRecord,
         resolved,

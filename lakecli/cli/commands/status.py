@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.history import BranchStatus as BranchRecord
-from lakecli.cli.answers.history import Move, Ref, RefName, Status
 from lakecli.cli.context import Context
 from lakecli.cli.params import AtOp, RepositoryOrBranchUri
 
@@ -14,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from lakecli.cli.answers.history import Status
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.pending import Finished
@@ -39,8 +37,13 @@ def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "")
     found = list(states.status(repository, branch.ref))
     fetched_at = states.last_fetched(repository)
     missing = list(states.only_in_bucket(repository)) if branch.ref is None else []
-    context.out.emit(
-        Status(
+
+    def record() -> Status:
+        from lakecli.cli.answers import pick
+        from lakecli.cli.answers.history import BranchStatus as BranchRecord
+        from lakecli.cli.answers.history import Move, Ref, RefName, Status
+
+        return Status(
             repository=repository.uri,
             storage_namespace=repository.record.storage_namespace,
             fetched_at=fetched_at,
@@ -48,7 +51,10 @@ def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "")
             only_in_bucket=[Ref(name=name, commit_id=commit_id) for name, commit_id in missing],
             pending=[pick(Move, each, each.intent) for each in pending],
             went_back=[RefName(kind=kind, name=name) for kind, name in went_back],
-        ),
+        )
+
+    context.out.emit(
+        record,
         text=lambda: _lines(found, missing, fetched_at, now=context.now()),
     )
 

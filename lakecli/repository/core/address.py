@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from lakecli.errors import IntegrityError, LakeError, UsageError
 from lakecli.layout import lakefs_object
 from lakecli.objectstore.uri import is_local
-from lakecli.objectstore.versions import at_version
 from lakecli.repository.core.pins import is_pinned, split_pin
 from lakecli.repository.core.places import OutsideAddress, bucket_of, real_path
 
@@ -92,6 +91,8 @@ class Resolver:
         if is_local(bucket):
             parent, _, key = real_path(f"{bucket}/{key}").rpartition("/")
             bucket = f"local://{parent}"
+        from lakecli.objectstore.versions import at_version
+
         return at_version(self._open(bucket), split_pin(address).version_id), key
 
     def check(self, address: str) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.repository.core import intents
+from lakecli.kv.intents import IntentStore
 
 if TYPE_CHECKING:
     from lakecli.remote.move import Intent
@@ -52,6 +52,10 @@ def finish_pending(repository: Repository) -> list[Finished]:
         Unreachable: the store does not answer; nothing changed.
     """
     with repository.lake.kv.read() as txn:
+        if IntentStore(txn, repository.key).is_empty():
+            return []
+        from lakecli.repository.core import intents
+
         begun = list(intents.iter_begun(txn, repository))
     if not begun:
         return []

@@ -34,7 +34,7 @@ SETTING: Final = "trust.addresses"
 MAX_REMEMBERED: Final = 1_000
 """Places that one repository remembers."""
 
-_HOST_ADDRESS: Final = re.compile(r"[0-9.]+|metadata(\.google\.internal)?", re.ASCII)
+_HOST_ADDRESS: Final = r"[0-9.]+|metadata(\.google\.internal)?"
 """Bucket names that are a machine's address: a credential server may answer there."""
 
 
@@ -130,7 +130,7 @@ def check_host(bucket: str) -> None:
     Raises:
         OutsideAddress: the name is an address.
     """
-    if _HOST_ADDRESS.fullmatch(parse(bucket).bucket.rpartition("/")[2]):
+    if re.fullmatch(_HOST_ADDRESS, parse(bucket).bucket.rpartition("/")[2], re.ASCII):
         raise OutsideAddress(
             f"never followed: an address in {bucket}",
             hint="the name of this bucket is the address of a machine",
