@@ -26,6 +26,7 @@ from lakecli.cli.answers import (
     operations,
     program,
     sharing,
+    worktree,
 )
 from lakecli.model import CommitId
 
@@ -93,7 +94,11 @@ def _fields(record: Any) -> Record:  # noqa: ANN401 - mypy has no name for a Typ
 
 
 def _records() -> Iterator[type]:
-    for module in (history, sharing, objects, handoff, checks, operations, collection, program):
+    modules = (
+        *(history, sharing, objects, handoff, checks, operations, collection, program),
+        worktree,
+    )
+    for module in modules:
         for name, value in vars(module).items():
             if isinstance(value, type) and value.__module__ == module.__name__ and name[0] != "_":
                 yield value
@@ -127,6 +132,8 @@ _ONE: Final = {
     "export": "export",
     "fetched": "fetch",
     "imported": "import",
+    "linked directory": "local init",
+    "local commit": "local commit",
     "merge base": "find-merge-base",
     "operation": "op restore",
     "operation shown": "op show",
@@ -145,6 +152,7 @@ _ONE: Final = {
     "setting": "config get",
     "setting written": "config set, config unset",
     "status": "status",
+    "synced": "local checkout, local clone, local pull, restore",
     "undone": "op redo, op undo, redo, undo",
     "version": "version",
 }
@@ -154,9 +162,11 @@ _EACH: Final = {
     "annotation": "annotate, blame",
     "checked": "fsck",
     "commit": "log",
-    "difference": "diff",
+    "difference": "diff, local diff",
+    "linked directory": "local list",
     "listed": "fs ls",
     "listed branch": "branch list",
+    "local change": "local status",
     "operation": "op log",
     "ref": "tag list",
     "reflog entry": "reflog",

@@ -27,6 +27,7 @@ GROUPS: Final = {
     "config": "Read and change settings",
     "fs": "Read and write objects",
     "gc": "Find garbage, and delete it after a grace period",
+    "local": "Work in a directory linked with a path of a ref",
     "op": "Show the operation log, undo and redo",
     "repo": "Create, list and delete repositories",
     "show": "Show a commit",
@@ -37,11 +38,12 @@ GROUPS: Final = {
 _WORDS: Final = {
     "": "annotate blame cat-sst cherry-pick clone commit completion diff doctor export fetch "
     "find-merge-base fsck import log merge pull push quickstart redo reflog refs-dump refs-restore "
-    "rev-parse status undo version",
+    "restore rev-parse status undo version",
     "branch": "create delete list reset revert show",
     "config": "get list set unset",
     "fs": "cat cp download ls mv presign rm stage stat upload",
     "gc": "delete-config get-config run set-config status undo",
+    "local": "checkout clone commit diff init list pull status",
     "op": "log redo restore show undo",
     "repo": "create delete list",
     "show": "commit",

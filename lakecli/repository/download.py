@@ -121,7 +121,7 @@ def download_object(
             hint=f"write to it: lakecli fs cat {repository.uri}/{ref}/{os.fsdecode(path)} > FILE",
         )
     with Destination(os.fsencode(target.parent)) as destination:
-        _Download(repository, options).fetch(destination, os.fsencode(target.name), entry)
+        Download(repository, options).fetch(destination, os.fsencode(target.name), entry)
     return entry
 
 
@@ -168,8 +168,8 @@ def plan_download(
     return planned.plan
 
 
-class _Download:
-    """One download command."""
+class Download:
+    """One download command; fetches objects to files. Safe to share between threads."""
 
     def __init__(self, repository: Repository, options: DownloadOptions) -> None:
         self._repository = repository
@@ -189,6 +189,7 @@ class _Download:
             )
 
     def fetch(self, destination: Destination, name: bytes, entry: Entry) -> int:
+        """Fetch an object to a file, verified, and return its size."""
         mtime = entry.file_mtime
         if self._fetcher is not None and self._fetcher.takes(entry):
             try:
@@ -206,7 +207,7 @@ class _Download:
             self._options.progress.advance(size=len(piece))
 
 
-class _TreeDownload(_Download):
+class _TreeDownload(Download):
     """A recursive download by several threads."""
 
     def __init__(self, repository: Repository, options: DownloadOptions) -> None:

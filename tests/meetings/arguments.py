@@ -70,6 +70,10 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
         ["fs", "upload", "-r", "{files}/t", f"{REPOSITORY}/main/t/"],
     ],
     "import": [["import", "--from", "{files}/t", "--to", f"{REPOSITORY}/main/t/", "-m", "m"]],
+    **{f"local {word}": [] for word in ("checkout", "clone", "diff", "init", "list", "pull")},
+    "local commit": [["local", "commit", "{files}/wd", "-m", "m"]],
+    "local status": [],
+    "restore": [],
     "pull": [["pull", f"{REPOSITORY}/main"]],
     "push": [["push", f"{REPOSITORY}/main"], ["push", REPOSITORY, "--all"]],
     "quickstart": [],  # it makes a home of its own, in which nothing else runs
@@ -79,6 +83,11 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "tag delete": [["tag", "delete", f"{REPOSITORY}/v1", "-y"]],
 }
 """Command lines that change something in the world of the matrix."""
+"""Command lines that do something in the world of the matrix.
+
+Of those about working directories only the commit changes what others see; the files of a
+directory are locked against each other by its lock.
+"""
 
 
 def command_lines() -> dict[str, list[list[str]]]:

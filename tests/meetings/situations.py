@@ -47,6 +47,8 @@ def history(world: Machines) -> None:
         # The first push tries the namespace out; that is not what these tests are about.
         world.ok(machine, "tag", "create", f"{REPOSITORY}/of-{machine}", MAIN)
         world.ok(machine, "push", f"{REPOSITORY}/of-{machine}")
+        world.ok(machine, "local", "clone", f"{MAIN}/t/", str(world.files(machine) / "wd"))
+        (world.files(machine) / "wd" / "2").write_text(f"two, in the directory of {machine}")
     world.ok("ada", "fetch", REPOSITORY)
 
 

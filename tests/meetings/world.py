@@ -229,8 +229,8 @@ class Machines:
             digest.update(key.encode("utf-8", "surrogateescape") + self._digest_of(stored))
         for name, status in sorted(self._iter_files()):
             place = name.split("/")
-            if place[2] == "store":
-                continue
+            if place[2] in {"store", "directories"}:
+                continue  # indexes of working directories have inodes and times of this machine
             # Files of the cache are named by their contents.
             body = b"" if place[2] == "cache" else (self.live / name).read_bytes()
             digest.update(f"{name} {len(body)} {status.st_mode}".encode() + body)

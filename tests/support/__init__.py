@@ -22,5 +22,7 @@
     partners, signing            a partner with curl or Python; a namespace that signs URLs offline
     lakefs_files, lakefs_entries files that lakeFS wrote; entries as it writes them
     lakectl                      the commands and options of lakectl
+    lakefs_files                 files that lakeFS wrote
+    worktrees                    working directories, and what is in them
     tools, waits                 programs that a test needs; waits for a bucket that end at once
 """

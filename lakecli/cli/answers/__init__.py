@@ -10,6 +10,7 @@
     operations   the operation log
     collection   garbage collection
     program      settings, completion, quickstart, version
+    worktree     working directories
 
 `lakecli.cli.schemas` derives the documentation of the fields from these classes, and mypy compares
 them with what the commands answer. A class named ``ListedBranch`` is documented as "listed branch".

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakecli.kv.env import WriteTransaction
-    from lakecli.model import Branch, CommitId
+    from lakecli.model import Branch, CommitId, MetarangeId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
 
@@ -100,19 +100,30 @@ def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None
         IntegrityError: a tree that had to be read is missing or damaged.
         CommitUnderWay: another process is sending a commit that has sealed some of the records.
     """
+    with repository.lake.kv.read() as txn:
+        there = RefStore(txn, repository.key).get_commit(head).metarange_id
+    unstage_equal(repository, name, there)
+
+
+def unstage_equal(repository: Repository, name: str, tree: MetarangeId) -> None:
+    """Remove staged records that equal the head, of paths that differ in another tree.
+
+    Arguments and errors are those of `unstage_unchanged`, which names the tree by its commit.
+    """
     from lakecli.committed.diff import diff
     from lakecli.committed.pairs import is_same
 
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         branch = refs.find_branch(name)
-        if branch is None or branch.commit_id == head:
+        if branch is None:
             return
         view = view_of_branch(repository, txn, name)
+        if view.commit.metarange_id == tree:
+            return
         if all(area.is_empty(txn, token) for token in view.tokens):
             return
-        there = refs.get_commit(head).metarange_id
-        changes = diff(repository.trees, view.commit.metarange_id, there)
+        changes = diff(repository.trees, view.commit.metarange_id, tree)
         unchanged = (
             (change.path, staged or b"")
             for staged, change in iter_both(view.staged(), changes)

@@ -12,6 +12,9 @@ A command that needs a branch without uncommitted changes seals it as well. What
 equal to the head, and step 3 takes those tokens off: what was staged before a move never acts
 after it.
 
+A commit of a working directory (`commit_on_top`) has no step 1: its changes are not staged, and
+what is staged stays on the branch.
+
 The store's write lock is held in steps 1 and 3 only. A crash between any two leaves garbage, never
 damage: sealed changes stay visible on the branch and the same command takes them up again.
 Whoever loses the comparison builds again on the new head.
@@ -109,8 +112,37 @@ def commit_clean(
     for _ in range(MAX_ATTEMPTS):
         branch = seal_clean(repository, name, seal)
         commit = _try(
-            repository, branch, build, kind=kind, sealed=branch.sealed_tokens, must_be_clean=True
+            repository,
+            branch,
+            build,
+            kind=kind,
+            sealed=branch.sealed_tokens,
+            must_be_clean=True,
+            from_staging=False,
         )
+        if commit is not None:
+            return commit
+    raise _kept_moving(name)
+
+
+def commit_on_top(
+    repository: Repository, name: str, build: Callable[[View], Draft], *, kind: str
+) -> Commit:
+    """Move a branch to a commit built from its head; what is staged stays staged on top of it.
+
+    The caller refuses staged changes of the paths that the commit changes. Records that are staged
+    as the head has them would undo the commit; `lakecli.repository.core.clean.unstage_equal`
+    removes them.
+
+    Raises:
+        UsageError: message, committer or metadata are not UTF-8.
+        NotFound: no such branch.
+        LostRace: the branch kept moving.
+    """
+    for _ in range(MAX_ATTEMPTS):
+        with repository.lake.kv.read() as txn:
+            branch = branch_at(repository, txn, name)
+        commit = _try(repository, branch, build, kind=kind, sealed=(), from_staging=False)
         if commit is not None:
             return commit
     raise _kept_moving(name)
@@ -153,6 +185,7 @@ def _try(
     kind: str,
     sealed: tuple[StagingToken, ...],
     must_be_clean: bool = False,
+    from_staging: bool = True,
 ) -> Commit | None:
     """Build a commit and move the branch to it; return ``None`` if the branch moved meanwhile."""
     lake = repository.lake
@@ -174,7 +207,7 @@ def _try(
         created_at=draft.created_at,
         metadata=draft.metadata,
     )
-    landing = Landing(kind, sealed, from_staging=not must_be_clean)
+    landing = Landing(kind, sealed, from_staging=from_staging)
     if not repository.mover.move(repository, branch, commit, landing):
         return None
     lake.runtime.on_step("tidy")

@@ -206,6 +206,16 @@ class Destination:
         with translated(self._path + b"/" + name), self._directory(_components(name)):
             pass
 
+    @contextmanager
+    def open_directory(self, name: bytes) -> Iterator[int]:
+        """Open a directory below the root, ``b""`` for the root itself; make it if it is missing.
+
+        Raises:
+            UnsafeName: as `write`.
+        """
+        with self._directory(_components(name) if name else []) as directory:
+            yield directory
+
     def delete(self, name: bytes) -> None:
         """Remove a file, if it exists, and the directories that it leaves empty.
 
@@ -220,10 +230,11 @@ class Destination:
             self._directory(components[:-1], make=False) as directory,
         ):
             os.unlink(components[-1], dir_fd=directory)
-        while len(components) > 1:
-            *components, last = components[:-1]
+        parents = components[:-1]
+        while parents:
+            *parents, last = parents
             try:
-                with self._directory(components, make=False) as directory:
+                with self._directory(parents, make=False) as directory:
                     os.rmdir(last, dir_fd=directory)
             except (OSError, UnsafeName):
                 return  # something else is in it

@@ -1,0 +1,55 @@
+"""``lakecli local checkout``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import LinkOptions, TransferOptions, Yes
+from lakecli.cli.transfers import PreSign
+from lakecli.cli.worktrees import (
+    Directory,
+    absolute,
+    checkout_worktree,
+    linked_below,
+    open_worktree,
+)
+from lakecli.errors import UsageError
+
+
+def local_checkout(
+    context: Context,
+    directory: Directory = ".",
+    *,
+    ref: Annotated[
+        str,
+        typer.Option("--ref", "-r", metavar="REF", help="Branch, tag or commit to go to"),
+    ] = "",
+    all_: Annotated[
+        bool, typer.Option("--all", help="All linked directories below DIRECTORY")
+    ] = False,
+    yes: Yes = False,
+    links: LinkOptions,
+    transfer: TransferOptions,
+    pre_sign: PreSign = False,
+) -> None:
+    """Undo the changes of a linked directory, and go to another ref.
+
+    Without --ref the directory gets the files of the commit that it was last synced with. Changed
+    files are overwritten, new ones are deleted, after a question that -y answers; `undo` brings
+    them back. To go to another ref and keep changes, use `checkout`.
+
+    Examples:
+        lakecli local checkout -y
+        lakecli local checkout ./data --ref v1.0 -y
+        lakecli local checkout --all -y
+    """
+    del pre_sign
+    if all_ and ref:
+        raise UsageError("--all and --ref exclude each other", hint="give one of them")
+    places = linked_below(absolute(directory)) if all_ else [directory]
+    for place in places:
+        worktree = open_worktree(context, str(place), links=links)
+        checkout_worktree(context, worktree, ref=ref, discard=True, yes=yes, transfer=transfer)

@@ -1,0 +1,44 @@
+"""``lakecli restore``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecli.cli.context import Context
+from lakecli.cli.params import TransferOptions
+from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.worktrees import open_worktree, restore_files
+
+
+def restore(
+    context: Context,
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE", help="Files or directories of a linked directory"),
+        Completion(Kind.FILE),
+    ],
+    *,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--source",
+            "-s",
+            metavar="REF",
+            help="Take the files of this branch, tag or commit; default: as last synced",
+        ),
+    ] = "",
+    transfer: TransferOptions,
+) -> None:
+    """Give files of a linked directory their committed contents.
+
+    Changes of the files are overwritten; `undo` brings them back. After a pull with conflicts, this
+    takes the branch's version of a file and resolves its conflict. Files that were never committed
+    stay.
+
+    Examples:
+        lakecli restore data/orders.csv
+        lakecli restore . --source main~3
+    """
+    restore_files(context, open_worktree(context), files, source=source, transfer=transfer)

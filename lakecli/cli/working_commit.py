@@ -1,0 +1,87 @@
+"""Committing a working directory: `local commit`, and `commit` inside of one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.worktree import LocalCommit
+from lakecli.cli.messages import check_message
+from lakecli.cli.reading import NO_METADATA
+from lakecli.cli.text import commit_lines
+from lakecli.cli.transfers import progress
+from lakecli.cli.worktrees import downloads, raise_conflicts, uploads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lakecli.cli.context import Context
+    from lakecli.worktree.commit import Committed
+    from lakecli.worktree.worktree import Worktree
+
+Ours = Annotated[
+    bool,
+    typer.Option("--ours", help="Commit the directory's file where others have changed it too"),
+]
+
+
+class WorkingCommit(NamedTuple):
+    """What to commit, and how."""
+
+    message: str
+    allow_empty_message: bool = False
+    metadata: Mapping[str, str] = NO_METADATA
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    ours: bool = False
+    workers: int | None = None
+    no_progress: bool = False
+
+
+def commit_worktree(context: Context, worktree: Worktree, asked: WorkingCommit) -> None:
+    """Commit a working directory, and answer with the commit.
+
+    Without changes this says so, as lakectl does.
+    """
+    check_message(asked.message, allow_empty=asked.allow_empty_message)
+    from lakecli.worktree.commit import CommitOptions, commit
+    from lakecli.worktree.git import commit_metadata, find_git
+    from lakecli.worktree.ignore import selection_of
+
+    context.out.say("", f"Getting branch: {worktree.link.ref}")
+    git = find_git(worktree.root, context.environ)
+    found = {} if git is None else commit_metadata(git, host="lakecli")
+    with progress(context, "commit", hidden=asked.no_progress) as shown:
+        made = commit(
+            worktree,
+            CommitOptions(
+                message=asked.message,
+                committer=context.committer(),
+                metadata={**found, **asked.metadata},
+                selection=selection_of(asked.include, asked.exclude),
+                ours=asked.ours,
+                uploading=replace(uploads(context, worktree, asked.workers), progress=shown),
+                downloading=downloads(context, worktree.repository, asked.workers),
+            ),
+        )
+    context.out.emit(
+        pick(LocalCommit, made, made.commit, downloaded=made.brought.downloaded),
+        text=lambda: _lines(made, branch=worktree.link.ref),
+    )
+    raise_conflicts(worktree, made.brought.conflicts)
+
+
+def _lines(made: Committed, *, branch: str) -> Iterator[str]:
+    yield ""
+    yield "Sync Summary:"
+    yield ""
+    if made.brought.downloaded:
+        yield f"Downloaded: {made.brought.downloaded}"
+    yield f"Uploaded: {made.uploaded}"
+    yield f"Removed: {made.removed}"
+    yield ""
+    yield "Finished syncing changes. Perform commit on branch..."
+    yield from commit_lines(made.commit, branch=branch)

@@ -1,0 +1,395 @@
+"""Shared by commands about working directories: opening one, and answers about one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.worktree import LocalChange, Synced
+from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.text import quote_path
+from lakecli.cli.transfers import failure_records, progress, raise_failures, summary_lines
+from lakecli.model import ChangeType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from lakecli.cli.context import Context
+    from lakecli.cli.params import LinkOptions, TransferOptions
+    from lakecli.progress import Progress
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.download import DownloadOptions
+    from lakecli.repository.upload import UploadOptions
+    from lakecli.worktree.bring import Brought
+    from lakecli.worktree.compare import Item, Status
+    from lakecli.worktree.link import Link
+    from lakecli.worktree.worktree import Worktree
+
+Directory = Annotated[
+    str,
+    typer.Argument(metavar="DIRECTORY", help="A linked directory, or one below it; default: this"),
+    Completion(Kind.DIRECTORY),
+]
+
+COLUMNS: Final = ("Source", "Change", "Path")
+
+_WORDS: Final = {
+    ChangeType.ADDED: "added",
+    ChangeType.REMOVED: "removed",
+    ChangeType.CHANGED: "modified",
+    ChangeType.CONFLICT: "conflict",
+}
+
+
+def absolute(directory: str) -> Path:
+    """Return the absolute path of a directory as it was typed."""
+    return Path(os.path.abspath(directory))  # noqa: PTH100 - `resolve` would follow links
+
+
+def find_worktree(directory: str = ".") -> tuple[Path, Link] | None:
+    """Return the linked directory that a directory is or lies in, and its link; or ``None``."""
+    from lakecli.worktree.link import find_root, read_link
+
+    root = find_root(absolute(directory))
+    link = None if root is None else read_link(root)
+    return None if root is None or link is None else (root, link)
+
+
+def open_worktree(
+    context: Context, directory: str = ".", *, links: LinkOptions | None = None
+) -> Worktree:
+    """Open the linked directory that a directory is or lies in.
+
+    Raises:
+        NotFound: there is none, or its repository is not on this machine.
+    """
+    from lakecli.cli.transfers import link_policy
+    from lakecli.repository.core.walk import LinkPolicy
+    from lakecli.worktree.worktree import Worktree, not_linked
+
+    found = find_worktree(directory)
+    if found is None:
+        raise not_linked(absolute(directory))
+    root, link = found
+    policy = LinkPolicy.FAIL if links is None else link_policy(links)
+    return Worktree(context.synced_repository(link.src), root, link, links=policy)
+
+
+def downloads(context: Context, repository: Repository, workers: int | None) -> DownloadOptions:
+    """Return how a working directory gets its files."""
+    from lakecli.cli.transfers import parallelism
+    from lakecli.repository.download import DownloadOptions
+
+    return DownloadOptions(parallelism=parallelism(context, repository, workers))
+
+
+def uploads(context: Context, worktree: Worktree, workers: int | None) -> UploadOptions:
+    """Return how the files of a working directory are uploaded."""
+    from lakecli.cli.transfers import parallelism
+    from lakecli.repository.upload import UploadOptions
+
+    return UploadOptions(
+        links=worktree.links, parallelism=parallelism(context, worktree.repository, workers)
+    )
+
+
+# -- status ----------------------------------------------------------------------------------
+
+
+def source_of(item: Item) -> str:
+    """Return where a path has changed: ``local``, ``remote`` or ``both``."""
+    if item.here is None:
+        return "remote"
+    return "local" if item.there is None and not item.is_conflict else "both"
+
+
+def change_of(item: Item) -> ChangeType:
+    """Return how a path has changed."""
+    if item.is_conflict:
+        return ChangeType.CONFLICT
+    change = item.here or item.there
+    assert change is not None
+    return change
+
+
+def change_record(item: Item) -> LocalChange:
+    """Return the JSON answer about a path."""
+    return pick(LocalChange, item, source=source_of(item), change=change_of(item))
+
+
+def change_row(item: Item) -> tuple[str, str, str]:
+    """Return the cells of a path for `COLUMNS`."""
+    return source_of(item), _WORDS[change_of(item)], quote_path(item.path)
+
+
+def say_compared(context: Context, worktree: Worktree, *, local: bool) -> None:
+    """Write the lines about what is compared, as lakectl does."""
+    link = worktree.link
+    path = os.fsdecode(link.prefix)
+    base = f"{worktree.repository.uri}/{link.at_head or ''}/{path}"
+    context.out.say("", f"diff 'local://{worktree.root}' <--> '{base}'...")
+    if not local:
+        context.out.say(f"diff '{base}' <--> '{link.src}'...")
+    context.out.say("")
+
+
+def warn_of_state(context: Context, worktree: Worktree, found: Status) -> None:
+    """Warn of what is unfinished, and of files that cannot be compared."""
+    link = worktree.link
+    if link.active:
+        context.out.warn(f"a {link.active} was interrupted in {worktree.root}")
+        context.out.hint("go on: lakecli local pull")
+    for problem in found.problems:
+        context.out.warn(f"{quote_path(problem.path)}: {problem.reason}")
+    if any(item.is_conflict for item in found.items):
+        context.out.hint(
+            "resolve conflicts: take the branch's file with lakecli restore FILE, or commit the "
+            "directory's with lakecli local commit --ours"
+        )
+
+
+# -- bringing to a commit --------------------------------------------------------------------
+
+
+def answer_synced(context: Context, worktree: Worktree, brought: Brought, operation: str) -> None:
+    """Answer with what bringing a working directory to a commit did.
+
+    Raises:
+        PartialFailure: some objects could not be downloaded.
+        WorktreeConflict: files were changed both here and there.
+    """
+    record = pick(
+        Synced,
+        brought,
+        directory=worktree.root,
+        uri=str(worktree.link.src),
+        commit_id=brought.commit.id,
+        impossible=failure_records(brought.impossible),
+        failures=failure_records(brought.failures),
+    )
+    context.out.emit(record, text=lambda: _synced_lines(brought, operation))
+    for path, why in brought.impossible:
+        context.out.warn(f"{quote_path(path)} cannot be a file here, and is left out: {why}")
+    if brought.kept:
+        kept = f"{brought.kept} changed files were" if brought.kept > 1 else "a changed file was"
+        context.out.note(
+            f"{kept} overwritten; to bring back: lakecli undo {worktree.repository.uri}"
+        )
+    raise_failures(
+        context,
+        brought.failures,
+        verb="download",
+        hint="all others were downloaded; go on: lakecli local pull",
+    )
+    raise_conflicts(worktree, brought.conflicts)
+
+
+def _synced_lines(brought: Brought, operation: str) -> Iterator[str]:
+    counts = {"Downloaded": brought.downloaded, "Removed": brought.removed}
+    if not any(counts.values()):
+        yield from (f"{operation} Summary:", "", "No changes")
+    else:
+        yield from summary_lines(operation, counts, brought.size)
+
+
+def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
+    """Raise if files were changed both here and there.
+
+    Raises:
+        WorktreeConflict: listing them.
+    """
+    if not conflicts:
+        return
+    from lakecli.worktree.bring import MAX_LISTED, WorktreeConflict
+
+    count = f"{len(conflicts)} files were" if conflicts[1:] else "a file was"
+    raise WorktreeConflict(
+        f"conflict: {count} changed both in {worktree.root} and on {worktree.link.ref}; the "
+        "directory's version stays",
+        hint="take the branch's file: lakecli restore FILE; or commit the directory's: lakecli "
+        "local commit --ours",
+        paths=conflicts[:MAX_LISTED],
+    )
+
+
+# -- what several commands do ----------------------------------------------------------------
+
+
+def show_status(
+    context: Context,
+    worktree: Worktree,
+    *,
+    local: bool = False,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> None:
+    """Answer with what has changed in a working directory and on its ref."""
+    from lakecli.worktree.compare import status
+    from lakecli.worktree.ignore import selection_of
+
+    found = status(worktree, local=local, selection=selection_of(include, exclude))
+    say_compared(context, worktree, local=local)
+    if not found.items:
+        context.out.say("No diff found.")
+    if found.items or context.out.json:
+        context.out.table(COLUMNS, found.items, row=change_row, record=change_record)
+    warn_of_state(context, worktree, found)
+
+
+def show_diff(
+    context: Context,
+    worktree: Worktree,
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> int:
+    """Answer with what has changed in a working directory, and return the number of paths."""
+    from lakecli.cli.differences import stream_differences
+    from lakecli.model import Difference
+    from lakecli.worktree.compare import status
+    from lakecli.worktree.ignore import selection_of
+
+    found = status(worktree, local=True, selection=selection_of(include, exclude))
+    changes = [
+        Difference(item.here, item.path, None, None)
+        for item in found.items
+        if item.here is not None
+    ]
+    context.out.say(f"Left: {worktree.link.at_head or 'nothing'}", f"Right: {worktree.root}")
+    count = stream_differences(context.out, changes)
+    warn_of_state(context, worktree, found)
+    return count
+
+
+def pull_worktree(
+    context: Context, worktree: Worktree, *, force: bool, transfer: TransferOptions
+) -> None:
+    """Bring a working directory to what its ref is now, and answer with what was done."""
+    from lakecli.worktree.bring import Policy, bring
+
+    policy = Policy.FORCE if force else Policy.KEEP
+    with worktree.locked(), _progress(context, "pull", transfer) as shown:
+        worktree.follow_back()
+        options = replace(downloads(context, worktree.repository, transfer.workers), progress=shown)
+        brought = bring(worktree, worktree.head(), operation="pull", policy=policy, options=options)
+    if not (brought.failures or brought.conflicts):
+        context.out.say("", "Successfully synced changes!", "")
+    answer_synced(context, worktree, brought, "Pull")
+
+
+def checkout_worktree(
+    context: Context,
+    worktree: Worktree,
+    *,
+    ref: str,
+    discard: bool,
+    transfer: TransferOptions,
+    force: bool = False,
+    yes: bool = False,
+) -> None:
+    """Bring a working directory to another ref, and answer with what was done.
+
+    Args:
+        context: of the command.
+        worktree: the working directory.
+        ref: the ref; ``""``: the commit that the directory is at.
+        discard: undo all changes of the directory, after a question.
+        transfer: how to download.
+        force: overwrite changed files that the ref has otherwise.
+        yes: do not ask.
+    """
+    from lakecli.uri import LakeUri
+    from lakecli.worktree.bring import Policy, bring
+    from lakecli.worktree.create import link_target
+
+    policy = Policy.REFUSE
+    if discard or force:
+        policy = Policy.DISCARD if discard else Policy.FORCE
+    repository = worktree.repository
+    with worktree.locked():
+        worktree.follow_back()
+        link = worktree.link
+        src = link.src
+        if ref:
+            uri = LakeUri(link.src.repository, ref, link.prefix)
+            src, target = link_target(repository, uri)
+        elif link.at_head is None:
+            target = worktree.head()
+        else:
+            target = worktree.commit(link.at_head)
+        if discard and worktree.scan().changes and not yes:
+            context.out.note("Uncommitted changes exist, the operation will revert all of them.")
+            context.confirm(f"revert all changes in {worktree.root}", yes=yes)
+        with _progress(context, "checkout", transfer) as shown:
+            options = replace(downloads(context, repository, transfer.workers), progress=shown)
+            brought = bring(
+                worktree, target, operation="checkout", policy=policy, options=options, src=src
+            )
+    answer_synced(context, worktree, brought, "Checkout")
+
+
+def restore_files(
+    context: Context,
+    worktree: Worktree,
+    files: Sequence[str],
+    *,
+    source: str,
+    transfer: TransferOptions,
+) -> None:
+    """Give files of a working directory their committed contents, and answer with what was done."""
+    from lakecli.repository.core.view import commit_at
+    from lakecli.worktree.restore import restore
+
+    repository = worktree.repository
+    commit = None
+    if source:
+        with repository.lake.kv.read() as txn:
+            commit = commit_at(repository, txn, source)
+    paths = [relative_path(worktree, file) for file in files]
+    with _progress(context, "restore", transfer) as shown:
+        options = replace(downloads(context, repository, transfer.workers), progress=shown)
+        brought = restore(worktree, paths, source=commit, options=options)
+    answer_synced(context, worktree, brought, "Restore")
+
+
+def relative_path(worktree: Worktree, file: str) -> bytes:
+    """Return the path of a file below a working directory, ``b""`` for the directory itself.
+
+    Raises:
+        UsageError: it is not below the directory.
+    """
+    from lakecli.errors import UsageError
+
+    path = absolute(file)
+    for root in (worktree.root, worktree.root.resolve()):
+        if path.is_relative_to(root):
+            relative = os.fsencode(path.relative_to(root))
+            return b"" if relative == b"." else relative
+    raise UsageError(f"{file} is not below {worktree.root}", hint="name a file of the directory")
+
+
+def linked_below(directory: Path) -> list[Path]:
+    """Return the linked directories below a directory.
+
+    Raises:
+        NotFound: there are none.
+    """
+    from lakecli.worktree.find import find_linked
+    from lakecli.worktree.worktree import not_linked
+
+    found = [directory / each.directory for each in find_linked(directory)]
+    if not found:
+        raise not_linked(directory)
+    return found
+
+
+def _progress(
+    context: Context, verb: str, transfer: TransferOptions
+) -> AbstractContextManager[Progress]:
+    return progress(context, verb, hidden=transfer.no_progress)

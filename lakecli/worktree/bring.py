@@ -1,0 +1,306 @@
+"""Bringing a working directory to a commit: what `clone`, `pull`, `checkout` and `commit` do.
+
+A file is written or removed only if it has the bytes of the base, or of the target of a command
+that was interrupted; everything else is the user's. Paths that the user and the target have both
+changed are conflicts, and the policy says what becomes of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.values import decode_entry
+from lakecli.errors import ConflictError, IntegrityError
+from lakecli.repository.upload import UploadOptions
+from lakecli.worktree.index import NO_DIGEST, is_settled
+from lakecli.worktree.keep import keep
+from lakecli.worktree.writer import Expected, Wanted, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakecli.model import Commit, MetarangeId
+    from lakecli.repository.download import DownloadOptions
+    from lakecli.uri import LakeUri
+    from lakecli.worktree.index import FileState
+    from lakecli.worktree.scan import LocalChange
+    from lakecli.worktree.worktree import Worktree
+
+MAX_LISTED: Final = 1_000
+"""Conflicting paths that an error lists, at most."""
+
+
+class Policy(Enum):
+    """What becomes of the user's changes."""
+
+    KEEP = "keep"
+    """Conflicts keep the user's file, and are listed as unresolved."""
+    REFUSE = "refuse"
+    """Nothing is done if there is a conflict."""
+    FORCE = "force"
+    """Conflicts get the target's file; other changes are kept."""
+    DISCARD = "discard"
+    """All changes are undone."""
+
+
+class WorktreeConflict(ConflictError):
+    """Files were changed both in the working directory and in the commit to bring."""
+
+
+@dataclass(slots=True)
+class Brought:
+    """What bringing a directory to a commit did.
+
+    Attributes:
+        commit: that commit.
+        downloaded: the number of files written.
+        removed: the number of files removed.
+        size: bytes of the files written.
+        conflicts: paths that keep the user's file although the commit has another.
+        impossible: (path, reason) of objects that cannot be files here.
+        failures: (path, reason) of objects that could not be fetched; if there are any, the
+            directory is still on its way to the commit.
+        kept: the number of files that were overwritten or removed on request, and kept for undo.
+    """
+
+    commit: Commit
+    downloaded: int = 0
+    removed: int = 0
+    size: int = 0
+    conflicts: list[bytes] = field(default_factory=list)
+    impossible: list[tuple[bytes, str]] = field(default_factory=list)
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
+    kept: int = 0
+
+
+class _Fate(Enum):
+    """What becomes of a file that differs from the base."""
+
+    WRITE = "write"
+    """It is written or removed: nobody's change, or one that the policy overwrites."""
+    SAME = "same"
+    """It has the wanted bytes already."""
+    CONFLICT = "conflict"
+    """It stays, although the commit has another."""
+
+
+def bring(
+    worktree: Worktree,
+    target: Commit,
+    *,
+    operation: str,
+    policy: Policy,
+    options: DownloadOptions,
+    src: LakeUri | None = None,
+    changes: Mapping[bytes, LocalChange] | None = None,
+) -> Brought:
+    """Bring a locked working directory to a commit.
+
+    Args:
+        worktree: the working directory.
+        target: the commit.
+        operation: the command, as the link records it while it runs.
+        policy: what becomes of the user's changes.
+        options: of the downloads.
+        src: what the directory is linked with from now on; ``None``: as before.
+        changes: how the files differ from the base, if the caller has scanned the directory.
+
+    Raises:
+        WorktreeConflict: there are conflicts, and the policy is to refuse; nothing was done.
+        Unreachable: the store does not answer; the next command goes on.
+    """
+    return _Bringing(worktree, target, policy, options, changes).run(operation, src)
+
+
+class _Bringing:
+    """One command that brings a working directory to a commit."""
+
+    def __init__(
+        self,
+        worktree: Worktree,
+        target: Commit,
+        policy: Policy,
+        options: DownloadOptions,
+        changes: Mapping[bytes, LocalChange] | None,
+    ) -> None:
+        self._worktree = worktree
+        self._target = target
+        self._policy = policy
+        self._options = options
+        self._on_step = worktree.repository.lake.runtime.on_step
+        self._trees: list[MetarangeId] = [worktree.base_tree]
+        if worktree.link.target is not None:
+            self._trees.append(worktree.commit(worktree.link.target).metarange_id)
+        self._changes = worktree.scan_all().changes if changes is None else changes
+        self._fates: dict[bytes, _Fate] = {}
+        self._more: list[bytes] = []
+        """Paths outside of the difference of the trees that are written too."""
+
+    def run(self, operation: str, src: LakeUri | None) -> Brought:
+        worktree = self._worktree
+        overwritten = self._decide()
+        conflicts = [path for path, fate in self._fates.items() if fate is _Fate.CONFLICT]
+        if conflicts and self._policy is Policy.REFUSE:
+            count = f"{len(conflicts)} changed files" if conflicts[1:] else "a changed file"
+            raise WorktreeConflict(
+                f"{count} of {worktree.root} would be overwritten",
+                hint="commit the changes first, or overwrite them: --force",
+                paths=conflicts[:MAX_LISTED],
+            )
+        brought = Brought(self._target, conflicts=conflicts)
+        if overwritten:
+            self._on_step("keep")
+            uploading = UploadOptions(parallelism=self._options.parallelism)
+            keep(worktree, overwritten, kind=f"local {operation}", options=uploading)
+            brought.kept = len(overwritten)
+        self._on_step("announce")
+        worktree.relink(active=operation, target=self._target.id)
+        self._write(brought)
+        if not brought.failures:
+            self._land(brought, src)
+        return brought
+
+    # -- what is to be done ------------------------------------------------------------------
+
+    def _paths(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield (path, encoded entry or ``None``) of what may have to change, in path order."""
+        worktree = self._worktree
+        tree = self._target.metarange_id
+        prefix = len(worktree.link.prefix)
+        streams = [
+            ((change.path[prefix:], change.right) for change in worktree.differences(before, tree))
+            for before in self._trees
+        ]
+        streams.append((path, worktree.find(tree, path)) for path in self._more)
+        last = None
+        for path, value in heapq.merge(*streams, key=itemgetter(0)):
+            if path != last:
+                yield path, value
+            last = path
+
+    def _decide(self) -> list[bytes]:
+        """Decide about each changed file; return the user's files that will be overwritten."""
+        if self._policy is Policy.DISCARD:
+            self._more = sorted(self._changes)
+        elif self._policy is Policy.FORCE:
+            self._more = [path for path in self._worktree.link.unresolved if path in self._changes]
+        overwritten: list[bytes] = []
+        if not self._changes:
+            return overwritten
+        forces = self._policy in {Policy.FORCE, Policy.DISCARD}
+        for path, value in self._paths():
+            change = self._changes.get(path)
+            if change is None:
+                continue
+            if self._worktree.equals(path, change, value):
+                self._fates[path] = _Fate.SAME
+            elif self._is_half_way(path, change):
+                self._fates[path] = _Fate.WRITE
+            elif forces:
+                self._fates[path] = _Fate.WRITE
+                if change.state is not None:
+                    overwritten.append(path)
+            else:
+                self._fates[path] = _Fate.CONFLICT
+        return overwritten
+
+    def _is_half_way(self, path: bytes, change: LocalChange) -> bool:
+        """Return whether a file has the bytes of the target of an interrupted command."""
+        if len(self._trees) == 1:
+            return False
+        return self._worktree.equals(path, change, self._worktree.find(self._trees[1], path))
+
+    # -- doing it ----------------------------------------------------------------------------
+
+    def _write(self, brought: Brought) -> None:
+        writer = Writer(self._worktree, self._options)
+        self._on_step("remove")
+        # First, so that a file can take the place of a directory that becomes empty, and the
+        # other way round.
+        for path, value in self._steps():
+            if value is None:
+                writer.remove(path, self._expected(path))
+        for path, value in self._steps():
+            if value is not None:
+                self._add(writer, path, value)
+        report = writer.finish()
+        brought.downloaded = report.downloaded
+        brought.removed = report.removed
+        brought.size = report.size
+        brought.conflicts = sorted([*brought.conflicts, *report.kept])
+        brought.impossible = sorted(report.impossible)
+        brought.failures = sorted(report.failures)
+
+    def _steps(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield (path, encoded entry or ``None``) of what is to be written or removed."""
+        for path, value in self._paths():
+            if path in self._changes:
+                if self._fates[path] is _Fate.WRITE:
+                    yield path, value
+            elif not self._has_base(path, value):
+                yield path, value
+
+    def _has_base(self, path: bytes, value: bytes | None) -> bool:
+        """Return whether the base, which the file equals, has the bytes of an entry."""
+        tracked = self._worktree.index.find(path)
+        if tracked is None or value is None:
+            return tracked is None and value is None
+        state, digest = self._worktree.unseen(value)
+        return digest != NO_DIGEST and (tracked.state.size, tracked.digest) == (state.size, digest)
+
+    def _expected(self, path: bytes) -> Expected | FileState:
+        change = self._changes.get(path)
+        if change is not None:
+            return Expected.ABSENT if change.state is None else change.state
+        return Expected.ABSENT if self._worktree.index.find(path) is None else Expected.BASE
+
+    def _add(self, writer: Writer, path: bytes, value: bytes) -> None:
+        try:
+            entry = decode_entry(value)
+        except IntegrityError as error:
+            writer.report.failures.append((path, error.message))
+        else:
+            writer.add(Wanted(path, entry, self._expected(path)))
+
+    def _land(self, brought: Brought, src: LakeUri | None) -> None:
+        """Record that the directory is at the commit: the index first, the link last."""
+        worktree = self._worktree
+        index = worktree.index
+        at_ns = worktree.scanned_ns
+        values = self._paths() if self._fates else ()
+        for path, value in values:
+            fate = self._fates.get(path)
+            if fate is None or fate is _Fate.WRITE:
+                continue
+            if value is None:
+                index.drop(path)
+                continue
+            unseen, digest = worktree.unseen(value)
+            state = self._changes[path].state
+            is_sure = fate is _Fate.SAME and state is not None and is_settled(state, at_ns=at_ns)
+            index.put(path, state if is_sure and state is not None else unseen, digest)
+        left_out = {path for path, _ in brought.impossible}
+        for path in left_out:
+            index.drop(path)
+        unresolved = {*brought.conflicts}
+        if self._policy in {Policy.KEEP, Policy.REFUSE}:
+            still = {path for path in worktree.link.unresolved if path in self._changes}
+            unresolved |= still - {p for p, fate in self._fates.items() if fate is _Fate.SAME}
+        brought.conflicts = sorted(unresolved)
+        self._on_step("index")
+        worktree.link = replace(
+            worktree.link,
+            src=worktree.link.src if src is None else src,
+            at_head=self._target.id,
+            active="",
+            target=None,
+            unresolved=tuple(brought.conflicts),
+            left_out=tuple(sorted({*worktree.link.left_out, *left_out})),
+        )
+        worktree.retarget(self._target.metarange_id)
+        self._on_step("settle")
+        worktree.relink()

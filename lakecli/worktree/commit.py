@@ -1,0 +1,313 @@
+"""Committing the changes of a working directory, without staging them first."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.committed.encode import encode_entry
+from lakecli.committed.pairs import is_same
+from lakecli.committed.values import decode_entry
+from lakecli.errors import LakeError, NothingToDo, Refused
+from lakecli.model import ChangeType
+from lakecli.repository.core.clean import unstage_equal
+from lakecli.repository.core.gate import claim_head, claim_uploaded
+from lakecli.repository.core.read import digest_of
+from lakecli.repository.core.transaction import Draft, commit_on_top
+from lakecli.repository.core.view import view_of_branch
+from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.upload import Upload
+from lakecli.uri import check_path
+from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
+from lakecli.worktree.posix import permissions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from lakecli.model import Commit, Entry
+    from lakecli.repository.core.view import View
+    from lakecli.repository.download import DownloadOptions
+    from lakecli.repository.transfer.ingest import Ingested
+    from lakecli.repository.transfer.selection import Selection
+    from lakecli.repository.upload import UploadOptions
+    from lakecli.worktree.scan import LocalChange, Scan
+    from lakecli.worktree.worktree import Worktree
+
+BATCH: Final = 16_384
+"""Files whose objects become durable together."""
+
+
+class CommitOptions(NamedTuple):
+    """How to commit a working directory.
+
+    Attributes:
+        message: of the commit.
+        committer: of the commit.
+        metadata: of the commit.
+        selection: of the changed files.
+        ours: commit the directory's file where others have changed it too.
+        uploading: how files are uploaded.
+        downloading: how the changes of others are downloaded afterwards.
+    """
+
+    message: str
+    committer: str
+    metadata: Mapping[str, str]
+    selection: Selection
+    uploading: UploadOptions
+    downloading: DownloadOptions
+    ours: bool = False
+
+
+class Committed(NamedTuple):
+    """A commit of a working directory.
+
+    Attributes:
+        commit: the commit.
+        uploaded: the number of files that it has.
+        removed: the number of files that it has no longer.
+        brought: what the directory got from others' commits.
+    """
+
+    commit: Commit
+    uploaded: int
+    removed: int
+    brought: Brought
+
+
+def commit(worktree: Worktree, options: CommitOptions) -> Committed:
+    """Commit the changed files of a working directory to its branch, as one commit.
+
+    What is staged on the branch stays staged. Afterwards the directory has the commit, with what
+    others have committed since it was synced last.
+
+    Raises:
+        NothingToDo: no file has changed.
+        Refused: the ref is no branch; or files cannot be read or uploaded, as the paths say.
+        WorktreeConflict: others have changed some of the files, on the branch or in its staging
+            area, or conflicts of an earlier pull are unresolved; nothing was committed.
+        FileChanged: a file was written to meanwhile; nothing was committed.
+        LostRace: the branch kept moving.
+    """
+    with worktree.locked():
+        return _Committing(worktree, options).run()
+
+
+class _Committing:
+    def __init__(self, worktree: Worktree, options: CommitOptions) -> None:
+        self._worktree = worktree
+        self._options = options
+        self._repository = worktree.repository
+        branch = worktree.branch
+        if branch is None:
+            raise Refused(
+                f"{worktree.root} is at {worktree.link.ref}, which is no branch",
+                hint="go to a branch first: lakecli local checkout --ref BRANCH",
+            )
+        self._branch = branch
+        self._values: dict[bytes, bytes | None] = {}
+        """What the commit changes, by path in the repository, in path order."""
+        self._same_there: set[bytes] = set()
+        """Those of its paths that have these contents on the branch already."""
+
+    def run(self) -> Committed:
+        worktree, options = self._worktree, self._options
+        self._continue()
+        worktree.follow_back()
+        scan = worktree.scan_all()
+        chosen = {
+            path: change for path, change in scan.changes.items() if options.selection.takes(path)
+        }
+        self._check(scan, chosen)
+        self._upload(scan, chosen)
+        try:
+            made = commit_on_top(self._repository, self._branch, self._build, kind="local commit")
+        except NothingToDo:
+            # A killed command may have moved the branch already.
+            self._bring(worktree.head(), scan)
+            raise
+        removed = sum(value is None for value in self._values.values())
+        brought = self._bring(made, scan)
+        return Committed(made, len(self._values) - removed, removed, brought)
+
+    def _continue(self) -> None:
+        """Finish a pull or checkout that was interrupted."""
+        link = self._worktree.link
+        if not link.active:
+            return
+        if link.target is None:
+            raise Refused(
+                f"an operation of lakectl in {self._worktree.root} is not finished: {link.active}",
+                hint="finish it with lakectl, or: lakecli local pull",
+            )
+        target = self._worktree.commit(link.target)
+        self._bring(target, None, operation=link.active)
+
+    def _bring(self, target: Commit, scan: Scan | None, *, operation: str = "commit") -> Brought:
+        return bring(
+            self._worktree,
+            target,
+            operation=operation,
+            policy=Policy.KEEP,
+            options=self._options.downloading,
+            changes=None if scan is None else scan.changes,
+        )
+
+    def _check(self, scan: Scan, chosen: Mapping[bytes, LocalChange]) -> None:
+        worktree, selection = self._worktree, self._options.selection
+        problems = [each for each in scan.problems if selection.takes(each.path)]
+        if problems:
+            what = f"{len(problems)} files" if problems[1:] else "a file"
+            raise Refused(
+                f"{what} of {worktree.root} cannot be committed: {problems[0].reason}",
+                hint="leave out links and special files: --skip; follow links: --follow",
+                paths=[each.path for each in problems[:MAX_LISTED]],
+            )
+        unresolved = [path for path in worktree.link.unresolved if path in chosen]
+        if unresolved and not self._options.ours:
+            raise _conflict(
+                unresolved, f"changed both in {worktree.root} and on {self._branch}, unresolved"
+            )
+        if not chosen:
+            raise NothingToDo(f"no changes in {worktree.root}", hint="lakecli local status")
+
+    # -- bytes -------------------------------------------------------------------------------
+
+    def _upload(self, scan: Scan, chosen: Mapping[bytes, LocalChange]) -> None:
+        """Bring the files into the namespace, and remember their entries."""
+        prefix = self._worktree.link.prefix
+        upload = Upload(self._repository, self._branch, self._options.uploading)
+        files = [path for path, change in chosen.items() if change.type is not ChangeType.REMOVED]
+        for path in files:
+            check_path(prefix + path)
+        self._repository.lake.runtime.on_step("upload")
+        values: dict[bytes, bytes | None] = {
+            prefix + path: None for path, change in chosen.items() if change.state is None
+        }
+        for start in range(0, len(files), BATCH):
+            ingested: dict[bytes, Ingested] = {}
+
+            def bring_in(path: bytes, ingested: dict[bytes, Ingested] = ingested) -> None:
+                ingested[path] = self._ingest(upload, path)
+
+            upload.workers.for_each(files[start : start + BATCH], bring_in)
+            upload.ingest.flush()
+            encoded = [
+                (prefix + path, encode_entry(self._entry(upload, path, each)))
+                for path, each in ingested.items()
+            ]
+            values.update(claim_uploaded(upload.ingest, encoded, ingested.values()))
+            for path, each in ingested.items():
+                scan.changes[path] = chosen[path]._replace(digest=each.digest)
+        self._values = dict(sorted(values.items()))
+
+    def _ingest(self, upload: Upload, path: bytes) -> Ingested:
+        try:
+            return upload.ingest.file(self._worktree.path_of(path))
+        except LakeError as error:
+            error.message = f"{os.fsdecode(path)}: {error.message}"
+            raise
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise Refused(
+                f"a file of {self._worktree.root} cannot be read: {reason}",
+                hint="nothing was committed",
+                paths=[path],
+            ) from error
+
+    def _entry(self, upload: Upload, path: bytes, ingested: Ingested) -> Entry:
+        from dataclasses import replace
+
+        where = self._worktree.link.prefix + path
+        entry = upload.entry(where, ingested, at=self._repository.lake.now(), has_mtime=True)
+        follow = self._options.uploading.links is LinkPolicy.FOLLOW
+        try:
+            status = os.stat(self._worktree.path_of(path), follow_symlinks=follow)
+        except OSError:
+            return entry
+        permissions = permissions_of(status)
+        return replace(entry, metadata={**entry.metadata, **permissions}) if permissions else entry
+
+    # -- the commit --------------------------------------------------------------------------
+
+    def _build(self, view: View) -> Draft:
+        from lakecli.committed.apply import apply
+
+        options = self._options
+        head = claim_head(view)
+        lost = self._changed_there(view)
+        if lost and not options.ours:
+            raise _conflict(
+                self._relative(lost), f"changed both in {self._worktree.root} and on {self._branch}"
+            )
+        changes = {
+            path: value for path, value in self._values.items() if path not in self._same_there
+        }
+        staged = list(self._staged(view))
+        if staged:
+            what = f"staged on {self._branch} otherwise"
+            raise _conflict(self._relative(staged), what, is_staged=True)
+        applied = apply(self._repository.trees, view.commit.metarange_id, changes.items())
+        if not (applied.added or applied.changed or applied.removed):
+            raise NothingToDo(f"{self._branch} has the changes of {self._worktree.root} already")
+        unstage_equal(self._repository, self._branch, applied.metarange_id)
+        return Draft(
+            metarange_id=applied.metarange_id,
+            parents=[head],
+            message=options.message,
+            committer=options.committer,
+            created_at=self._repository.lake.now(),
+            metadata=options.metadata,
+        )
+
+    def _relative(self, paths: Iterable[bytes]) -> list[bytes]:
+        """Return paths of the repository relative to the directory."""
+        prefix = len(self._worktree.link.prefix)
+        return [path[prefix:] for path in paths]
+
+    def _changed_there(self, view: View) -> list[bytes]:
+        """Return the paths to commit that the branch has otherwise than base and directory.
+
+        Where the branch has the same contents, its entry stays, whatever its content type.
+        """
+        worktree = self._worktree
+        lost = []
+        self._same_there.clear()
+        for change in worktree.differences(worktree.base_tree, view.commit.metarange_id):
+            if change.path not in self._values:
+                continue
+            if _has_same_contents(self._values[change.path], change.right):
+                self._same_there.add(change.path)
+            else:
+                lost.append(change.path)
+        return lost
+
+    def _staged(self, view: View) -> Iterator[bytes]:
+        """Yield the paths to commit that are staged with another value, and not as committed."""
+        prefix = self._worktree.link.prefix
+        branch = view_of_branch(self._repository, view.txn, self._branch)
+        changes = self._values
+        for path, staged in branch.staged(prefix=prefix):
+            if path not in changes or is_same(staged or None, changes[path]):
+                continue
+            if not is_same(staged or None, view.find_committed(path)):
+                yield path
+
+
+def _has_same_contents(left: bytes | None, right: bytes | None) -> bool:
+    """Return whether two encoded entries are both absent or have the same bytes."""
+    if left is None or right is None:
+        return left is right
+    here, there = decode_entry(left), decode_entry(right)
+    return here.size == there.size and digest_of(here) == digest_of(there)
+
+
+def _conflict(listed: list[bytes], what: str, *, is_staged: bool = False) -> WorktreeConflict:
+    count = f"{len(listed)} files were" if listed[1:] else "a file was"
+    hint = (
+        "commit or reset what is staged first: lakecli status, lakecli branch reset"
+        if is_staged
+        else "bring what others changed: lakecli local pull; take the branch's file: lakecli "
+        "restore FILE; or commit the directory's files: --ours"
+    )
+    return WorktreeConflict(f"conflict: {count} {what}", hint=hint, paths=listed[:MAX_LISTED])

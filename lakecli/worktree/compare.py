@@ -1,0 +1,82 @@
+"""How a working directory, its base and its ref differ: `status` and `diff`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from lakecli.model import ChangeType, Commit, CommitId
+    from lakecli.repository.transfer.selection import Selection
+    from lakecli.worktree.scan import Problem
+    from lakecli.worktree.worktree import Worktree
+
+
+class Item(NamedTuple):
+    """A path that differs from the base, here or there.
+
+    Attributes:
+        path: relative to the working directory.
+        here: how the file differs; ``None`` if it does not.
+        there: how the ref differs; ``None`` if it does not.
+        is_conflict: whether both changed, to different contents.
+    """
+
+    path: bytes
+    here: ChangeType | None
+    there: ChangeType | None
+    is_conflict: bool = False
+
+
+class Status(NamedTuple):
+    """The state of a working directory.
+
+    Attributes:
+        base: the commit that it was last synced with; ``None`` before its first checkout.
+        head: the commit that its ref names now.
+        items: in path order; unresolved paths are among them, as conflicts.
+        problems: files that cannot be compared.
+    """
+
+    base: CommitId | None
+    head: Commit
+    items: list[Item]
+    problems: list[Problem]
+
+
+def status(worktree: Worktree, *, local: bool = False, selection: Selection) -> Status:
+    """Compare the files, the base and the ref now.
+
+    Args:
+        worktree: the working directory.
+        local: compare files and base only.
+        selection: of the paths to compare.
+
+    Raises:
+        NotFound: the base or the ref is not on this machine.
+    """
+    worktree.follow_back()
+    base = worktree.base_tree
+    head = worktree.head()
+    found = worktree.scan()
+    items = {
+        path: Item(path, change.type, None)
+        for path, change in found.changes.items()
+        if selection.takes(path)
+    }
+    if not local and head.metarange_id != base:
+        prefix = len(worktree.link.prefix)
+        for difference in worktree.differences(base, head.metarange_id):
+            path = difference.path[prefix:]
+            if not selection.takes(path):
+                continue
+            change = found.changes.get(path)
+            if change is None:
+                items[path] = Item(path, None, difference.type)
+                continue
+            is_same = worktree.equals(path, change, difference.right)
+            items[path] = Item(path, change.type, difference.type, is_conflict=not is_same)
+    for path in worktree.link.unresolved:
+        if selection.takes(path) and (path in items or path in found.changes):
+            items[path] = items[path]._replace(is_conflict=True)
+    problems = [each for each in found.problems if selection.takes(each.path)]
+    return Status(worktree.link.at_head, head, [items[path] for path in sorted(items)], problems)

@@ -1,0 +1,161 @@
+"""Linking a directory with a path of a ref: `local init` and `local clone`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lakecli.errors import AlreadyExists, Refused, UsageError
+from lakecli.objectstore.uri import parse
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.view import commit_at
+from lakecli.uri import LakeUri, as_directory, ref_of
+from lakecli.worktree.bring import Brought, Policy, bring
+from lakecli.worktree.ignore import selection_of
+from lakecli.worktree.link import Link, find_root, read_link, write_link
+from lakecli.worktree.names import INCOMING, LINK_FILE
+from lakecli.worktree.worktree import Worktree, lock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lakecli.model import Commit
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.download import DownloadOptions
+
+
+def init(
+    repository: Repository,
+    uri: LakeUri,
+    root: Path,
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    force: bool = False,
+) -> Worktree:
+    """Link a directory with a path of a ref, as it is; no file changes.
+
+    Args:
+        repository: that the URI names.
+        uri: the ref, and the path that the directory is linked with.
+        root: the directory, absolute; it is made if it is missing.
+        include: patterns of a sparse directory.
+        exclude: patterns of what is not in it.
+        force: link it anew if it is linked.
+
+    Raises:
+        NotFound: no such ref.
+        AlreadyExists: it is linked, and `force` is not set.
+        Refused: it lies in a linked directory, or holds the storage namespace or the local store.
+        UsageError: the path is an object, or a pattern can match nothing.
+    """
+    selection_of(include, exclude)
+    src, head = link_target(repository, uri)
+    _check_place(repository, root)
+    root.mkdir(parents=True, exist_ok=True)
+    with lock(root):
+        if os.path.lexists(root / os.fsdecode(LINK_FILE)) and not force:
+            raise AlreadyExists(
+                f"directory {root} is linked already",
+                hint="link it anew: --force; see what it is linked with: lakecli local list",
+            )
+        link = Link(src, head.id, include=tuple(include), exclude=tuple(exclude))
+        write_link(root, link)
+    return Worktree(repository, root, link)
+
+
+def clone(
+    repository: Repository,
+    uri: LakeUri,
+    root: Path,
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    options: DownloadOptions,
+) -> Brought:
+    """Link an empty or missing directory with a path of a ref, and download its objects.
+
+    Repeated after a kill, it goes on.
+
+    Raises:
+        NotFound: no such ref.
+        Refused: the directory is not empty, or as `init`.
+        UsageError: as `init`.
+    """
+    selection_of(include, exclude)
+    src, head = link_target(repository, uri)
+    _check_place(repository, root)
+    root.mkdir(parents=True, exist_ok=True)
+    link = Link(
+        src, None, active="clone", target=head.id, include=tuple(include), exclude=tuple(exclude)
+    )
+    with lock(root):
+        found = read_link(root)
+        is_begun = (
+            found is not None
+            and found.at_head is None
+            and (found.src, found.include, found.exclude) == (link.src, link.include, link.exclude)
+        )
+        names = {each.name for each in root.iterdir()} - {os.fsdecode(INCOMING)}
+        if names and not is_begun:
+            raise Refused(
+                f"directory {root} exists and is not empty",
+                hint="link it as it is: lakecli local init; or clone into another directory",
+            )
+        if not is_begun:
+            write_link(root, link)
+        worktree = Worktree(repository, root, found if is_begun and found is not None else link)
+        return bring(worktree, head, operation="clone", policy=Policy.KEEP, options=options)
+
+
+def link_target(repository: Repository, uri: LakeUri) -> tuple[LakeUri, Commit]:
+    """Return what a directory is linked with, and the commit that it names now.
+
+    A branch or tag stays a name; any other expression is replaced by its commit.
+
+    Raises:
+        NotFound: no such ref.
+        UsageError: the path is an object.
+    """
+    from lakecli.committed.scan import find
+
+    expression = ref_of(uri)
+    with repository.lake.kv.read() as txn:
+        head = commit_at(repository, txn, expression)
+        refs = RefStore(txn, repository.key)
+        is_name = not (refs.find_branch(expression) is None and refs.find_tag(expression) is None)
+    path = uri.path or b""
+    if path and find(repository.trees, head.metarange_id, path.rstrip(b"/")) is not None:
+        raise UsageError(
+            f"{uri} is an object; a directory is linked with the path above it",
+            hint=f"{LakeUri(uri.repository, expression, path.rpartition(b'/')[0] + b'/')}",
+        )
+    ref = expression if is_name else head.id
+    return LakeUri(uri.repository, ref, as_directory(path)), head
+
+
+def _check_place(repository: Repository, root: Path) -> None:
+    """Refuse a directory that cannot be a working directory.
+
+    Raises:
+        Refused: it lies in another one, or holds the storage namespace or the local store.
+        UsageError: it is a file.
+    """
+    if root.exists() and not root.is_dir():
+        raise UsageError(f"not a directory: {root}")
+    above = find_root(root.parent)
+    if above is not None:
+        raise Refused(
+            f"{root} lies in {above}, which is linked itself", hint="choose another directory"
+        )
+    namespace = parse(repository.record.storage_namespace)
+    places = [os.fspath(repository.lake.home.store)]
+    if not namespace.bucket:
+        places.append(namespace.path)
+    real = os.path.realpath(root)
+    for place in map(os.path.realpath, places):
+        if os.path.commonpath([real, place]) == real:
+            raise Refused(
+                f"lakecli keeps its own data in {root}: {place}", hint="choose another directory"
+            )

@@ -1,0 +1,131 @@
+"""A Git repository around a working directory: what to ignore there, and which commit it is at."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.worktree.names import LINK_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MARKER: Final = "# ignored by lakectl local"
+_END: Final = "# end of what lakectl local ignores"
+_TIMEOUT: Final = 10
+_WEB: Final = ("https://", "http://")
+
+
+class GitRepository(NamedTuple):
+    """A Git repository that a directory lies in.
+
+    Attributes:
+        root: its top directory.
+        commit: the ID of its head; ``""`` if it has none.
+        remote: the URL of its remote; ``""`` if it has none.
+    """
+
+    root: Path
+    commit: str
+    remote: str
+
+
+def find_git(directory: Path, environ: Mapping[str, str]) -> GitRepository | None:
+    """Return the Git repository that a directory lies in; ``None`` without one or without git."""
+    if not any(os.path.lexists(each / ".git") for each in (directory, *directory.parents)):
+        return None
+    root = _git(directory, environ, "rev-parse", "--show-toplevel")
+    if not root:
+        return None
+    return GitRepository(
+        Path(root),
+        _git(directory, environ, "rev-parse", "--verify", "--quiet", "HEAD"),
+        _git(directory, environ, "config", "--get", "remote.origin.url"),
+    )
+
+
+def _git(directory: Path, environ: Mapping[str, str], *words: str) -> str:
+    """Return the answer of git; ``""`` if there is none."""
+    try:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=directory,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_TIMEOUT,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 else ""
+
+
+def commit_metadata(found: GitRepository, *, host: str) -> Mapping[str, str]:
+    """Return the metadata that lakectl records with a commit made in a Git repository.
+
+    Args:
+        found: the repository.
+        host: the name of this machine's lake in the key of the URL.
+    """
+    metadata = {"git_commit_id": found.commit} if found.commit else {}
+    url = _web_address(found.remote)
+    if url and found.commit:
+        metadata[f"::lakefs::{host}::url[url:ui]"] = f"{url}/commit/{found.commit}"
+    return metadata
+
+
+def _web_address(remote: str) -> str:
+    """Return where a browser finds a remote; no password is ever part of it."""
+    remote = remote.removesuffix("/").removesuffix(".git")
+    if remote.startswith(_WEB):
+        scheme, _, rest = remote.partition("://")
+        host, slash, path = rest.partition("/")
+        return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+    user, colon, path = remote.partition(":")
+    if colon and "/" not in user and not path.startswith("/"):
+        return f"https://{user.rpartition('@')[2]}/{path}"
+    if remote.startswith("ssh://"):
+        host, _, path = remote.removeprefix("ssh://").partition("/")
+        return f"https://{host.rpartition('@')[2].partition(':')[0]}/{path}"
+    return ""
+
+
+def ignore_in_git(found: GitRepository, directory: Path) -> Path | None:
+    """Have Git ignore the files of a working directory, all but its `.lakefs_ref.yaml`.
+
+    A marked section of the repository's ``.gitignore`` lists the working directories; the rest of
+    the file stays as it is.
+
+    Returns:
+        The ``.gitignore``; ``None`` if it needed no change, or the directory is the repository's
+        own.
+    """
+    root, directory = found.root.resolve(), directory.resolve()
+    if directory == root or not directory.is_relative_to(root):
+        return None
+    relative = _escaped(directory.relative_to(root).as_posix())
+    entries = [f"{relative}/*", f"!{relative}/{os.fsdecode(LINK_FILE)}"]
+    file = root / ".gitignore"
+    text = file.read_text("utf-8", "surrogateescape") if file.exists() else ""
+    lines = text.splitlines()
+    if all(entry in lines for entry in entries):
+        return None
+    new = [entry for entry in entries if entry not in lines]
+    if MARKER in lines:
+        start = lines.index(MARKER) + 1
+        lines[start:start] = new
+    else:
+        lines += [*([""] if lines else []), MARKER, *new, _END]
+    temporary = file.with_name(f".gitignore.{os.getpid()}.tmp")
+    temporary.write_text("\n".join(lines) + "\n", "utf-8", "surrogateescape")
+    temporary.replace(file)
+    return file
+
+
+def _escaped(path: str) -> str:
+    """Return a path as a pattern of ``.gitignore`` that matches nothing else."""
+    escaped = "".join(f"\\{char}" if char in "\\*?[" else char for char in path)
+    return f"\\{escaped}" if escaped.startswith(("#", "!")) else escaped

@@ -1,0 +1,255 @@
+"""The index: for each path of the base, the file state that was seen to have its bytes.
+
+A file in that state need not be read again. The index is a cache: whatever is wrong with it, it is
+made anew from the base, and all files are read once more. It lies in the home, one file for each
+working directory::
+
+    magic, a line of JSON    what the index is of
+    per directory            sizes, its path, the names of its files joined by NUL, the records
+    BLAKE3                   of all that, 32 bytes
+
+    record (64 bytes)        inode, size, mtime, ctime, the BLAKE3 of the base's bytes
+
+Inode 0 means that no file was seen to have these bytes; 32 zero bytes that the base does not tell
+the BLAKE3 of its object. A state is recorded only if nothing can have changed the file afterwards
+without changing the state: see `is_settled`.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from blake3 import blake3
+
+from lakecli.directories import make_private
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_MAGIC: Final = b"lakecli index 1\n"
+_HEAD: Final = struct.Struct(">IIII")
+_DIGEST_SIZE: Final = 32
+_MAX_HEADER: Final = 1 << 24
+
+STATE: Final = struct.Struct("<Qqqq")
+STATES: Final = struct.Struct("<Qqqq32x")
+RECORD_SIZE: Final = STATE.size + _DIGEST_SIZE
+
+NO_DIGEST: Final = bytes(_DIGEST_SIZE)
+
+_LARGEST: Final = 2**63 - 1
+
+MAPPED_NS: Final = 30_000_000_000
+"""How long a page that a program has mapped may be written to without a new time of the file."""
+
+TICK_NS: Final = 20_000_000
+"""More than the resolution of the times that a kernel gives to files."""
+
+
+class FileState(NamedTuple):
+    """The state of a file, from ``stat``: a file in the same state has the same bytes.
+
+    Attributes:
+        inode: 0 for a file that is not there, or was never compared.
+        size: in bytes.
+        mtime_ns: last change of the contents, in unix nanoseconds.
+        ctime_ns: last change of the inode, in unix nanoseconds.
+    """
+
+    inode: int
+    size: int
+    mtime_ns: int = 0
+    ctime_ns: int = 0
+
+
+def state_of(status: os.stat_result) -> FileState:
+    """Return the state of a file that was described by ``stat``."""
+    return FileState(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def is_settled(state: FileState, *, at_ns: int, is_own: bool = False) -> bool:
+    """Return whether a state proves from now on that the bytes are those that were seen.
+
+    Args:
+        state: of the file.
+        at_ns: when the bytes were read or written, in unix nanoseconds.
+        is_own: whether lakecli has written the file itself, so that no program had it mapped.
+    """
+    if is_own:
+        return state.ctime_ns <= at_ns - TICK_NS
+    return max(state.mtime_ns, state.ctime_ns) <= at_ns - MAPPED_NS
+
+
+class Tracked(NamedTuple):
+    """What the index has of one path.
+
+    Attributes:
+        state: of the file that was seen to have the bytes of the base; see `FileState`.
+        digest: the BLAKE3 of these bytes, or `NO_DIGEST`.
+    """
+
+    state: FileState
+    digest: bytes
+
+
+@dataclass(slots=True)
+class Block:
+    """The tracked files of one directory.
+
+    Attributes:
+        names: in ascending order.
+        records: `RECORD_SIZE` bytes for each.
+    """
+
+    names: list[bytes]
+    records: bytearray
+
+    def at(self, position: int) -> Tracked:
+        """Return what it has of the file at a position."""
+        start = position * RECORD_SIZE
+        state = FileState(*STATE.unpack_from(self.records, start))
+        return Tracked(state, bytes(self.records[start + STATE.size : start + RECORD_SIZE]))
+
+    def find(self, name: bytes) -> int | None:
+        """Return the position of a file, or ``None``."""
+        position = bisect_left(self.names, name)
+        if position < len(self.names) and self.names[position] == name:
+            return position
+        return None
+
+
+class Index:
+    """The tracked files of one working directory, by directory.
+
+    Args:
+        key: what it is of: an index with another key is of no use.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.blocks: dict[bytes, Block] = {}
+        self._edits: dict[bytes, dict[bytes, bytes | None]] = {}
+        self.has_changed = False
+
+    # -- reading and changing ----------------------------------------------------------------
+
+    def find(self, path: bytes) -> Tracked | None:
+        """Return what the index has of a path, or ``None``."""
+        self._merge()
+        directory, _, name = path.rpartition(b"/")
+        block = self.blocks.get(directory)
+        position = None if block is None else block.find(name)
+        return None if block is None or position is None else block.at(position)
+
+    def put(self, path: bytes, state: FileState, digest: bytes) -> None:
+        """Track a path."""
+        directory, _, name = path.rpartition(b"/")
+        if max(map(abs, state)) > _LARGEST:
+            state = FileState(0, min(state.size, _LARGEST))
+        self._edits.setdefault(directory, {})[name] = STATE.pack(*state) + digest
+
+    def drop(self, path: bytes) -> None:
+        """Track a path no longer."""
+        directory, _, name = path.rpartition(b"/")
+        self._edits.setdefault(directory, {})[name] = None
+
+    def see(self, block: Block, position: int, state: FileState) -> None:
+        """Record that a file in this state has the bytes of the base."""
+        if max(map(abs, state)) <= _LARGEST:
+            STATE.pack_into(block.records, position * RECORD_SIZE, *state)
+            self.has_changed = True
+
+    def _merge(self) -> None:
+        """Apply what was put and dropped."""
+        edits, self._edits = self._edits, {}
+        for directory, changed in edits.items():
+            self.has_changed = True
+            block = self.blocks.get(directory)
+            merged: dict[bytes, bytes | None] = {}
+            if block is not None:
+                merged.update(zip(block.names, _records_of(block), strict=True))
+            merged.update(changed)
+            kept = sorted(item for item in merged.items() if item[1] is not None)
+            if kept:
+                records = bytearray(b"".join(record for _, record in kept if record is not None))
+                self.blocks[directory] = Block([name for name, _ in kept], records)
+            else:
+                self.blocks.pop(directory, None)
+
+    def settle(self) -> None:
+        """Apply all changes, so that `blocks` has them."""
+        self._merge()
+
+    def paths(self) -> Iterator[bytes]:
+        """Yield the tracked paths, one directory after the other."""
+        self._merge()
+        for directory, block in self.blocks.items():
+            lead = directory + b"/" if directory else b""
+            for name in block.names:
+                yield lead + name
+
+    # -- the file ----------------------------------------------------------------------------
+
+    def save(self, file: Path) -> None:
+        """Write the index; a crash leaves the old one, the new one, or one that is refused."""
+        self._merge()
+        make_private(file.parent)
+        header = self.key.encode("utf-8", "surrogateescape")
+        pieces = [_MAGIC, len(header).to_bytes(4), header]
+        for directory, block in sorted(self.blocks.items()):
+            names = b"\0".join(block.names)
+            pieces += [
+                _HEAD.pack(len(directory), len(block.names), len(names), len(block.records)),
+                directory,
+                names,
+                bytes(block.records),
+            ]
+        hasher = blake3()
+        temporary = file.with_suffix(f".{os.getpid()}.tmp")
+        with temporary.open("wb") as opened:
+            for piece in pieces:
+                hasher.update(piece)
+            opened.writelines(pieces)
+            opened.write(hasher.digest())
+        temporary.replace(file)
+        self.has_changed = False
+
+    @classmethod
+    def load(cls, file: Path, key: str) -> Index | None:
+        """Return the index in a file; ``None`` if there is none of this key, or it is damaged."""
+        try:
+            data = file.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        start = len(_MAGIC) + 4
+        header = key.encode("utf-8", "surrogateescape")
+        size = int.from_bytes(data[len(_MAGIC) : start])
+        if not data.startswith(_MAGIC) or data[start : start + size] != header:
+            return None
+        body = memoryview(data)[:-_DIGEST_SIZE]
+        if blake3(body).digest() != data[-_DIGEST_SIZE:]:
+            return None
+        index = cls(key)
+        at, end = start + size, len(body)
+        while at < end:
+            lead, count, names_size, records_size = _HEAD.unpack_from(data, at)
+            at += _HEAD.size
+            directory = data[at : at + lead]
+            at += lead
+            names = data[at : at + names_size].split(b"\0")
+            at += names_size
+            if len(names) != count or records_size != count * RECORD_SIZE:
+                return None
+            index.blocks[directory] = Block(names, bytearray(body[at : at + records_size]))
+            at += records_size
+        return index
+
+
+def _records_of(block: Block) -> Iterator[bytes]:
+    records = bytes(block.records)
+    return (records[at : at + RECORD_SIZE] for at in range(0, len(records), RECORD_SIZE))

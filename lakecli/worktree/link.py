@@ -1,0 +1,200 @@
+"""`.lakefs_ref.yaml`: what a directory is linked with, in lakectl's format.
+
+lakectl knows ``src``, ``at_head`` and ``active_operation``. The other entries are lakecli's own,
+and lakectl ignores them:
+
+::
+
+    src               lakefs://REPOSITORY/REF/[PREFIX/]
+    at_head           the commit that the directory was last synced with: the base
+    active_operation  what was begun and is not finished: clone, pull, checkout or commit
+    target            the commit that it brings the directory to
+    include, exclude  the patterns of a sparse directory
+    unresolved        paths that were changed both here and there, percent-encoded
+    left_out          paths that cannot be files here, percent-encoded
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
+from lakecli.model import CommitId
+from lakecli.uri import parse_path, ref_of
+from lakecli.validation import Invalid, Record, identifier, list_of, optional, or_empty, text
+from lakecli.worktree import flat_yaml
+from lakecli.worktree.names import LINK_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lakecli.uri import LakeUri
+
+MAX_SIZE: Final = 64 << 20
+"""Bytes of `.lakefs_ref.yaml`, at most."""
+
+_MAX_URI: Final = 4096
+_MAX_PATHS: Final = 1 << 20
+_MAX_PATTERNS: Final = 10_000
+
+_NAME: Final = os.fsdecode(LINK_FILE)
+
+
+def _path(value: object) -> bytes:
+    return unquote_to_bytes(text(3 * 1024, min_size=1)(value))
+
+
+_RECORD: Final = Record(
+    {
+        "src": text(_MAX_URI, min_size=1),
+        "at_head": or_empty(identifier(CommitId)),
+        "active_operation": optional(text(64), ""),
+        "target": optional(or_empty(identifier(CommitId)), ""),
+        "include": optional(list_of(text(_MAX_URI, min_size=1), _MAX_PATTERNS), ()),
+        "exclude": optional(list_of(text(_MAX_URI, min_size=1), _MAX_PATTERNS), ()),
+        "unresolved": optional(list_of(_path, _MAX_PATHS), ()),
+        "left_out": optional(list_of(_path, _MAX_PATHS), ()),
+    }
+)
+_LISTS: Final = ("include", "exclude", "unresolved", "left_out")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a directory is linked with.
+
+    Attributes:
+        src: repository, ref and prefix; the prefix is empty or ends in a slash.
+        at_head: the commit that the directory was last synced with; ``None`` before its first
+            checkout is complete.
+        active: the operation that was begun and is not finished, or ``""``.
+        target: the commit that it brings the directory to; ``None`` if lakectl began it.
+        include: patterns of a sparse directory: only paths that match are in it.
+        exclude: patterns of paths that are not in it.
+        unresolved: paths, relative to the prefix, that were changed both here and there.
+        left_out: paths, relative to the prefix, that cannot be files in this directory.
+    """
+
+    src: LakeUri
+    at_head: CommitId | None
+    active: str = ""
+    target: CommitId | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    unresolved: tuple[bytes, ...] = ()
+    left_out: tuple[bytes, ...] = ()
+
+    @property
+    def ref(self) -> str:
+        """The ref, as it was given."""
+        return ref_of(self.src)
+
+    @property
+    def prefix(self) -> bytes:
+        """The beginning of the paths of all objects of the directory."""
+        return self.src.path or b""
+
+
+def find_root(start: Path) -> Path | None:
+    """Return the linked directory that a directory is or lies in, or ``None``."""
+    for directory in (start, *start.parents):
+        if os.path.lexists(directory / _NAME):
+            return directory
+    return None
+
+
+def read_link(root: Path) -> Link | None:
+    """Return what a directory is linked with; ``None`` if it is not linked.
+
+    Raises:
+        IntegrityError: its `.lakefs_ref.yaml` is malformed.
+    """
+    file = root / _NAME
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_SIZE + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        return _parse(data)
+    except (Invalid, flat_yaml.NotFlat, UnicodeDecodeError, LakeError) as error:
+        why = error.message if isinstance(error, LakeError) else str(error)
+        raise IntegrityError(
+            f"malformed {file}: {why}",
+            hint="link the directory again: lakecli local init --force "
+            f"lakefs://REPOSITORY/REF/PATH {root}",
+        ) from error
+
+
+def _parse(data: bytes) -> Link:
+    if len(data) > MAX_SIZE:
+        raise Invalid(f"more than {MAX_SIZE:,} bytes")
+    found: dict[str, Any] = dict(flat_yaml.load(data.decode()))
+    for name in _LISTS:
+        if found.get(name) == "":
+            found[name] = []
+    fields = _RECORD.read(found)
+    if not fields["at_head"] and not fields["target"]:
+        raise Invalid("at_head: no commit")
+    src = parse_path(fields["src"], allow_empty=True)
+    path = src.path or b""
+    if path and not path.endswith(b"/"):
+        src = parse_path(fields["src"] + "/", allow_empty=True)
+    return Link(
+        src,
+        CommitId(fields["at_head"]) if fields["at_head"] else None,
+        active=fields["active_operation"],
+        target=CommitId(fields["target"]) if fields["target"] else None,
+        include=tuple(fields["include"]),
+        exclude=tuple(fields["exclude"]),
+        unresolved=tuple(fields["unresolved"]),
+        left_out=tuple(fields["left_out"]),
+    )
+
+
+def write_link(root: Path, link: Link) -> None:
+    """Write `.lakefs_ref.yaml` durably; it is the old or the new one at every moment.
+
+    Raises:
+        UsageError: the URI or a pattern is not Unicode.
+        Refused: there are too many paths.
+    """
+    entries: dict[str, str | Sequence[str]] = {
+        "src": str(link.src),
+        "at_head": link.at_head or "",
+        "active_operation": link.active,
+    }
+    if link.target is not None:
+        entries["target"] = link.target
+    if link.include:
+        entries["include"] = link.include
+    if link.exclude:
+        entries["exclude"] = link.exclude
+    for name, paths in (("unresolved", link.unresolved), ("left_out", link.left_out)):
+        if paths:
+            entries[name] = [quote_from_bytes(path) for path in paths]
+    try:
+        data = flat_yaml.dump(entries).encode()
+    except flat_yaml.NotFlat as error:
+        raise UsageError(f"cannot be written to {_NAME}: {error}") from error
+    if len(data) > MAX_SIZE or max(len(link.unresolved), len(link.left_out)) > _MAX_PATHS:
+        raise Refused(
+            f"too many paths that are unresolved or cannot be files for {_NAME}",
+            hint="link a smaller path",
+        )
+    temporary = root / ".lakecli-link.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(data)
+        opened.flush()
+        os.fsync(opened.fileno())
+    temporary.replace(root / _NAME)
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

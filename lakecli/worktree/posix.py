@@ -1,0 +1,43 @@
+"""The executable bit, in lakectl's metadata for POSIX permissions.
+
+The key begins with ``::lakefs::``, so it is no part of an entry's identity: a file whose bit alone
+has changed is not a change, and the bit is recorded with the file's next bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from lakecli.model import Entry
+
+PERMISSIONS: Final = "::lakefs::posix-permissions"
+"""JSON with UID, GID and Mode, of which lakecli uses the executable bit of the owner."""
+
+_MAX_SIZE: Final = 256
+
+
+def permissions_of(status: os.stat_result) -> Mapping[str, str]:
+    """Return the metadata to record with a file: none, unless its owner may execute it."""
+    if not status.st_mode & stat.S_IXUSR:
+        return {}
+    fields = {"UID": status.st_uid, "GID": status.st_gid, "Mode": stat.S_IMODE(status.st_mode)}
+    return {PERMISSIONS: json.dumps(fields, separators=(",", ":"))}
+
+
+def is_executable(entry: Entry) -> bool:
+    """Return whether an object was uploaded from a file that its owner could execute."""
+    text = entry.metadata.get(PERMISSIONS, "")
+    if not text or len(text) > _MAX_SIZE:
+        return False
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    mode = fields.get("Mode") if isinstance(fields, dict) else None
+    return type(mode) is int and bool(mode & stat.S_IXUSR)

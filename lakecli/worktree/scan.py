@@ -1,0 +1,340 @@
+"""How the files of a working directory differ from its base.
+
+One walk of the directory: a file in the state that the index has is not read. Others are compared
+by size, then by their bytes. Files that are not in the base are not read here at all.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.model import ChangeType
+from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.readers import PIECE
+from lakecli.worktree.index import NO_DIGEST, STATES, FileState, is_settled, state_of
+from lakecli.worktree.names import LINK_FILE, is_own, is_possible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lakecli.repository.transfer.selection import Selection
+    from lakecli.worktree.ignore import Ignore
+    from lakecli.worktree.index import Block, Index
+
+_Directory = tuple[bytes, frozenset[tuple[int, int]]]
+"""The path of a directory, and device and inode of those that lead there."""
+
+_OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class LocalChange(NamedTuple):
+    """A file that differs from the base.
+
+    Attributes:
+        type: added, removed or changed.
+        state: of the file; ``None`` if it was removed.
+        digest: the BLAKE3 of its bytes, 64 hex digits; ``""`` if it was not read.
+    """
+
+    type: ChangeType
+    state: FileState | None
+    digest: str = ""
+
+
+class Problem(NamedTuple):
+    """A file or directory that is neither compared nor taken for deleted, and the reason."""
+
+    path: bytes
+    reason: str
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a walk found.
+
+    Attributes:
+        changes: by path, relative to the working directory.
+        problems: in path order.
+        leftovers: paths of temporary files of lakecli.
+        hashed: the number of files that were read.
+    """
+
+    changes: dict[bytes, LocalChange] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    leftovers: list[bytes] = field(default_factory=list)
+    hashed: int = 0
+
+
+class Scanner:
+    """Walks a working directory.
+
+    Args:
+        root: the working directory.
+        index: of the base; states of files that were read are recorded in it.
+        ignore: the rules for files that are not in the base.
+        selection: of a sparse directory: other paths are not in it.
+        left_out: paths that cannot be files here.
+        links: what to do about symbolic links and special files.
+        clock_ns: the present in unix nanoseconds.
+        is_same: tells whether a file has the bytes of the base, where the index lacks the digest.
+    """
+
+    def __init__(
+        self,
+        root: bytes,
+        index: Index,
+        *,
+        ignore: Ignore,
+        selection: Selection,
+        left_out: Iterable[bytes],
+        links: LinkPolicy,
+        clock_ns: Callable[[], int],
+        is_same: Callable[[bytes, os.stat_result], bool],
+    ) -> None:
+        self._root = root
+        self._index = index
+        self._ignore = ignore
+        self._selection = selection
+        self._left_out = frozenset(left_out)
+        self._links = links
+        self._clock_ns = clock_ns
+        self._is_same = is_same
+        self._found = Scan()
+        self._tracked_directories: set[bytes] = set()
+
+    def run(self) -> Scan:
+        """Walk the directory, and return how it differs from the base."""
+        index = self._index
+        index.settle()
+        blocks = index.blocks
+        parents = {b""}
+        for directory in blocks:
+            above = directory
+            while above not in parents:
+                parents.add(above)
+                above = above.rpartition(b"/")[0]
+        self._tracked_directories = parents
+        visited: set[bytes] = set()
+        skipped: list[bytes] = []
+        waiting: list[_Directory] = [(b"", frozenset())]
+        while waiting:
+            directory, seen = waiting.pop()
+            below = self._visit(directory, seen, skipped)
+            if below is not None:
+                visited.add(directory)
+                waiting += below
+        for directory, block in blocks.items():
+            if directory not in visited and not _is_below(directory, skipped):
+                lead = directory + b"/"
+                for name in block.names:
+                    self._found.changes[lead + name] = LocalChange(ChangeType.REMOVED, None)
+        self._found.changes = dict(sorted(self._found.changes.items()))
+        self._found.problems.sort()
+        return self._found
+
+    def _visit(
+        self, directory: bytes, above: frozenset[tuple[int, int]], skipped: list[bytes]
+    ) -> list[_Directory] | None:
+        """Compare the files of one directory; return those below it, or ``None`` if skipped."""
+        lead = directory + b"/" if directory else b""
+        where = os.path.join(self._root, directory)
+        try:
+            with os.scandir(where) as listing:
+                entries = list(listing)
+            if self._follows:
+                status = os.stat(where)
+                here = (status.st_dev, status.st_ino)
+                above, before = above | {here}, above
+                if above == before:
+                    reason = "a symbolic link that leads back into itself"
+                    self._skip(directory, reason, skipped)
+                    return None
+        except FileNotFoundError:
+            return []  # removed meanwhile
+        except OSError as error:
+            self._skip(directory, (error.strerror or str(error)).lower(), skipped)
+            return None
+        files, names_below = self._sorted(lead, entries, skipped)
+        below = [(path, above) for path in names_below]
+        if files.pop(LINK_FILE, None) is not None and directory:
+            skipped.append(directory)  # a working directory of its own
+            return None
+        block = self._index.blocks.get(directory)
+        names = sorted(files)
+        if block is not None and block.names == names:
+            self._compare_all(lead, block, files)
+        else:
+            self._compare(lead, block, names, files, skipped)
+        return [item for item in below if not self._leaves_alone(item[0])]
+
+    def _sorted(
+        self, lead: bytes, entries: list[os.DirEntry[bytes]], skipped: list[bytes]
+    ) -> tuple[dict[bytes, os.DirEntry[bytes]], list[bytes]]:
+        """Return the files of a directory by name, and the paths of the directories in it."""
+        files = {}
+        below = []
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                files[entry.name] = entry
+            elif entry.is_dir(follow_symlinks=False):
+                below.append(lead + entry.name)
+            elif (kind := self._kind(entry)) == "file":
+                files[entry.name] = entry
+            elif kind == "directory":
+                below.append(lead + entry.name)
+            else:
+                skipped.append(lead + entry.name)
+                self._report(lead + entry.name, entry.name, kind)
+        return files, below
+
+    def _leaves_alone(self, directory: bytes) -> bool:
+        """Return whether nothing in a directory can matter."""
+        if is_own(directory.rpartition(b"/")[2]):
+            return True
+        return directory not in self._tracked_directories and self._ignore.ignores(directory + b"/")
+
+    def _compare_all(
+        self, lead: bytes, block: Block, files: dict[bytes, os.DirEntry[bytes]]
+    ) -> None:
+        """Compare the files of a directory that has exactly the names of the base."""
+        states = STATES.iter_unpack(block.records)
+        follows = self._follows
+        for position, (name, seen) in enumerate(zip(block.names, states, strict=True)):
+            try:
+                found = files[name].stat(follow_symlinks=follows)
+            except OSError:
+                self._lost(lead + name, files[name])
+                continue
+            if (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) != seen:
+                self._look(lead + name, block, position, found)
+
+    def _compare(
+        self,
+        lead: bytes,
+        block: Block | None,
+        names: list[bytes],
+        files: dict[bytes, os.DirEntry[bytes]],
+        skipped: list[bytes],
+    ) -> None:
+        tracked = {} if block is None else {name: at for at, name in enumerate(block.names)}
+        for name in names:
+            path = lead + name
+            position = tracked.pop(name, None)
+            if position is None and not self._is_new(path, name):
+                continue
+            entry = files[name]
+            try:
+                found = entry.stat(follow_symlinks=self._follows)
+            except OSError:
+                self._lost(path, entry)
+                continue
+            state = state_of(found)
+            if position is None or block is None:
+                self._found.changes[path] = LocalChange(ChangeType.ADDED, state)
+            elif state != block.at(position).state:
+                self._look(path, block, position, found)
+        for name in tracked:
+            if not _is_below(lead + name, skipped):
+                self._found.changes[lead + name] = LocalChange(ChangeType.REMOVED, None)
+
+    def _is_new(self, path: bytes, name: bytes) -> bool:
+        """Return whether a file that is not in the base belongs to the directory."""
+        if is_own(name):
+            if name != LINK_FILE and name.startswith(b".lakecli-"):
+                self._found.leftovers.append(path)
+            return False
+        if path in self._left_out or not self._selection.takes(path):
+            return False
+        return is_possible(path) and not self._ignore.ignores(path)
+
+    def _look(self, path: bytes, block: Block, position: int, found: os.stat_result) -> None:
+        """Compare a file whose state the index does not know."""
+        tracked = block.at(position)
+        if tracked.digest != NO_DIGEST and found.st_size != tracked.state.size:
+            self._found.changes[path] = LocalChange(ChangeType.CHANGED, state_of(found))
+            return
+        at_ns = self._clock_ns()
+        self._found.hashed += 1
+        try:
+            if tracked.digest == NO_DIGEST:
+                digest, is_same = "", self._is_same(path, found)
+            else:
+                digest, found = hash_file(os.path.join(self._root, path), follow=self._follows)
+                is_same = digest == tracked.digest.hex()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            self._found.problems.append(Problem(path, reason))
+            return
+        state = state_of(found)
+        if not is_same:
+            self._found.changes[path] = LocalChange(ChangeType.CHANGED, state, digest)
+        elif is_settled(state, at_ns=at_ns):
+            self._index.see(block, position, state)
+
+    @property
+    def _follows(self) -> bool:
+        return self._links is LinkPolicy.FOLLOW
+
+    def _lost(self, path: bytes, entry: os.DirEntry[bytes]) -> None:
+        """Record a file that was listed and could not be described."""
+        try:
+            os.stat(entry.path, follow_symlinks=False)
+        except FileNotFoundError:
+            if self._index.find(path) is not None:
+                self._found.changes[path] = LocalChange(ChangeType.REMOVED, None)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            self._found.problems.append(Problem(path, reason))
+
+    def _kind(self, entry: os.DirEntry[bytes]) -> str:
+        """Return what a thing is that is neither a file nor a directory, as the policy says."""
+        try:
+            if self._follows and entry.is_file(follow_symlinks=True):
+                return "file"
+            if self._follows and entry.is_dir(follow_symlinks=True):
+                return "directory"
+            is_link = entry.is_symlink()
+        except OSError:
+            is_link = True
+        if not is_link:
+            return "a special file (pipe, socket or device)"
+        return "a broken symbolic link" if self._follows else "a symbolic link"
+
+    def _report(self, path: bytes, name: bytes, kind: str) -> None:
+        """Record a link or special file, unless it is to be skipped or is ignored."""
+        is_ours = self._index.find(path) is not None or path in self._tracked_directories
+        if self._links is not LinkPolicy.SKIP and (is_ours or self._is_new(path, name)):
+            self._found.problems.append(Problem(path, kind))
+
+    def _skip(self, directory: bytes, reason: str, skipped: list[bytes]) -> None:
+        skipped.append(directory)
+        self._found.problems.append(Problem(directory, reason))
+
+
+def _is_below(path: bytes, places: list[bytes]) -> bool:
+    """Return whether a path is one of some places, or lies below one."""
+    return any(path == place or path.startswith(place + b"/") or not place for place in places)
+
+
+def hash_file(path: bytes, *, follow: bool = False) -> tuple[str, os.stat_result]:
+    """Return the BLAKE3 of a file, 64 hex digits, and its state before it was read.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    from blake3 import blake3
+
+    descriptor = os.open(path, _OPEN if follow else _OPEN | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "not a regular file")
+        hasher = blake3()
+        while piece := os.read(descriptor, PIECE):
+            hasher.update(piece)
+        return hasher.hexdigest(), status
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,369 @@
+"""A linked directory, opened: its base, its ref now, its files, and the lock of who writes."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.values import decode_entry
+from lakecli.errors import IntegrityError, NotFound, Refused
+from lakecli.identity import h
+from lakecli.model import EMPTY_TREE
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.read import check_of, digest_of
+from lakecli.repository.core.view import commit_at
+from lakecli.repository.core.walk import LinkPolicy
+from lakecli.worktree.ignore import Ignore, selection_of
+from lakecli.worktree.index import NO_DIGEST, FileState, Index
+from lakecli.worktree.link import read_link, write_link
+from lakecli.worktree.names import is_possible
+from lakecli.worktree.scan import Scan, Scanner, hash_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.model import Commit, CommitId, Difference, Entry, MetarangeId
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.transfer.selection import Selection
+    from lakecli.worktree.link import Link
+    from lakecli.worktree.scan import LocalChange
+
+_PIECE: Final = 1 << 20
+_NO_LOCKS: Final = frozenset({errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
+
+
+class Busy(Refused):
+    """Another command is writing to the working directory."""
+
+
+class Worktree:
+    """A working directory. Belongs to one thread.
+
+    Args:
+        repository: that its link names.
+        root: the directory, absolute.
+        link: what it is linked with.
+        links: what to do about symbolic links and special files in it.
+
+    Attributes:
+        scanned_ns: when the files were compared last, in unix nanoseconds.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        root: Path,
+        link: Link,
+        *,
+        links: LinkPolicy = LinkPolicy.FAIL,
+    ) -> None:
+        self.repository = repository
+        self.root = root
+        self.link = link
+        self.links = links
+        self.scanned_ns = 0
+        self._index: Index | None = None
+
+    # -- the link ----------------------------------------------------------------------------
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other commands from writing to the directory, and read its link again.
+
+        Raises:
+            Busy: another command is writing to it.
+            NotFound: it is not linked any more.
+        """
+        with lock(self.root):
+            link = read_link(self.root)
+            if link is None:
+                raise not_linked(self.root)
+            if link.src.repository != self.link.src.repository:
+                raise Busy(f"linked with another repository meanwhile: {self.root}")
+            if link != self.link:
+                self.link = link
+                self.__dict__.pop("selection", None)
+                self._index = None
+            yield
+
+    def relink(self, **changes: object) -> None:
+        """Change the link, durably."""
+        self.link = replace(self.link, **changes)  # type: ignore[arg-type]
+        write_link(self.root, self.link)
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The paths, relative to the directory, that can be in it."""
+        return selection_of(self.link.include, self.link.exclude)
+
+    @cached_property
+    def ignore(self) -> Ignore:
+        """The rules for files that are not in the base."""
+        return Ignore(os.fsencode(self.root))
+
+    def takes(self, relative: bytes) -> bool:
+        """Return whether an object is in the directory, by its path below the prefix."""
+        return (
+            is_possible(relative)
+            and self.selection.takes(relative)
+            and relative not in self.link.left_out
+        )
+
+    def path_of(self, relative: bytes) -> bytes:
+        """Return where a file is, as its path on disk."""
+        return os.path.join(os.fsencode(self.root), relative)
+
+    # -- commits -----------------------------------------------------------------------------
+
+    def commit(self, commit_id: CommitId) -> Commit:
+        """Return a commit.
+
+        Raises:
+            NotFound: this machine does not have it.
+        """
+        with self.repository.lake.kv.read() as txn:
+            commit = RefStore(txn, self.repository.key).find_commit(commit_id)
+        if commit is None:
+            raise NotFound(
+                f"commit {commit_id} of {self.root} is not on this machine",
+                hint=f"fetch it: lakecli fetch {self.repository.uri}",
+            )
+        return commit
+
+    @property
+    def base_tree(self) -> MetarangeId:
+        """The tree of the base: empty before the first checkout is complete."""
+        at_head = self.link.at_head
+        return EMPTY_TREE if at_head is None else self.commit(at_head).metarange_id
+
+    def head(self) -> Commit:
+        """Return the commit that the ref of the link names now.
+
+        Raises:
+            NotFound: the ref is gone.
+        """
+        with self.repository.lake.kv.read() as txn:
+            return commit_at(self.repository, txn, self.link.ref)
+
+    @property
+    def branch(self) -> str | None:
+        """The branch of the link; ``None`` if its ref is a tag or a commit."""
+        with self.repository.lake.kv.read() as txn:
+            found = RefStore(txn, self.repository.key).find_branch(self.link.ref)
+        return None if found is None else found.name
+
+    def follow_back(self) -> None:
+        """Take the branch's head for the base if the branch was moved back behind the base.
+
+        That happens when a commit is undone. Its changes are then changes of the directory again;
+        no file changes.
+        """
+        from lakecli.refs.graph import is_ancestor
+
+        head = self.head()
+        at_head = self.link.at_head
+        if at_head in {None, head.id} or self.branch is None or self.link.active:
+            return
+        assert at_head is not None
+        with self.repository.lake.kv.read() as txn:
+            refs = RefStore(txn, self.repository.key)
+            if refs.find_commit(at_head) is None or not is_ancestor(refs, head.id, at_head):
+                return
+        index = self.index
+        for change in self.differences(self.base_tree, head.metarange_id):
+            relative = change.path[len(self.link.prefix) :]
+            if change.right is None:
+                index.drop(relative)
+            else:
+                index.put(relative, *self.unseen(change.right))
+        self.link = replace(self.link, at_head=head.id)
+        index.key = self._key(head.metarange_id)
+
+    # -- trees -------------------------------------------------------------------------------
+
+    def differences(self, left: MetarangeId, right: MetarangeId) -> Iterator[Difference]:
+        """Yield how two trees differ in what the directory can have, in path order."""
+        from lakecli.committed.diff import diff
+
+        prefix = self.link.prefix
+        for change in diff(self.repository.trees, left, right, prefix=prefix):
+            if self.takes(change.path[len(prefix) :]):
+                yield change
+
+    def find(self, tree: MetarangeId, relative: bytes) -> bytes | None:
+        """Return the encoded entry that a tree has at a path below the prefix, or ``None``."""
+        from lakecli.committed.scan import find
+
+        return find(self.repository.trees, tree, self.link.prefix + relative)
+
+    def unseen(self, value: bytes) -> tuple[FileState, bytes]:
+        """Return what the index has of an entry that no file was compared with."""
+        try:
+            entry = decode_entry(value)
+        except IntegrityError:
+            return FileState(0, 0), NO_DIGEST  # reported where it is needed
+        digest = digest_of(entry)
+        return FileState(0, entry.size), NO_DIGEST if digest is None else bytes.fromhex(digest)
+
+    # -- files -------------------------------------------------------------------------------
+
+    @property
+    def index_file(self) -> Path:
+        """Where the index is: in the home, by device and inode of the directory."""
+        status = self.root.stat()
+        directories = self.repository.lake.home.store.with_name("directories")
+        return directories / f"{status.st_dev:x}-{status.st_ino:x}.index"
+
+    def _key(self, tree: MetarangeId) -> str:
+        link = self.link
+        left_out = h(b"\0".join(sorted(link.left_out))).hex() if link.left_out else ""
+        fields = [self.repository.record.uuid, tree, os.fsdecode(link.prefix), left_out]
+        return json.dumps([*fields, link.include, link.exclude])
+
+    @property
+    def index(self) -> Index:
+        """The index of the base; made from the tree if there is none."""
+        if self._index is None:
+            key = self._key(self.base_tree)
+            self._index = Index.load(self.index_file, key) or self._make_index(key)
+        return self._index
+
+    def _make_index(self, key: str) -> Index:
+        from lakecli.committed.scan import scan
+
+        index = Index(key)
+        prefix = self.link.prefix
+        for path, value in scan(self.repository.trees, self.base_tree, prefix=prefix):
+            relative = path[len(prefix) :]
+            if self.takes(relative):
+                index.put(relative, *self.unseen(value))
+        index.has_changed = True
+        return index
+
+    def retarget(self, tree: MetarangeId) -> None:
+        """Say that the index is of another tree now, and save it."""
+        self.index.key = self._key(tree)
+        self.index.save(self.index_file)
+
+    def scan(self) -> Scan:
+        """Return how the files differ from the base, as `scan_all`.
+
+        A file that an interrupted command has brought to its target is no change.
+        """
+        found = self.scan_all()
+        if self.link.target is not None:
+            target = self.commit(self.link.target).metarange_id
+            found.changes = {
+                path: change
+                for path, change in found.changes.items()
+                if not self.equals(path, change, self.find(target, path))
+            }
+        return found
+
+    def scan_all(self) -> Scan:
+        """Return how the files differ from the base, and save what the index has learnt."""
+        self.scanned_ns = self.clock_ns()
+        found = Scanner(
+            os.fsencode(self.root),
+            self.index,
+            ignore=self.ignore,
+            selection=self.selection,
+            left_out=self.link.left_out,
+            links=self.links,
+            clock_ns=self.clock_ns,
+            is_same=self._equals_base,
+        ).run()
+        if self.index.has_changed and not self.link.active:
+            self.index.save(self.index_file)
+        return found
+
+    def clock_ns(self) -> int:
+        """Return the present in unix nanoseconds."""
+        return int(self.repository.lake.runtime.clock().timestamp() * 10**9)
+
+    def digest(self, relative: bytes, change: LocalChange) -> str:
+        """Return the BLAKE3 of a changed file, read if it was not; ``""`` if it is gone."""
+        if change.digest or change.state is None:
+            return change.digest
+        try:
+            return hash_file(self.path_of(relative), follow=self.links is LinkPolicy.FOLLOW)[0]
+        except OSError:
+            return ""
+
+    def equals(self, relative: bytes, change: LocalChange, value: bytes | None) -> bool:
+        """Return whether a changed file has the bytes of an entry; ``None``: there is none."""
+        if change.state is None or value is None:
+            return change.state is None and value is None
+        entry = decode_entry(value)
+        if change.state.size != entry.size:
+            return False
+        digest = digest_of(entry)
+        if digest is not None:
+            return self.digest(relative, change) == digest
+        return self._has_bytes(relative, entry, change.state.mtime_ns)
+
+    def _equals_base(self, relative: bytes, status: os.stat_result) -> bool:
+        value = self.find(self.base_tree, relative)
+        if value is None:
+            return False
+        entry = decode_entry(value)
+        return status.st_size == entry.size and self._has_bytes(relative, entry, status.st_mtime_ns)
+
+    def _has_bytes(self, relative: bytes, entry: Entry, mtime_ns: int) -> bool:
+        """Compare a file of the size of an entry whose BLAKE3 is not known.
+
+        An MD5 decides if the entry has one, else the time: the directory has none but the one that
+        the download gave it.
+        """
+        check = check_of(entry)
+        if check is None:
+            return mtime_ns // 1_000_000_000 == entry.file_mtime
+        try:
+            with open(self.path_of(relative), "rb") as file:
+                while piece := file.read(_PIECE):
+                    check.hasher.update(piece)
+        except OSError:
+            return False
+        return check.holds()
+
+
+@contextmanager
+def lock(root: Path) -> Iterator[None]:
+    """Hold the lock of a directory.
+
+    Raises:
+        Busy: another process holds it.
+        NotFound: there is no such directory.
+    """
+    try:
+        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"no such directory: {root}") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy(
+                f"another command is working in {root}", hint="wait until it has ended, and repeat"
+            ) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def not_linked(directory: Path) -> NotFound:
+    """Return the error for a directory that is neither linked nor below one that is."""
+    return NotFound(
+        f"neither {directory} nor a directory above it is linked with a ref",
+        hint="link one: lakecli local init lakefs://REPOSITORY/BRANCH/PATH/ DIRECTORY",
+    )

@@ -1,0 +1,370 @@
+"""Writing files into a working directory: beside, made durable together, then renamed.
+
+Objects are fetched into a directory of their own, whose names tell path and object: what a killed
+command has fetched is used by the next one. A file is replaced or removed only if it still is what
+the scan has seen, so nothing that is written meanwhile is lost.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    NotFound,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    UsageError,
+)
+from lakecli.identity import h
+from lakecli.objectstore.base import BucketNotFound
+from lakecli.objectstore.local.files import sync_file, sync_file_system, sync_names
+from lakecli.objectstore.uri import is_local
+from lakecli.repository.core.address import is_external
+from lakecli.repository.core.read import digest_of
+from lakecli.repository.download import Download
+from lakecli.repository.transfer.destination import (
+    Destination,
+    NoRoom,
+    State,
+    UnsafeName,
+    translated,
+)
+from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
+from lakecli.worktree.names import INCOMING
+from lakecli.worktree.posix import is_executable
+from lakecli.worktree.scan import hash_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakecli.model import Entry
+    from lakecli.repository.download import DownloadOptions
+    from lakecli.worktree.worktree import Worktree
+
+CHUNK: Final = 16_384
+"""Files that become durable together."""
+
+CHUNK_BYTES: Final = 4 << 30
+"""Bytes that become durable together, if they are reached first."""
+
+FEW: Final = 32
+"""Files that are synced one by one, at most; see `lakecli.objectstore.local.batch`."""
+
+
+class Expected(Enum):
+    """What is at a path, as far as the scan knows."""
+
+    ABSENT = "absent"
+    BASE = "base"
+
+
+class Wanted(NamedTuple):
+    """A file to write.
+
+    Attributes:
+        path: relative to the working directory.
+        entry: its object.
+        expected: what it replaces; a state: the file that has it.
+    """
+
+    path: bytes
+    entry: Entry
+    expected: Expected | FileState
+
+    @property
+    def name(self) -> bytes:
+        """The name of the file while it is not complete."""
+        entry = self.entry
+        text = f"{entry.physical_address} {entry.size} {entry.checksum} ".encode(
+            "utf-8", "surrogateescape"
+        )
+        return h(text + self.path)[:16].hex().encode("ascii")
+
+
+@dataclass(slots=True)
+class Written:
+    """What was done.
+
+    Attributes:
+        downloaded: the number of files written.
+        removed: the number of files removed.
+        size: bytes of the files written.
+        kept: paths of files that changed meanwhile, or were not known; they are as they were.
+        impossible: (path, reason) of objects that cannot be files here.
+        failures: (path, reason) of objects that could not be fetched.
+    """
+
+    downloaded: int = 0
+    removed: int = 0
+    size: int = 0
+    kept: list[bytes] = field(default_factory=list)
+    impossible: list[tuple[bytes, str]] = field(default_factory=list)
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
+
+
+class Writer:
+    """Writes files into a working directory, and records them in its index.
+
+    Args:
+        worktree: the working directory; its index is changed, not saved.
+        options: of the downloads.
+    """
+
+    def __init__(self, worktree: Worktree, options: DownloadOptions) -> None:
+        self._worktree = worktree
+        self._progress = options.progress
+        self._root = os.fsencode(worktree.root)
+        self._download = Download(worktree.repository, options)
+        self._is_local = is_local(worktree.repository.store.uri)
+        self._on_step: Callable[[str], None] = worktree.repository.lake.runtime.on_step
+        self._budget = FailureBudget()
+        self._lock = Lock()
+        self._waiting: list[Wanted] = []
+        self._size = 0
+        self._states: list[tuple[bytes, FileState, bytes]] = []
+        self._dropped: list[bytes] = []
+        self._touched: set[bytes] = set()
+        self.report = Written()
+        self.published: list[Wanted] = []
+
+    # -- removing ----------------------------------------------------------------------------
+
+    def remove(self, path: bytes, expected: Expected | FileState) -> None:
+        """Remove a file, and the directories that it leaves empty."""
+        self._dropped.append(path)
+        if expected is not Expected.ABSENT:
+            try:
+                status = os.lstat(os.path.join(self._root, path))
+            except (FileNotFoundError, NotADirectoryError):
+                status = None
+            if status is not None:
+                if not self._is_expected(path, status, expected):
+                    self.report.kept.append(path)
+                    return
+                with Destination(self._root) as destination:
+                    destination.delete(path)
+                self._touched.add(path.rpartition(b"/")[0])
+                self.report.removed += 1
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def add(self, wanted: Wanted) -> None:
+        """Write a file, at the latest with the next `flush`."""
+        self._waiting.append(wanted)
+        self._size += wanted.entry.size
+        self._progress.expect(items=1, size=wanted.entry.size)
+        if len(self._waiting) >= CHUNK or self._size >= CHUNK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Make everything so far durable, then visible."""
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        if waiting:
+            self._on_step("fetch")
+            incoming = os.path.join(self._root, INCOMING)
+            with suppress(FileExistsError):
+                os.mkdir(incoming, 0o700)
+            if not stat.S_ISDIR(os.lstat(incoming).st_mode):
+                raise UsageError(f"not a directory: {os.fsdecode(incoming)}", hint="remove it")
+            with Destination(incoming) as destination:
+                fetched = self._fetch_all(waiting, destination)
+            descriptor = os.open(incoming, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                self._sync([each.name for each in fetched], descriptor)
+                self._on_step("publish")
+                self._publish(fetched, descriptor)
+            finally:
+                os.close(descriptor)
+        self._sync_names()
+
+    def finish(self) -> Written:
+        """Write what is left, record the files in the index, and return what was done."""
+        self.flush()
+        with suppress(OSError):
+            os.rmdir(os.path.join(self._root, INCOMING))
+        # Only now: looking something up in an index that was changed sorts it anew.
+        index, at_ns = self._worktree.index, self._worktree.clock_ns()
+        for path in self._dropped:
+            index.drop(path)
+        for path, state, digest in self._states:
+            is_sure = is_settled(state, at_ns=at_ns, is_own=True)
+            index.put(path, state if is_sure else FileState(0, state.size), digest)
+        return self.report
+
+    def _fetch_all(self, waiting: list[Wanted], incoming: Destination) -> list[Wanted]:
+        fetched: list[Wanted] = []
+
+        def fetch(wanted: Wanted) -> None:
+            if self._fetch(wanted, incoming):
+                fetched.append(wanted)
+
+        if self._is_local:
+            for wanted in waiting:
+                fetch(wanted)
+        else:
+            self._download.workers.for_each(waiting, fetch)
+        fetched.sort(key=lambda wanted: wanted.path)
+        return fetched
+
+    def _fetch(self, wanted: Wanted, incoming: Destination) -> bool:
+        """Fetch an object beside, unless an earlier command has; return whether it is there."""
+        entry = wanted.entry
+        try:
+            mtime = entry.file_mtime
+            here = incoming.state_of(
+                wanted.name, size=entry.size, digest=digest_of(entry), mtime=mtime
+            )
+            if here is State.SAME:
+                self._progress.advance(size=entry.size)
+            else:
+                self._download.fetch(incoming, wanted.name, entry)
+        except NoRoom:
+            raise
+        except (NotFound, IntegrityError, UsageError, Refused) as error:
+            if isinstance(error, BucketNotFound) and not is_external(entry):
+                raise
+            self._fail(wanted.path, error)
+            return False
+        except (PermissionDenied, Unreachable) as error:
+            self._fail(wanted.path, error)
+            self._budget.failed(error)
+            return False
+        self._budget.succeeded()
+        self._progress.advance(items=1)
+        return True
+
+    def _fail(self, path: bytes, error: LakeError) -> None:
+        with self._lock:
+            self.report.failures.append((path, error.message))
+
+    def _sync(self, names: list[bytes], directory: int) -> None:
+        """Make fetched files durable."""
+        if len(names) > FEW:
+            sync_file_system(directory)
+            return
+        for name in names:
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory)
+            try:
+                sync_file(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _publish(self, fetched: list[Wanted], incoming: int) -> None:
+        """Give fetched files their names; they come in path order."""
+        with Destination(self._root) as destination:
+            start = 0
+            while start < len(fetched):
+                directory = fetched[start].path.rpartition(b"/")[0]
+                end = start
+                while end < len(fetched) and fetched[end].path.rpartition(b"/")[0] == directory:
+                    end += 1
+                self._publish_into(destination, directory, fetched[start:end], incoming)
+                start = end
+
+    def _publish_into(
+        self, destination: Destination, directory: bytes, files: list[Wanted], incoming: int
+    ) -> None:
+        try:
+            with (
+                translated(os.path.join(self._root, directory)),
+                destination.open_directory(directory) as descriptor,
+            ):
+                for wanted in files:
+                    self._publish_one(wanted, descriptor, incoming)
+        except UnsafeName as error:
+            self.report.impossible += [(wanted.path, error.message) for wanted in files]
+        else:
+            self._touched.add(directory)
+
+    def _publish_one(self, wanted: Wanted, directory: int, incoming: int) -> None:
+        path, entry = wanted.path, wanted.entry
+        name = path.rpartition(b"/")[2]
+        try:
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            found = None
+        if found is not None and stat.S_ISDIR(found.st_mode):
+            self.report.impossible.append((path, "a directory has this name"))
+            return
+        if found is not None and not self._is_expected(path, found, wanted.expected):
+            with os.scandir(directory) as listing:
+                is_named_so = any(os.fsencode(each.name) == name for each in listing)
+            if is_named_so:
+                self.report.kept.append(path)
+                self._states.append((path, *self._record_of(entry)))
+            else:
+                reason = "a file has this name, but for upper and lower case"
+                self.report.impossible.append((path, reason))
+            return
+        if is_executable(entry):
+            mode = os.stat(wanted.name, dir_fd=incoming).st_mode
+            os.chmod(wanted.name, stat.S_IMODE(mode) | (mode & 0o444) >> 2, dir_fd=incoming)
+        try:
+            os.rename(wanted.name, name, src_dir_fd=incoming, dst_dir_fd=directory)
+        except OSError as error:
+            if error.errno not in {errno.EXDEV, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}:
+                raise
+            reason = (error.strerror or str(error)).lower()
+            self.report.impossible.append((path, reason))
+            return
+        state = state_of(os.stat(name, dir_fd=directory, follow_symlinks=False))
+        self._states.append((path, state, self._record_of(entry)[1]))
+        self.published.append(wanted)
+        self.report.downloaded += 1
+        self.report.size += entry.size
+
+    def _record_of(self, entry: Entry) -> tuple[FileState, bytes]:
+        digest = digest_of(entry)
+        return FileState(0, entry.size), NO_DIGEST if digest is None else bytes.fromhex(digest)
+
+    def _is_expected(
+        self, path: bytes, found: os.stat_result, expected: Expected | FileState
+    ) -> bool:
+        """Return whether the file at a path is what the scan has seen there."""
+        if not stat.S_ISREG(found.st_mode) or expected is Expected.ABSENT:
+            return False
+        if isinstance(expected, FileState):
+            return state_of(found) == expected
+        tracked = self._worktree.index.find(path)
+        if tracked is None or tracked.state.inode:
+            return tracked is not None and state_of(found) == tracked.state
+        try:
+            # Without a digest, its time has decided in the scan, which nothing can repeat.
+            return tracked.digest == NO_DIGEST or (
+                hash_file(os.path.join(self._root, path))[0] == tracked.digest.hex()
+            )
+        except OSError:
+            return False
+
+    def _sync_names(self) -> None:
+        """Make the names of written and removed files durable."""
+        touched, self._touched = self._touched, set()
+        if not touched:
+            return
+        root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            if len(touched) > FEW:
+                sync_file_system(root)
+                return
+            for directory in touched:
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    descriptor = os.open(
+                        directory or b".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=root
+                    )
+                    try:
+                        sync_names(descriptor)
+                    finally:
+                        os.close(descriptor)
+        finally:
+            os.close(root)

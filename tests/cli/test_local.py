@@ -1,0 +1,193 @@
+"""The commands of working directories."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.worktrees import files, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli, Golden
+
+DATA = "lakefs://demo/main/data/"
+
+
+@pytest.fixture
+def root(cli: Cli, demo: Demo) -> Path:
+    demo.commit("first", {"data/a": "1", "data/b": "2", "data/d/c": "3", "other": "o"})
+    root = cli.directory / "wd"
+    cli.ok("local", "clone", DATA, root)
+    return root
+
+
+def test_a_directory_is_cloned_changed_and_committed(
+    cli: Cli, demo: Demo, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo.commit("first", {"data/a": "1", "data/b": "2", "data/d/c": "3"})
+    root = cli.directory / "wd"
+    cloned = cli("local", "clone", DATA, root)
+    write(root, {"a": "mine", "b": None, "new/n": "n"})
+    monkeypatch.chdir(root / "d")
+    golden(
+        "local",
+        cloned,
+        cli("local", "status"),
+        cli("local", "status", "--json"),
+        cli("local", "diff", "--exit-code"),
+        cli("local", "commit", "-m", "mine", "--meta", "k=v"),
+        cli("local", "status", root),
+        cli("local", "commit", root, "-m", "again"),
+        cli("local", "list", cli.directory),
+        cli("local", "list", cli.directory, "--json"),
+    )
+    assert set(demo.contents()) == {"data/a", "data/d/c", "data/new/n"}
+
+
+def test_conflicts_are_listed(cli: Cli, demo: Demo, root: Path, golden: Golden) -> None:
+    write(root, {"a": "mine", "b": "mine"})
+    demo.commit("theirs", {"data/a": "theirs", "data/d/c": "theirs"})
+    golden(
+        "local_conflict",
+        cli("local", "status", root),
+        cli("local", "commit", root, "-m", "mine"),
+        cli("local", "pull", root),
+        cli("local", "status", root),
+        cli("local", "commit", root, "-m", "mine", "--json"),
+        cli("local", "pull", root, "--force"),
+        cli("local", "status", root, "--local"),
+        cli("undo", "lakefs://demo"),
+        cli("local", "status", root, "--local"),
+    )
+    assert files(root) == {"a": "mine", "b": "mine", "d/c": "theirs"}
+
+
+def test_a_checkout_asks_before_it_reverts_changes(
+    cli: Cli, demo: Demo, root: Path, golden: Golden
+) -> None:
+    demo.commit("second", {"data/a": "2"})
+    write(root, {"b": "mine", "n": "n"})
+    golden(
+        "local_checkout",
+        cli("local", "checkout", root),
+        cli("local", "checkout", root, "-r", "main", "-y"),
+        cli("local", "checkout", root, "--ref", "main~1", "--json"),
+        cli("local", "checkout", root, "--all", "--ref", "main"),
+        cli("local", "checkout", root, "--ref", "nope"),
+        cli("local", "checkout", cli.directory, "--all", "-y"),
+    )
+    assert files(root) == {"a": "1", "b": "2", "d/c": "3"}
+    assert cli("local", "checkout", root, "--ref", "main").exit_code == 0
+    write(root, {"a": "mine"})
+    assert cli("local", "checkout", root, stdin="n\n", terminal=True).exit_code == 7
+    assert files(root)["a"] == "mine"
+    assert cli("local", "checkout", root, stdin="y\n", terminal=True).exit_code == 0
+    assert files(root)["a"] == "2"
+
+
+def test_a_directory_is_linked(cli: Cli, demo: Demo, golden: Golden) -> None:
+    demo.commit("first", {"data/a": "1"})
+    root = cli.directory / "own"
+    write(root, {"x": "x"})
+    golden(
+        "local_init",
+        cli("local", "init", DATA, root),
+        cli("local", "init", DATA, root),
+        cli("local", "init", DATA, root, "--force", "--json"),
+        cli("local", "status", root),
+        cli("local", "init", "lakefs://demo/main/data/a", cli.directory / "object"),
+        cli("local", "init", "lakefs://demo/nope/", cli.directory / "nope"),
+        cli("local", "clone", DATA, root),
+        cli("local", "status", cli.directory),
+    )
+
+
+def test_an_interrupted_operation_is_named(cli: Cli, root: Path) -> None:
+    link = root / ".lakefs_ref.yaml"
+    link.write_text(link.read_text().replace('active_operation: ""', "active_operation: pull"))
+    shown = cli("local", "status", root)
+    assert "a pull was interrupted" in shown.stderr
+    write(root, {"a": "mine"})
+    refused = cli("local", "commit", root, "-m", "m")
+    assert (refused.exit_code, "lakectl" in refused.stderr) == (7, True)
+    assert cli("local", "pull", root).exit_code == 0
+    assert cli("local", "commit", root, "-m", "m").exit_code == 0
+
+
+def test_in_a_git_work_tree(cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo.commit("first", {"data/a": "1"})
+    work = cli.directory / "work"
+    work.mkdir()
+
+    def git(*words: str) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        done = subprocess.run(
+            ["git", *identity, *words], cwd=work, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    git("init", "-q")
+    (work / ".gitignore").write_text("*.pyc\n")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    git("remote", "add", "origin", "https://user:secret@example.com/team/project.git")
+    refused = cli("local", "init", DATA, work)
+    assert refused.exit_code == 7
+    assert "is a git repository, please specify a sub-directory" in refused.stderr
+    cloned = cli("local", "clone", DATA, work / "data")
+    assert f"Location added to {work}/.gitignore" in cloned.stdout
+    ignored = (work / ".gitignore").read_text()
+    assert ignored == (
+        "*.pyc\n\n# ignored by lakectl local\ndata/*\n!data/.lakefs_ref.yaml\n"
+        "# end of what lakectl local ignores\n"
+    )
+    assert git("status", "--porcelain", "-uall").splitlines() == [
+        "M .gitignore",
+        "?? data/.lakefs_ref.yaml",
+    ]
+    cli.ok("local", "clone", DATA, work / "more[1]")
+    assert (work / ".gitignore").read_text().count("# ignored by lakectl local") == 1
+    cli.ok("local", "clone", DATA, work / "unseen", "--no-gitignore")
+    assert "unseen" not in (work / ".gitignore").read_text()
+    write(work / "data", {"a": "mine"})
+    made = cli.ok("local", "commit", work / "data", "-m", "m", "--json").json
+    head = git("rev-parse", "HEAD")
+    assert made["metadata"] == {
+        "git_commit_id": head,
+        "::lakefs::lakecli::url[url:ui]": f"https://example.com/team/project/commit/{head}",
+    }
+    monkeypatch.chdir(work)
+    listed = [each["directory"] for each in cli.ok("local", "list", "data", "--json").json_lines]
+    assert listed == ["data", "more[1]", "unseen"]
+
+
+def test_links_are_refused_skipped_or_followed(cli: Cli, root: Path) -> None:
+    (root / "l").symlink_to("a")
+    write(root, {"n": "n"})
+    assert "warning: l: a symbolic link" in cli("local", "status", root).stderr
+    refused = cli("local", "commit", root, "-m", "m", "--json")
+    assert (refused.exit_code, refused.error["paths"]) == (7, ["l"])
+    assert cli("local", "commit", root, "-m", "m", "--skip").exit_code == 0
+    assert cli("local", "commit", root, "-m", "m", "--follow").exit_code == 0
+
+
+def test_a_malformed_link_is_listed_and_refused(cli: Cli, root: Path) -> None:
+    (root / ".lakefs_ref.yaml").write_text("src: [1]\n")
+    assert cli("local", "status", root).exit_code == 8
+    (listed,) = cli.ok("local", "list", cli.directory, "--json").json_lines
+    assert listed["uri"] is None
+
+
+def test_what_lakectl_links_is_understood(cli: Cli, demo: Demo, root: Path) -> None:
+    head = demo.head()
+    text = f'src: lakefs://demo/main/data/\nat_head: {head}\nactive_operation: ""\n'
+    (root / ".lakefs_ref.yaml").write_text(text)
+    assert cli.ok("local", "status", root, "--json").stdout == ""
+    found = json.dumps(cli.ok("local", "list", root, "--json").json)
+    assert head in found

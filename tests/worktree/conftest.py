@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.lakes import make_repository, open_lake
+from tests.support.worktrees import real_now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Lake, Repository
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    # The real clock: it is compared with the times of files.
+    with open_lake(tmp_path, clock=real_now) as opened:
+        yield opened
+
+
+@pytest.fixture
+def repository(lake: Lake, tmp_path: Path) -> Repository:
+    return make_repository(lake, tmp_path)

@@ -1,0 +1,372 @@
+"""Bringing a working directory to a commit: clone, pull and checkout."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.errors import IntegrityError, NotFound, Refused
+from lakecli.model import CommitId
+from lakecli.objectstore.base import ANY
+from lakecli.repository.core.view import commit_at
+from lakecli.repository.undo.undo import undo
+from lakecli.uri import parse_path
+from lakecli.worktree import create
+from lakecli.worktree.bring import Policy, WorktreeConflict, bring
+from lakecli.worktree.keep import restore_kept
+from lakecli.worktree.restore import restore
+from lakecli.worktree.worktree import Busy
+from tests.support.lakes import entry_of, stage_entries
+from tests.support.worktrees import (
+    DOWNLOADS,
+    clone,
+    commit_contents,
+    commit_worktree,
+    files,
+    items,
+    pull,
+    reopen,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Repository
+
+
+@pytest.fixture
+def root(repository: Repository, tmp_path: Path) -> Path:
+    commit_contents(repository, {"a": "1", "b": "2", "d/c": "3", "d/x": "4"})
+    clone(repository, tmp_path / "wd")
+    return tmp_path / "wd"
+
+
+def go_to(repository: Repository, root: Path, ref: str, policy: Policy = Policy.REFUSE) -> Any:
+    worktree = reopen(repository, root)
+    src, target = create.link_target(
+        repository, parse_path(f"lakefs://demo/{ref}/"[:-1] + "/", allow_empty=True)
+    )
+    with worktree.locked():
+        return bring(
+            worktree, target, operation="checkout", policy=policy, options=DOWNLOADS, src=src
+        )
+
+
+def test_a_pull_brings_what_changed_there_and_keeps_what_changed_here(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"a": "mine", "new": "n"})
+    commit_contents(repository, {"b": "theirs", "d/c": None, "t/u": "t"})
+    brought = pull(reopen(repository, root))
+    assert (brought.downloaded, brought.removed, brought.conflicts) == (2, 1, [])
+    assert files(root) == {"a": "mine", "b": "theirs", "d/x": "4", "new": "n", "t/u": "t"}
+    assert set(items(reopen(repository, root))) == {"a", "new"}
+
+
+def test_conflicts_keep_the_users_files_until_they_are_resolved(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"a": "mine", "b": None, "new": "mine", "d/c": "edited"})
+    commit_contents(repository, {"a": "theirs", "b": "theirs", "new": "theirs", "d/c": None})
+    brought = pull(reopen(repository, root))
+    assert brought.conflicts == [b"a", b"b", b"d/c", b"new"]
+    assert files(root) == {"a": "mine", "d/c": "edited", "d/x": "4", "new": "mine"}
+    found = items(reopen(repository, root))
+    assert all(found[path].is_conflict for path in ("a", "b", "d/c", "new"))
+    with pytest.raises(WorktreeConflict, match="unresolved"):
+        commit_worktree(reopen(repository, root))
+    # Others' changes of other paths do not make it forget them.
+    commit_contents(repository, {"z": "z"})
+    assert pull(reopen(repository, root)).conflicts == [b"a", b"b", b"d/c", b"new"]
+    write(root, {"a": "theirs", "b": "theirs", "d/c": None, "new": "theirs"})
+    assert items(reopen(repository, root)) == {}
+    assert pull(reopen(repository, root)).conflicts == []
+
+
+def test_force_overwrites_conflicts_only_and_undo_brings_them_back(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"a": "mine", "b": "kept", "d/c": "edited"})
+    commit_contents(repository, {"a": "theirs", "d/c": None})
+    brought = pull(reopen(repository, root), Policy.FORCE)
+    assert brought.kept == 2
+    assert files(root) == {"a": "theirs", "b": "kept", "d/x": "4"}
+    undone = undo(repository)
+    assert undone.operation.kind == "local pull"
+    written = restore_kept(repository, undone.operation, DOWNLOADS)
+    assert written is not None
+    assert written.downloaded == 2
+    assert files(root) == {"a": "mine", "b": "kept", "d/c": "edited", "d/x": "4"}
+    found = items(reopen(repository, root))
+    assert {path: item.is_conflict for path, item in found.items()} == {
+        "a": True,
+        "b": False,
+        "d/c": True,
+    }
+
+
+def test_discarding_undoes_every_change_and_undo_brings_them_back(
+    repository: Repository, root: Path
+) -> None:
+    changed = {"a": "mine", "new/n": "n"}
+    write(root, {**changed, "b": None})
+    go_to(repository, root, "main", Policy.DISCARD)
+    assert files(root) == {"a": "1", "b": "2", "d/c": "3", "d/x": "4"}
+    assert not (root / "new").exists()
+    assert items(reopen(repository, root)) == {}
+    write(root, {"a": "since"})
+    undone = undo(repository)
+    written = restore_kept(repository, undone.operation, DOWNLOADS)
+    assert written is not None
+    assert written.kept == [b"a"]
+    assert files(root) == {"a": "since", "b": "2", "d/c": "3", "d/x": "4", "new/n": "n"}
+
+
+def test_a_checkout_carries_changes_over_and_refuses_conflicts(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"a": "mine"})
+    commit_contents(repository, {"b": "second"})
+    pull(reopen(repository, root))
+    go_to(repository, root, "main~1")
+    assert files(root) == {"a": "mine", "b": "2", "d/c": "3", "d/x": "4"}
+    link = reopen(repository, root).link
+    assert link.ref == link.at_head
+    with pytest.raises(Refused, match="no branch"):
+        commit_worktree(reopen(repository, root))
+    write(root, {"b": "mine"})
+    with pytest.raises(WorktreeConflict) as error:
+        go_to(repository, root, "main")
+    assert list(error.value.paths) == [b"b"]
+    assert files(root)["b"] == "mine"
+    go_to(repository, root, "main", Policy.FORCE)
+    assert files(root) == {"a": "mine", "b": "second", "d/c": "3", "d/x": "4"}
+
+
+def test_files_and_directories_take_each_others_place(repository: Repository, root: Path) -> None:
+    commit_contents(repository, {"a": None, "a/b/c": "deep", "d/c": None, "d/x": None, "d": "file"})
+    pull(reopen(repository, root))
+    assert files(root) == {"a/b/c": "deep", "b": "2", "d": "file"}
+    go_to(repository, root, "main~1")
+    assert files(root) == {"a": "1", "b": "2", "d/c": "3", "d/x": "4"}
+
+
+HOSTILE = [
+    "../evil",
+    "/evil",
+    "x/../../evil",
+    "x//y",
+    ".lakefs_ref.yaml",
+    "x/.lakefs_ref.yaml",
+    ".lakecli-incoming/x",
+    "nul\0byte",
+    "directory/",
+    "n" * 256,
+    ".",
+]
+
+
+def test_hostile_paths_stay_on_the_branch_and_out_of_the_directory(
+    repository: Repository, root: Path
+) -> None:
+    commit_contents(repository, {**dict.fromkeys(HOSTILE, "evil"), "good": "g"})
+    brought = pull(reopen(repository, root))
+    assert (brought.failures, brought.conflicts) == ([], [])
+    assert files(root) == {"a": "1", "b": "2", "d/c": "3", "d/x": "4", "good": "g"}
+    assert not (root.parent / "evil").exists()
+    write(root, {"a": "mine"})
+    commit_worktree(reopen(repository, root))
+    from tests.support.lakes import read
+
+    assert {os.fsdecode(path) for path in read(repository, "main")} >= set(HOSTILE)
+
+
+def test_nothing_is_written_through_a_link(repository: Repository, root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (root / "l").symlink_to(outside)
+    commit_contents(repository, {"l/x": "evil", "ok": "o"})
+    brought = pull(reopen(repository, root))
+    assert [path for path, _ in brought.impossible] == [b"l/x"]
+    assert list(outside.iterdir()) == []
+    # What is left out is not taken for deleted.
+    (root / "l").unlink()
+    assert items(reopen(repository, root)) == {}
+
+
+def test_paths_that_exclude_each_other_are_left_out(repository: Repository, root: Path) -> None:
+    commit_contents(repository, {"p": "file", "p/q": "below"})
+    brought = pull(reopen(repository, root))
+    assert len(brought.impossible) == 1
+    assert items(reopen(repository, root)) == {}
+
+
+def test_a_damaged_object_stops_the_state_and_the_next_pull_goes_on(
+    repository: Repository, root: Path
+) -> None:
+    entry = entry_of(b"whole")
+    stage_entries(repository, "main", {b"damaged": entry})
+    repository.store.put(entry.physical_address, b"wrong", ANY)
+    commit_contents(repository, {"b": "theirs"})
+    base = reopen(repository, root).link.at_head
+    brought = pull(reopen(repository, root))
+    assert [path for path, _ in brought.failures] == [b"damaged"]
+    link = reopen(repository, root).link
+    assert (link.at_head, link.active) == (base, "pull")
+    assert files(root)["b"] == "theirs"
+    assert set(items(reopen(repository, root))) == {"b", "damaged"}
+    repository.store.put(entry.physical_address, b"whole", ANY)
+    assert pull(reopen(repository, root)).failures == []
+    assert files(root)["damaged"] == "whole"
+    assert items(reopen(repository, root)) == {}
+
+
+def test_an_unreadable_entry_is_a_failure(repository: Repository, root: Path) -> None:
+    from lakecli.repository.commit import commit
+    from lakecli.repository.core.stager import Stager
+    from lakecli.staging.area import ClaimedValue
+    from tests.support.lakes import Numbered
+
+    del Numbered
+    whole = entry_of(b"x")
+    from lakecli.committed.encode import encode_entry
+
+    value = encode_entry(whole)
+    Stager(repository, "main", kind="test").write([(b"bad", ClaimedValue(value[:-3]))])
+    try:
+        commit(repository, "main", message="bad", committer="x")
+    except IntegrityError:
+        return  # refused before it can reach a directory
+    assert [path for path, _ in pull(reopen(repository, root)).failures] == [b"bad"]
+
+
+def test_a_file_that_appears_meanwhile_is_kept(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_contents(repository, {"late": "theirs", "b": "theirs"})
+    from lakecli.worktree import writer
+
+    fetch_all = writer.Writer._fetch_all
+
+    def edited_meanwhile(self: Any, *args: Any) -> Any:
+        write(root, {"late": "mine", "b": "mine"})
+        return fetch_all(self, *args)
+
+    monkeypatch.setattr(writer.Writer, "_fetch_all", edited_meanwhile)
+    assert pull(reopen(repository, root)).conflicts == [b"b", b"late"]
+    assert files(root)["late"] == files(root)["b"] == "mine"
+
+
+def test_a_second_command_in_one_directory_is_refused(repository: Repository, root: Path) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with reopen(repository, root).locked():
+            entered.set()
+            leave.wait(30)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert entered.wait(30)
+        with pytest.raises(Busy):
+            pull(reopen(repository, root))
+        assert items(reopen(repository, root)) == {}  # reading needs no lock
+    finally:
+        leave.set()
+        holder.join()
+    pull(reopen(repository, root))
+
+
+def test_a_sparse_directory_has_only_what_was_chosen(
+    repository: Repository, tmp_path: Path
+) -> None:
+    commit_contents(
+        repository,
+        {"e/dt=2026-10-31/x": "o", "e/dt=2026-11-01/x": "n", "e/dt=2026-11-02/y": "m", "r": "r"},
+    )
+    root = tmp_path / "sparse"
+    clone(repository, root, "lakefs://demo/main/e/", include=["dt=2026-11-*/**"])
+    assert files(root) == {"dt=2026-11-01/x": "n", "dt=2026-11-02/y": "m"}
+    assert items(reopen(repository, root)) == {}
+    commit_contents(repository, {"e/dt=2026-10-31/x": "changed", "e/dt=2026-11-03/z": "z"})
+    assert pull(reopen(repository, root)).downloaded == 1
+    write(root, {"dt=2026-11-01/x": None, "dt=2026-12-01/x": "outside", "dt=2026-11-01/w": "w"})
+    commit_worktree(reopen(repository, root))
+    from tests.support.lakes import read
+
+    assert {os.fsdecode(path) for path in read(repository, "main")} == {
+        "e/dt=2026-10-31/x",
+        "e/dt=2026-11-01/w",
+        "e/dt=2026-11-02/y",
+        "e/dt=2026-11-03/z",
+        "r",
+    }
+
+
+def test_a_directory_is_linked_as_it_is(repository: Repository, tmp_path: Path) -> None:
+    commit_contents(repository, {"p/a": "1", "p/b": "2"})
+    root = tmp_path / "own"
+    write(root, {"a": "1", "c": "3"})
+    create.init(repository, parse_path("lakefs://demo/main/p"), root)
+    assert files(root) == {"a": "1", "c": "3"}
+    assert set(items(reopen(repository, root))) == {"b", "c"}
+    with pytest.raises(Refused, match="linked already"):
+        create.init(repository, parse_path("lakefs://demo/main/p"), root)
+    create.init(repository, parse_path("lakefs://demo/main/p"), root, force=True)
+
+
+def test_places_that_cannot_be_working_directories(
+    repository: Repository, root: Path, tmp_path: Path
+) -> None:
+    uri = parse_path("lakefs://demo/main/", allow_empty=True)
+    with pytest.raises(Refused, match="linked itself"):
+        create.init(repository, uri, root / "d")
+    with pytest.raises(Refused, match="its own data"):
+        create.init(repository, uri, tmp_path)
+    with pytest.raises(Refused, match="its own data"):
+        create.clone(repository, uri, tmp_path / "namespace", options=DOWNLOADS)
+    write(tmp_path / "full", {"x": "y"})
+    with pytest.raises(Refused, match="not empty"):
+        create.clone(repository, uri, tmp_path / "full", options=DOWNLOADS)
+    with pytest.raises(Exception, match="is an object"):
+        create.init(repository, parse_path("lakefs://demo/main/a"), tmp_path / "o")
+
+
+def test_files_get_their_committed_contents(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine", "d/c": None, "d/new": "n", "b": "mine"})
+    commit_contents(repository, {"a": "theirs"})
+    assert pull(reopen(repository, root)).conflicts == [b"a"]
+    for path in (b"a", b"d"):
+        restore(reopen(repository, root), [path], source=None, options=DOWNLOADS)
+    assert files(root) == {"a": "theirs", "b": "mine", "d/c": "3", "d/new": "n", "d/x": "4"}
+    assert set(items(reopen(repository, root))) == {"b", "d/new"}
+    assert reopen(repository, root).link.unresolved == ()
+    old = reopen(repository, root).commit(CommitId(first_commit(repository)))
+    restore(reopen(repository, root), [b"a"], source=old, options=DOWNLOADS)
+    assert files(root)["a"] == "1"
+    assert set(items(reopen(repository, root))) == {"a", "b", "d/new"}
+    with pytest.raises(NotFound):
+        restore(reopen(repository, root), [b"nothing"], source=None, options=DOWNLOADS)
+    undone = undo(repository)
+    assert undone.operation.kind == "restore"
+    restore_kept(repository, undone.operation, DOWNLOADS)
+    assert files(root)["a"] == "1"
+
+
+def first_commit(repository: Repository) -> str:
+    with repository.lake.kv.read() as txn:
+        return commit_at(repository, txn, "main~1").id
+
+
+def test_the_executable_bit_comes_back(repository: Repository, root: Path, tmp_path: Path) -> None:
+    write(root, {"run.sh": "#!/bin/sh\n"})
+    (root / "run.sh").chmod(0o755)
+    commit_worktree(reopen(repository, root))
+    clone(repository, tmp_path / "other")
+    assert os.access(tmp_path / "other/run.sh", os.X_OK)
+    assert not os.access(tmp_path / "other/a", os.X_OK)

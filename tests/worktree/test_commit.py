@@ -1,0 +1,150 @@
+"""Committing a working directory."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import NothingToDo, Refused
+from lakecli.repository.commit import commit as commit_staged
+from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.selection import Selection
+from lakecli.repository.undo.undo import redo, undo
+from lakecli.worktree.bring import WorktreeConflict
+from tests.support.lakes import read, stage
+from tests.support.worktrees import (
+    clone,
+    commit_contents,
+    commit_worktree,
+    files,
+    items,
+    pull,
+    reopen,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Repository
+
+
+@pytest.fixture
+def root(repository: Repository, tmp_path: Path) -> Path:
+    commit_contents(repository, {"w/a": "1", "w/b": "2", "out": "o"})
+    clone(repository, tmp_path / "wd", "lakefs://demo/main/w/")
+    return tmp_path / "wd"
+
+
+def paths(repository: Repository, ref: str = "main") -> set[str]:
+    return {os.fsdecode(path) for path in read(repository, ref)}
+
+
+def test_a_commit_has_all_changes_of_the_directory(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine", "b": None, "d/n": "n"})
+    made = commit_worktree(reopen(repository, root))
+    assert (made.uploaded, made.removed) == (2, 1)
+    assert paths(repository, "main@") == {"w/a", "w/d/n", "out"}
+    assert items(reopen(repository, root)) == {}
+    assert reopen(repository, root).link.at_head == made.commit.id
+    with pytest.raises(NothingToDo):
+        commit_worktree(reopen(repository, root))
+
+
+def test_others_changes_of_other_paths_come_with_it(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine"})
+    commit_contents(repository, {"w/b": "theirs", "w/t": "t"})
+    made = commit_worktree(reopen(repository, root))
+    assert made.brought.downloaded == 2
+    assert files(root) == {"a": "mine", "b": "theirs", "t": "t"}
+    assert items(reopen(repository, root)) == {}
+
+
+def test_others_changes_of_the_same_paths_refuse_it(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine", "b": None, "same": "s"})
+    head = commit_contents(repository, {"w/a": "theirs", "w/b": "theirs", "w/same": "s"})
+    with pytest.raises(WorktreeConflict) as error:
+        commit_worktree(reopen(repository, root))
+    assert list(error.value.paths) == [b"a", b"b"]
+    assert reopen(repository, root).head().id == head
+    made = commit_worktree(reopen(repository, root), ours=True)
+    assert paths(repository, "main@") == {"w/a", "w/same", "out"}
+    assert made.commit.parents == (head,)
+    assert items(reopen(repository, root)) == {}
+
+
+def test_unresolved_paths_refuse_it_until_ours_decides(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine"})
+    commit_contents(repository, {"w/a": "theirs"})
+    assert pull(reopen(repository, root)).conflicts == [b"a"]
+    with pytest.raises(WorktreeConflict):
+        commit_worktree(reopen(repository, root))
+    commit_worktree(reopen(repository, root), ours=True)
+    assert items(reopen(repository, root)) == {}
+    assert reopen(repository, root).link.unresolved == ()
+
+
+def test_staged_changes_elsewhere_stay_staged(repository: Repository, root: Path) -> None:
+    stage(repository, "main", {b"out": b"staged", b"w/b": b"staged", b"w/s": b"staged"})
+    write(root, {"a": "mine"})
+    commit_worktree(reopen(repository, root))
+    assert paths(repository, "main@") == {"w/a", "w/b", "out"}
+    assert paths(repository) == {"w/a", "w/b", "w/s", "out"}
+    before = read(repository, "main")
+    commit_staged(repository, "main", message="staged", committer="x")
+    assert read(repository, "main@") == before
+
+
+def test_staged_changes_of_the_same_paths_refuse_it(repository: Repository, root: Path) -> None:
+    stage(repository, "main", {b"w/a": b"staged"})
+    write(root, {"a": "mine"})
+    with pytest.raises(WorktreeConflict, match="staged on main") as error:
+        commit_worktree(reopen(repository, root))
+    assert list(error.value.paths) == [b"a"]
+
+
+def test_a_record_staged_as_committed_does_not_undo_the_commit(
+    repository: Repository, root: Path
+) -> None:
+    stage(repository, "main", {b"w/a": b"1", b"w/new": None})
+    write(root, {"a": "mine", "new": "n"})
+    commit_worktree(reopen(repository, root))
+    assert read(repository, "main") == read(repository, "main@")
+    assert paths(repository) == {"w/a", "w/b", "w/new", "out"}
+
+
+def test_a_part_of_the_changes_is_committed(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine", "n.csv": "n"})
+    commit_worktree(reopen(repository, root), selection=Selection(["*.csv"], []))
+    assert set(items(reopen(repository, root))) == {"a"}
+    assert paths(repository, "main@") == {"w/a", "w/b", "w/n.csv", "out"}
+
+
+def test_links_refuse_it_unless_skipped_or_followed(repository: Repository, root: Path) -> None:
+    (root / "l").symlink_to("a")
+    write(root, {"n": "n"})
+    with pytest.raises(Refused, match="symbolic link") as error:
+        commit_worktree(reopen(repository, root))
+    assert list(error.value.paths) == [b"l"]
+    commit_worktree(reopen(repository, root, LinkPolicy.SKIP))
+    assert "w/l" not in paths(repository)
+    commit_worktree(reopen(repository, root, LinkPolicy.FOLLOW))
+    assert "w/l" in paths(repository)
+
+
+def test_undo_and_redo_move_the_branch_and_no_file(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine"})
+    made = commit_worktree(reopen(repository, root))
+    undo(repository)
+    assert reopen(repository, root).head().id == made.commit.parents[0]
+    assert files(root)["a"] == "mine"
+    redo(repository)
+    assert items(reopen(repository, root)) == {}
+    undo(repository)
+    # The changes are the directory's again, and can be committed again.
+    write(root, {"b": "more"})
+    again = commit_worktree(reopen(repository, root))
+    assert again.commit.parents == made.commit.parents
+    assert again.uploaded == 2

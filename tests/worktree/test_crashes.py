@@ -1,0 +1,136 @@
+"""A command on a working directory that is killed at any step: the next command goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from lakecli.uri import parse_path
+from lakecli.worktree import create
+from lakecli.worktree.bring import Policy, bring
+from tests.support import crashes
+from tests.support.lakes import Numbered, make_repository, open_lake, read
+from tests.support.worktrees import (
+    DOWNLOADS,
+    clone,
+    commit_contents,
+    commit_worktree,
+    files,
+    items,
+    pull,
+    real_now,
+    reopen,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Lake
+    from lakecli.worktree.compare import Item
+    from tests.support.crashes import Killer, Outcome
+
+FIRST = {"a": "1", "b": "2", "d/c": "3", "d/e": "4", **{f"n/{n}": str(n) for n in range(20)}}
+SECOND = {"a": "1", "b": "theirs", "d/e": "4", "t/u": "t", **{f"n/{n}": f"x{n}" for n in range(20)}}
+MINE = {"a": "mine", "m": "m"}
+
+BRINGING = ["announce", "remove", "fetch", "publish", "index", "settle"]
+CASES = [
+    *[("clone", step) for step in ("announce", "fetch", "publish", "index", "settle")],
+    *[("pull", step) for step in BRINGING],
+    *[("discard", step) for step in ("keep", *BRINGING)],
+    *[("commit", step) for step in ("upload", "build", "move", "tidy", *BRINGING)],
+]
+
+
+def do(lake: Lake, killer: Killer, directory: Path, command: str) -> None:
+    del killer
+    repository = lake.repository("demo")
+    root = directory / "wd"
+    if command == "clone":
+        create.clone(
+            repository, parse_path("lakefs://demo/main/", allow_empty=True), root, options=DOWNLOADS
+        )
+    elif command == "pull":
+        pull(reopen(repository, root))
+    elif command == "commit":
+        commit_worktree(reopen(repository, root))
+    else:
+        worktree = reopen(repository, root)
+        with worktree.locked():
+            bring(
+                worktree,
+                worktree.head(),
+                operation="checkout",
+                policy=Policy.DISCARD,
+                options=DOWNLOADS,
+            )
+
+
+def run(directory: Path, command: str, step: str, seed: str) -> Outcome:
+    return crashes.run(do, directory, directory, command, step=step, seed=seed, clock=real_now)
+
+
+def prepare(directory: Path, command: str) -> None:
+    directory.mkdir()
+    with open_lake(directory, new_id=Numbered("prepare"), clock=real_now) as lake:
+        repository = make_repository(lake, directory)
+        commit_contents(repository, FIRST)
+        if command != "clone":
+            clone(repository, directory / "wd")
+            write(directory / "wd", MINE)
+        commit_contents(repository, {**dict.fromkeys(FIRST), **SECOND})
+
+
+class State(NamedTuple):
+    files: dict[str, str]
+    differing: dict[str, Item]
+    active: str
+    branch: dict[bytes, str]
+
+
+def state(directory: Path) -> State:
+    with open_lake(directory, new_id=Numbered("look"), clock=real_now) as lake:
+        repository = lake.repository("demo")
+        worktree = reopen(repository, directory / "wd")
+        link = worktree.link
+        branch = read(repository, "main@")
+        return State(files(directory / "wd"), items(worktree), link.active, branch)
+
+
+@pytest.mark.parametrize(("command", "step"), CASES, ids=lambda value: value.replace(" ", "-"))
+def test_the_next_command_goes_on(tmp_path: Path, command: str, step: str) -> None:
+    for name in ("killed", "whole"):
+        prepare(tmp_path / name, command)
+
+    assert run(tmp_path / "killed", command, step, "first").killed
+    for path, text in files(tmp_path / "killed/wd").items():
+        # Complete or untouched: the bytes of the base, of the target, or of the user.
+        if not path.startswith(".lakecli-"):
+            assert text in (FIRST.get(path), SECOND.get(path), MINE.get(path)), path
+    if (tmp_path / "killed/wd/.lakefs_ref.yaml").exists() and command != "clone":
+        differing = state(tmp_path / "killed").differing  # reading does not stumble
+        if command in {"pull", "discard"} and step != "settle":
+            mine = {path for path, item in differing.items() if item.here is not None}
+            assert mine <= set(MINE)
+    again = run(tmp_path / "killed", command, "never", "second")
+    assert run(tmp_path / "whole", command, "never", "first").answer == ""
+    moved = command == "commit" and step in {"tidy", *BRINGING}
+    assert again.answer.startswith("nothing_to_do" if moved else "")
+    assert again.answer == "" or moved
+    assert state(tmp_path / "killed") == state(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("step", BRINGING)
+def test_another_command_goes_on_too(tmp_path: Path, step: str) -> None:
+    """A commit finishes a pull that was interrupted, and takes none of it for the user's."""
+    prepare(tmp_path / "killed", "pull")
+    assert run(tmp_path / "killed", "pull", step, "first").killed
+    with open_lake(tmp_path / "killed", new_id=Numbered("third"), clock=real_now) as lake:
+        repository = lake.repository("demo")
+        # Meanwhile others have changed again what the pull has brought in part.
+        commit_contents(repository, {"n/0": FIRST["n/0"], "n/1": "again"})
+    assert run(tmp_path / "killed", "commit", "never", "second").answer == ""
+    expected = {**SECOND, **MINE, "n/0": FIRST["n/0"], "n/1": "again"}
+    assert state(tmp_path / "killed")[:3] == (expected, {}, "")

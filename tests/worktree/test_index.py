@@ -1,0 +1,80 @@
+"""The index of a working directory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli.worktree.index import (
+    MAPPED_NS,
+    TICK_NS,
+    FileState,
+    Index,
+    Tracked,
+    is_settled,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+PATHS = st.lists(st.sampled_from([b"a", b"b"]), min_size=1, max_size=3).map(b"/".join)
+DIGEST = bytes(range(32))
+
+
+@given(st.lists(st.tuples(PATHS, st.integers(0, 9) | st.none()), max_size=30), st.booleans())
+def test_the_index_is_a_mapping_that_survives_its_file(
+    tmp_path_factory: pytest.TempPathFactory,
+    edits: list[tuple[bytes, int | None]],
+    saves_between: bool,  # noqa: FBT001 - drawn by Hypothesis
+) -> None:
+    file = tmp_path_factory.mktemp("index") / "x.index"
+    index, model = Index("key"), dict[bytes, Tracked]()
+    for path, size in edits:
+        if size is None:
+            index.drop(path)
+            model.pop(path, None)
+        else:
+            model[path] = Tracked(FileState(1, size, -5, 7), DIGEST)
+            index.put(path, *model[path])
+        if saves_between:
+            index.save(file)
+            loaded = Index.load(file, "key")
+            assert loaded is not None
+            index = loaded
+    index.save(file)
+    found = Index.load(file, "key")
+    assert found is not None
+    assert {path: found.find(path) for path in found.paths()} == model
+
+
+def test_an_index_of_something_else_or_a_damaged_one_is_not_used(tmp_path: Path) -> None:
+    file = tmp_path / "x.index"
+    index = Index("key")
+    index.put(b"d/a", FileState(1, 2, 3, 4), DIGEST)
+    index.save(file)
+    assert Index.load(tmp_path / "absent", "key") is None
+    assert Index.load(file, "other") is None
+    data = file.read_bytes()
+    for position in range(len(data)):
+        file.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+        assert Index.load(file, "key") is None
+        file.write_bytes(data[:position])
+        assert Index.load(file, "key") is None
+
+
+def test_a_state_counts_once_the_file_cannot_change_unnoticed() -> None:
+    state = FileState(1, 2, mtime_ns=0, ctime_ns=10**9)
+    assert not is_settled(state, at_ns=10**9 + MAPPED_NS - 1)
+    assert is_settled(state, at_ns=10**9 + MAPPED_NS)
+    assert not is_settled(state, at_ns=10**9 + TICK_NS - 1, is_own=True)
+    assert is_settled(state, at_ns=10**9 + TICK_NS, is_own=True)
+
+
+def test_a_time_out_of_range_is_not_recorded() -> None:
+    index = Index("key")
+    index.put(b"a", FileState(1, 2, 2**63, 0), DIGEST)
+    assert index.find(b"a") == Tracked(FileState(0, 2), DIGEST)
