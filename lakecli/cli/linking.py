@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
+from lakecli.cli.declare import Option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 GitIgnore = Annotated[
     bool,
-    typer.Option(
-        "--gitignore/--no-gitignore", help="In a Git work tree, have Git ignore the directory"
-    ),
+    Option("--gitignore/--no-gitignore", help="In a Git work tree, have Git ignore the directory"),
 ]
 
 

@@ -152,7 +152,7 @@ _ONE: Final = {
     "setting": "config get",
     "setting written": "config set, config unset",
     "status": "status",
-    "synced": "local checkout, local clone, local pull, restore",
+    "synced": "local clone, local pull, restore",
     "undone": "op redo, op undo, redo, undo",
     "version": "version",
 }
@@ -198,6 +198,7 @@ _BY_OPTION: Final = {
         Answer("upload", option="-r"),
         Answer("transfer plan", option="--dry-run"),
     ),
+    "local checkout": (Answer("synced"), Answer("synced", each=True, option="--all")),
     "merge": (Answer("commit"), Answer("difference", each=True, option="--dry-run")),
 }
 """The commands whose answer depends on an option."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.worktree import LocalCommit
+from lakecli.cli.declare import Option
 from lakecli.cli.messages import check_message
 from lakecli.cli.reading import NO_METADATA
 from lakecli.cli.text import commit_lines
-from lakecli.cli.transfers import progress
+from lakecli.cli.transfers import progress, summary_lines
 from lakecli.cli.worktrees import downloads, raise_conflicts, uploads
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 Ours = Annotated[
     bool,
-    typer.Option("--ours", help="Commit the directory's file where others have changed it too"),
+    Option("--ours", help="Commit the directory's file where others have changed it too"),
 ]
 
 
@@ -75,13 +74,11 @@ def commit_worktree(context: Context, worktree: Worktree, asked: WorkingCommit) 
 
 
 def _lines(made: Committed, *, branch: str) -> Iterator[str]:
-    yield ""
-    yield "Sync Summary:"
-    yield ""
-    if made.brought.downloaded:
-        yield f"Downloaded: {made.brought.downloaded}"
-    yield f"Uploaded: {made.uploaded}"
-    yield f"Removed: {made.removed}"
-    yield ""
+    yield from summary_lines(
+        "Sync",
+        downloaded=made.brought.downloaded,
+        uploaded=made.uploaded,
+        removed=made.removed,
+    )
     yield "Finished syncing changes. Perform commit on branch..."
     yield from commit_lines(made.commit, branch=branch)

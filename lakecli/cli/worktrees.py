@@ -7,17 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.worktree import LocalChange, Synced
+from lakecli.cli.declare import Argument
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import quote_path
 from lakecli.cli.transfers import failure_records, progress, raise_failures, summary_lines
 from lakecli.model import ChangeType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from lakecli.cli.context import Context
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 Directory = Annotated[
     str,
-    typer.Argument(metavar="DIRECTORY", help="A linked directory, or one below it; default: this"),
+    Argument(metavar="DIRECTORY", help="A linked directory, or one below it; default: this"),
     Completion(Kind.DIRECTORY),
 ]
 
@@ -173,7 +172,12 @@ def answer_synced(context: Context, worktree: Worktree, brought: Brought, operat
         impossible=failure_records(brought.impossible),
         failures=failure_records(brought.failures),
     )
-    context.out.emit(record, text=lambda: _synced_lines(brought, operation))
+    context.out.emit(
+        record,
+        text=lambda: summary_lines(
+            operation, downloaded=brought.downloaded, removed=brought.removed
+        ),
+    )
     for path, why in brought.impossible:
         context.out.warn(f"{quote_path(path)} cannot be a file here, and is left out: {why}")
     if brought.kept:
@@ -188,14 +192,6 @@ def answer_synced(context: Context, worktree: Worktree, brought: Brought, operat
         hint="all others were downloaded; go on: lakecli local pull",
     )
     raise_conflicts(worktree, brought.conflicts)
-
-
-def _synced_lines(brought: Brought, operation: str) -> Iterator[str]:
-    counts = {"Downloaded": brought.downloaded, "Removed": brought.removed}
-    if not any(counts.values()):
-        yield from (f"{operation} Summary:", "", "No changes")
-    else:
-        yield from summary_lines(operation, counts, brought.size)
 
 
 def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
@@ -279,7 +275,7 @@ def pull_worktree(
         options = replace(downloads(context, worktree.repository, transfer.workers), progress=shown)
         brought = bring(worktree, worktree.head(), operation="pull", policy=policy, options=options)
     if not (brought.failures or brought.conflicts):
-        context.out.say("", "Successfully synced changes!", "")
+        context.out.say("", "Successfully synced changes!")
     answer_synced(context, worktree, brought, "Pull")
 
 

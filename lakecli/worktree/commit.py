@@ -216,8 +216,6 @@ class _Committing:
             ) from error
 
     def _entry(self, upload: Upload, path: bytes, ingested: Ingested) -> Entry:
-        from dataclasses import replace
-
         where = self._worktree.link.prefix + path
         entry = upload.entry(where, ingested, at=self._repository.lake.now(), has_mtime=True)
         follow = self._options.uploading.links is LinkPolicy.FOLLOW
@@ -226,7 +224,7 @@ class _Committing:
         except OSError:
             return entry
         permissions = permissions_of(status)
-        return replace(entry, metadata={**entry.metadata, **permissions}) if permissions else entry
+        return entry._replace(metadata={**entry.metadata, **permissions})
 
     # -- the commit --------------------------------------------------------------------------
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import LinkOptions, TransferOptions, Yes
 from lakecli.cli.transfers import PreSign
 from lakecli.cli.worktrees import (
@@ -25,11 +24,9 @@ def local_checkout(
     *,
     ref: Annotated[
         str,
-        typer.Option("--ref", "-r", metavar="REF", help="Branch, tag or commit to go to"),
+        Option("--ref", "-r", metavar="REF", help="Branch, tag or commit to go to"),
     ] = "",
-    all_: Annotated[
-        bool, typer.Option("--all", help="All linked directories below DIRECTORY")
-    ] = False,
+    all_: Annotated[bool, Option("--all", help="All linked directories below DIRECTORY")] = False,
     yes: Yes = False,
     links: LinkOptions,
     transfer: TransferOptions,

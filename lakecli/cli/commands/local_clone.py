@@ -6,9 +6,8 @@ import os
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument
 from lakecli.cli.linking import GitIgnore, ignore_in_git
 from lakecli.cli.params import Exclude, Include, PrefixUri, TransferOptions
 from lakecli.cli.reading import Completion, Kind
@@ -22,7 +21,7 @@ def local_clone(
     path: PrefixUri,
     directory: Annotated[
         str,
-        typer.Argument(metavar="DIRECTORY", help="An empty or missing directory; default: by PATH"),
+        Argument(metavar="DIRECTORY", help="An empty or missing directory; default: by PATH"),
         Completion(Kind.DIRECTORY),
     ] = "",
     *,
@@ -62,5 +61,5 @@ def local_clone(
     assert found is not None
     worktree = Worktree(repository, *found)
     if not brought.failures:
-        context.out.say("", f"Successfully cloned {worktree.link.src} to {root}.", "")
+        context.out.say("", f"Successfully cloned {worktree.link.src} to {root}.")
     answer_synced(context, worktree, brought, "Clone")

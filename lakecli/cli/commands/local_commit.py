@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import (
     Exclude,
     Include,
@@ -28,7 +27,7 @@ def local_commit(
     *,
     message: Message = "",
     allow_empty_message: Annotated[
-        bool, typer.Option("--allow-empty-message", help="Commit without a message")
+        bool, Option("--allow-empty-message", help="Commit without a message")
     ] = False,
     metadata: Metadata = NO_METADATA,
     include: Include = (),
@@ -38,9 +37,7 @@ def local_commit(
     transfer: TransferOptions,
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", hidden=True, help="Accepted for lakectl compatibility; has no effect"
-        ),
+        Option("--force", hidden=True, help="Accepted for lakectl compatibility; has no effect"),
     ] = False,
     yes: Yes = False,
     pre_sign: PreSign = False,

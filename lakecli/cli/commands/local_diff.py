@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.params import Exclude, Include, LinkOptions
 from lakecli.cli.worktrees import Directory, open_worktree, show_diff
@@ -19,7 +18,7 @@ def local_diff(
     include: Include = (),
     exclude: Exclude = (),
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with 13 if there are differences")
+        bool, Option("--exit-code", help="Exit with 13 if there are differences")
     ] = False,
     links: LinkOptions,
 ) -> ExitCode:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.answers.worktree import LinkedDirectory
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.linking import GitIgnore, ignore_in_git
 from lakecli.cli.params import Exclude, Include, PrefixUri
 from lakecli.cli.worktrees import Directory, absolute
@@ -21,9 +20,7 @@ def local_init(
     include: Include = (),
     exclude: Exclude = (),
     gitignore: GitIgnore = True,
-    force: Annotated[
-        bool, typer.Option("--force", help="Link a directory anew that is linked")
-    ] = False,
+    force: Annotated[bool, Option("--force", help="Link a directory anew that is linked")] = False,
 ) -> None:
     """Link a directory with a path of a branch, tag or commit.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import LinkOptions, TransferOptions
 from lakecli.cli.transfers import PreSign
 from lakecli.cli.worktrees import Directory, open_worktree, pull_worktree
@@ -17,7 +16,7 @@ def local_pull(
     directory: Directory = ".",
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite changed files that the ref has changed too")
+        bool, Option("--force", help="Overwrite changed files that the ref has changed too")
     ] = False,
     links: LinkOptions,
     transfer: TransferOptions,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import Exclude, Include, LinkOptions
 from lakecli.cli.worktrees import Directory, open_worktree, show_status
 
@@ -16,7 +15,7 @@ def local_status(
     directory: Directory = ".",
     *,
     local: Annotated[
-        bool, typer.Option("--local", "-l", help="Show only what has changed in the directory")
+        bool, Option("--local", "-l", help="Show only what has changed in the directory")
     ] = False,
     include: Include = (),
     exclude: Exclude = (),

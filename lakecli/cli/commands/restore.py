@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument, Option
 from lakecli.cli.params import TransferOptions
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.worktrees import open_worktree, restore_files
@@ -16,13 +15,13 @@ def restore(
     context: Context,
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="Files or directories of a linked directory"),
+        Argument(metavar="FILE", help="Files or directories of a linked directory"),
         Completion(Kind.FILE),
     ],
     *,
     source: Annotated[
         str,
-        typer.Option(
+        Option(
             "--source",
             "-s",
             metavar="REF",
