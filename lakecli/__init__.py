@@ -6,6 +6,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     spark | filesystem           DataFrames; pyspark only here and in pipeline | fsspec
     pipeline                     bulk work as plans of partitions, run in-process or on Spark
     opening                      opening lakes for the library, fsspec and Spark
+    worktree                     directories that are linked with a path of a ref
     repository                   one module per verb; core/mover.py is how a branch moves
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
     remote                       refs, commit packs and reflog in the bucket (beside these three)

@@ -163,6 +163,7 @@ _EACH: Final = {
     "checked": "fsck",
     "commit": "log",
     "difference": "diff, local diff",
+    "ignored": "check-ignore",
     "linked directory": "local list",
     "listed": "fs ls",
     "listed branch": "branch list",

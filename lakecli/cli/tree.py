@@ -36,9 +36,9 @@ GROUPS: Final = {
 """The first words that several commands share, with what these do."""
 
 _WORDS: Final = {
-    "": "annotate blame cat-sst cherry-pick clone commit completion diff doctor export fetch "
-    "find-merge-base fsck import log merge pull push quickstart redo reflog refs-dump refs-restore "
-    "restore rev-parse status undo version",
+    "": "annotate blame cat-sst check-ignore cherry-pick clone commit completion diff doctor "
+    "export fetch find-merge-base fsck import log merge pull push quickstart redo reflog "
+    "refs-dump refs-restore restore rev-parse status undo version",
     "branch": "create delete list reset revert show",
     "config": "get list set unset",
     "fs": "cat cp download ls mv presign rm stage stat upload",

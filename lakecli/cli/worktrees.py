@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakecli.repository.upload import UploadOptions
     from lakecli.worktree.bring import Brought
     from lakecli.worktree.compare import Item, Status
+    from lakecli.worktree.ignore import Ignore
     from lakecli.worktree.link import Link
     from lakecli.worktree.worktree import Worktree
 
@@ -78,6 +79,26 @@ def open_worktree(
     root, link = found
     policy = LinkPolicy.FAIL if links is None else link_policy(links)
     return Worktree(context.synced_repository(link.src), root, link, links=policy)
+
+
+def open_ignore(files: Sequence[str]) -> tuple[Ignore, list[bytes]]:
+    """Return the rules of the linked directory of some files, and their paths relative to it.
+
+    The path of a directory ends in a slash.
+
+    Raises:
+        NotFound: this directory is not in a linked one.
+        UsageError: a file is not below it.
+    """
+    from lakecli.worktree.ignore import Ignore
+    from lakecli.worktree.worktree import not_linked
+
+    found = find_worktree()
+    if found is None:
+        raise not_linked(absolute("."))
+    root, _ = found
+    paths = [relative_path(root, file) + b"/" * absolute(file).is_dir() for file in files]
+    return Ignore(os.fsencode(root)), paths
 
 
 def downloads(context: Context, repository: Repository, workers: int | None) -> DownloadOptions:
@@ -347,14 +368,14 @@ def restore_files(
     if source:
         with repository.lake.kv.read() as txn:
             commit = commit_at(repository, txn, source)
-    paths = [relative_path(worktree, file) for file in files]
+    paths = [relative_path(worktree.root, file) for file in files]
     with _progress(context, "restore", transfer) as shown:
         options = replace(downloads(context, repository, transfer.workers), progress=shown)
         brought = restore(worktree, paths, source=commit, options=options)
     answer_synced(context, worktree, brought, "Restore")
 
 
-def relative_path(worktree: Worktree, file: str) -> bytes:
+def relative_path(directory: Path, file: str) -> bytes:
     """Return the path of a file below a working directory, ``b""`` for the directory itself.
 
     Raises:
@@ -363,11 +384,11 @@ def relative_path(worktree: Worktree, file: str) -> bytes:
     from lakecli.errors import UsageError
 
     path = absolute(file)
-    for root in (worktree.root, worktree.root.resolve()):
+    for root in (directory, directory.resolve()):
         if path.is_relative_to(root):
             relative = os.fsencode(path.relative_to(root))
             return b"" if relative == b"." else relative
-    raise UsageError(f"{file} is not below {worktree.root}", hint="name a file of the directory")
+    raise UsageError(f"{file} is not below {directory}", hint="name a file of the directory")
 
 
 def linked_below(directory: Path) -> list[Path]:

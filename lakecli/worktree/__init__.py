@@ -11,6 +11,7 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
     scan                how the files differ from the base
     worktree            a linked directory, opened: its lock, its trees and its scan
     compare             how directory, base and ref differ: `status` and `diff`
+    posix               the executable bit
     writer, bring       writing files, and bringing a directory to a commit
     keep                what is overwritten on request, kept for `undo`
     restore             `restore`

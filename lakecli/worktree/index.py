@@ -55,7 +55,7 @@ class FileState(NamedTuple):
     """The state of a file, from ``stat``: a file in the same state has the same bytes.
 
     Attributes:
-        inode: 0 for a file that is not there, or was never compared.
+        inode: 0 if the file is missing, or was never compared.
         size: in bytes.
         mtime_ns: last change of the contents, in unix nanoseconds.
         ctime_ns: last change of the inode, in unix nanoseconds.

@@ -177,6 +177,24 @@ def test_links_are_refused_skipped_or_followed(cli: Cli, root: Path) -> None:
     assert cli("local", "commit", root, "-m", "m", "--follow").exit_code == 0
 
 
+def test_ignored_files_are_named(
+    cli: Cli, root: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, {".lakefsignore": "# logs\n*.log\nbuild/\n", "d/.lakefsignore": "!keep.log\n"})
+    write(root, {"x.log": "x", "d/keep.log": "k", "build/o": "o"})
+    assert cli("check-ignore", "x.log").exit_code == 6
+    monkeypatch.chdir(root)
+    golden(
+        "check_ignore",
+        cli("check-ignore", "x.log", "a", "build"),
+        cli("check-ignore", "--why", "x.log", "a", "build", "d/keep.log"),
+        cli("check-ignore", "a"),
+        cli("check-ignore", "/etc/passwd"),
+        cli("check-ignore", "x.log", "a", "--json"),
+        cli("local", "status", "--local"),
+    )
+
+
 def test_a_malformed_link_is_listed_and_refused(cli: Cli, root: Path) -> None:
     (root / ".lakefs_ref.yaml").write_text("src: [1]\n")
     assert cli("local", "status", root).exit_code == 8

@@ -73,6 +73,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     **{f"local {word}": [] for word in ("checkout", "clone", "diff", "init", "list", "pull")},
     "local commit": [["local", "commit", "{files}/wd", "-m", "m"]],
     "local status": [],
+    "check-ignore": [],
     "restore": [],
     "pull": [["pull", f"{REPOSITORY}/main"]],
     "push": [["push", f"{REPOSITORY}/main"], ["push", REPOSITORY, "--all"]],

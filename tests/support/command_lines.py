@@ -70,7 +70,7 @@ _RANK = {
                 "branch show", "tag list", "tag show", "log", "show commit", "rev-parse", "reflog",
                 "find-merge-base", "diff", "fs ls", "fs stat", "fs cat", "fs download",
                 "fs presign", "status", "op log", "op show", "gc status", "gc get-config", "fsck",
-                "doctor", "clone", "fetch", "export",
+                "doctor", "clone", "fetch", "export", "local clone", "local init",
             ),
             ("fs cp", "fs mv", "fs rm", "fs upload", "fs stage"),
             ("commit",),
@@ -121,6 +121,21 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
     kinds = ("commits", "tags", "branches")
     manifest.write_text(json.dumps({f"{kind}_meta_range_id": "0" * 64 for kind in kinds}))
     return {
+        **{
+            f"local {word}": [("local", word, str(sample.directory / "wd"), *options)]
+            for word, *options in (
+                ("status",),
+                ("diff",),
+                ("pull", "--force"),
+                ("commit", "-m", "m"),
+                ("checkout", "-y"),
+            )
+        },
+        "local clone": [("local", "clone", f"{ref}/", str(sample.directory / "wd"))],
+        "local init": [("local", "init", f"{ref}/", str(sample.directory / "linked"))],
+        "local list": [("local", "list", str(sample.directory))],
+        "restore": [("restore", str(sample.directory / "wd"))],
+        "check-ignore": [("check-ignore", str(sample.directory / "wd"))],
         "branch create": [("branch", "create", f"{uri}/made", "-s", ref)],
         "branch delete": [("branch", "delete", f"{uri}/made", "-y")],
         "branch list": [

@@ -25,7 +25,7 @@ PATHS = st.lists(st.sampled_from([b"a", b"b"]), min_size=1, max_size=3).map(b"/"
 DIGEST = bytes(range(32))
 
 
-@given(st.lists(st.tuples(PATHS, st.integers(0, 9) | st.none()), max_size=30), st.booleans())
+@given(st.lists(st.tuples(PATHS, st.integers(0, 9) | st.none()), max_size=12), st.booleans())
 def test_the_index_is_a_mapping_that_survives_its_file(
     tmp_path_factory: pytest.TempPathFactory,
     edits: list[tuple[bytes, int | None]],

@@ -29,7 +29,7 @@ def local_init(
     begin with the objects, use `local clone`.
 
     The file .lakefs_ref.yaml in the directory has what it is linked with; lakectl reads and writes
-    it too. In a Git work tree, Git is told to ignore the other files of the directory.
+    it too. In a Git work tree, Git ignores the other files of the directory from then on.
 
     Examples:
         lakecli local init lakefs://demo/main/data/ ./data

@@ -1,0 +1,66 @@
+"""``lakecli check-ignore``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from lakecli.cli.answers.worktree import Ignored
+from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument, Option
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.text import quote_path
+from lakecli.cli.worktrees import open_ignore
+
+if TYPE_CHECKING:
+    from lakecli.worktree.ignore import Match
+
+
+def check_ignore(
+    context: Context,
+    files: Annotated[
+        list[str],
+        Argument(metavar="FILE", help="Files or directories of a linked directory"),
+        Completion(Kind.FILE),
+    ],
+    *,
+    why: Annotated[
+        bool, Option("--why", help="Show the deciding pattern, and files that are not ignored")
+    ] = False,
+) -> ExitCode:
+    """List the files that .lakefsignore has lakecli leave alone.
+
+    .lakefsignore has the patterns of .gitignore, in any directory of a linked directory. Files that
+    the ref has already are not left alone, whatever the patterns. The exit code is 0 if a file is
+    ignored, and 13 if none is.
+
+    Examples:
+        lakecli check-ignore build/output.log
+        lakecli check-ignore --why *
+    """
+    ignore, relative = open_ignore(files)
+    found = [(file, ignore.match(path)) for file, path in zip(files, relative, strict=True)]
+    ignored = [(file, match) for file, match in found if match is not None and match.ignores]
+    context.out.stream(
+        found if why or context.out.json else ignored,
+        record=lambda item: _record(*item),
+        text=lambda item: _line(*item) if why else quote_path(item[0]),
+    )
+    return ExitCode.OK if ignored else ExitCode.DIFFERENCES
+
+
+def _record(file: str, match: Match | None) -> Ignored:
+    return Ignored(
+        path=file,
+        ignored=match is not None and match.ignores,
+        file=None if match is None else match.file,
+        line=None if match is None else match.line,
+        pattern=None if match is None else match.pattern,
+    )
+
+
+def _line(file: str, match: Match | None) -> str:
+    place = "::"
+    if match is not None:
+        place = f"{quote_path(match.file)}:{match.line}:{quote_path(match.pattern)}"
+    return f"{place}\t{quote_path(file)}"
