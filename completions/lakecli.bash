@@ -4,11 +4,12 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='annotate blame branch cat-sst cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import log merge op pull push quickstart redo reflog refs-dump refs-restore repo rev-parse show status tag undo version' ;;
+    '') REPLY='annotate blame branch cat-sst check-ignore cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo version' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
     'gc') REPLY='delete-config get-config run set-config status undo' ;;
+    'local') REPLY='checkout clone commit diff init list pull status' ;;
     'op') REPLY='log redo restore show undo' ;;
     'repo') REPLY='create delete list' ;;
     'show') REPLY='commit' ;;
@@ -29,6 +30,7 @@ __lakecli_options() {
     'branch revert') REPLY='--allow-empty --allow-empty-commit --compare-contents -m --parent-number -y --yes' ;;
     'branch show') REPLY='--at-op' ;;
     'cat-sst') REPLY='--amount -f --file' ;;
+    'check-ignore') REPLY='--why' ;;
     'cherry-pick') REPLY='--allow-empty --allow-empty-commit --compare-contents -m --parent-number' ;;
     'clone') REPLY='-d --default-branch --from-lakefs --refs --take-over' ;;
     'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --strategy' ;;
@@ -60,6 +62,14 @@ __lakecli_options() {
     'gc status') REPLY='' ;;
     'gc undo') REPLY='--force' ;;
     'import') REPLY='--allow-empty --allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --pin-versions --skip --to' ;;
+    'local checkout') REPLY='--all --follow --no-progress -p --parallelism -r --ref --skip -y --yes' ;;
+    'local clone') REPLY='--exclude --gitignore --include --no-progress -p --parallelism' ;;
+    'local commit') REPLY='--allow-empty-message --exclude --follow --include -m --message --meta --no-progress --ours -p --parallelism --skip -y --yes' ;;
+    'local diff') REPLY='--exclude --exit-code --follow --include --skip' ;;
+    'local init') REPLY='--exclude --force --gitignore --include' ;;
+    'local list') REPLY='' ;;
+    'local pull') REPLY='--follow --force --no-progress -p --parallelism --skip' ;;
+    'local status') REPLY='--exclude --follow --include -l --local --skip' ;;
     'log') REPLY='--after --amount --at-op --author --dot --first-parent --format --graph --grep --limit --no-merges --objects --oneline --prefixes --show-meta-range-id --since --stop-at --until' ;;
     'merge') REPLY='--allow-empty --compare-contents --dry-run --force -m --message --meta --squash --strategy' ;;
     'op log') REPLY='--amount' ;;
@@ -77,6 +87,7 @@ __lakecli_options() {
     'repo create') REPLY='-d --default-branch --range-entries' ;;
     'repo delete') REPLY='-y --yes' ;;
     'repo list') REPLY='--after --amount --prefix' ;;
+    'restore') REPLY='--no-progress -p --parallelism -s --source' ;;
     'rev-parse') REPLY='--at-op' ;;
     'show commit') REPLY='--at-op --show-meta-range-id' ;;
     'status') REPLY='--at-op' ;;
@@ -189,6 +200,29 @@ __lakecli_value() {
     'import -p') REPLY='nothing' ;;
     'import --parallelism') REPLY='nothing' ;;
     'import --to') REPLY='path' ;;
+    'local checkout -p') REPLY='nothing' ;;
+    'local checkout --parallelism') REPLY='nothing' ;;
+    'local checkout -r') REPLY='nothing' ;;
+    'local checkout --ref') REPLY='nothing' ;;
+    'local clone --exclude') REPLY='nothing' ;;
+    'local clone --include') REPLY='nothing' ;;
+    'local clone -p') REPLY='nothing' ;;
+    'local clone --parallelism') REPLY='nothing' ;;
+    'local commit --exclude') REPLY='nothing' ;;
+    'local commit --include') REPLY='nothing' ;;
+    'local commit -m') REPLY='nothing' ;;
+    'local commit --message') REPLY='nothing' ;;
+    'local commit --meta') REPLY='nothing' ;;
+    'local commit -p') REPLY='nothing' ;;
+    'local commit --parallelism') REPLY='nothing' ;;
+    'local diff --exclude') REPLY='nothing' ;;
+    'local diff --include') REPLY='nothing' ;;
+    'local init --exclude') REPLY='nothing' ;;
+    'local init --include') REPLY='nothing' ;;
+    'local pull -p') REPLY='nothing' ;;
+    'local pull --parallelism') REPLY='nothing' ;;
+    'local status --exclude') REPLY='nothing' ;;
+    'local status --include') REPLY='nothing' ;;
     'log --after') REPLY='nothing' ;;
     'log --amount') REPLY='nothing' ;;
     'log --at-op') REPLY='operation' ;;
@@ -223,6 +257,10 @@ __lakecli_value() {
     'repo list --after') REPLY='nothing' ;;
     'repo list --amount') REPLY='nothing' ;;
     'repo list --prefix') REPLY='nothing' ;;
+    'restore -p') REPLY='nothing' ;;
+    'restore --parallelism') REPLY='nothing' ;;
+    'restore -s') REPLY='nothing' ;;
+    'restore --source') REPLY='nothing' ;;
     'rev-parse --at-op') REPLY='operation' ;;
     'show commit --at-op') REPLY='operation' ;;
     'status --at-op') REPLY='operation' ;;
@@ -250,6 +288,7 @@ __lakecli_argument() {
     'branch revert 1') REPLY='branch' ;;
     'branch revert '*) REPLY='ref' ;;
     'branch show 1') REPLY='branch' ;;
+    'check-ignore '*) REPLY='file' ;;
     'cherry-pick 1') REPLY='ref' ;;
     'cherry-pick 2') REPLY='branch' ;;
     'clone 1') REPLY='directory' ;;
@@ -289,6 +328,16 @@ __lakecli_argument() {
     'gc set-config 1') REPLY='repository' ;;
     'gc status 1') REPLY='repository' ;;
     'gc undo 1') REPLY='repository' ;;
+    'local checkout 1') REPLY='directory' ;;
+    'local clone 1') REPLY='path' ;;
+    'local clone 2') REPLY='directory' ;;
+    'local commit 1') REPLY='directory' ;;
+    'local diff 1') REPLY='directory' ;;
+    'local init 1') REPLY='path' ;;
+    'local init 2') REPLY='directory' ;;
+    'local list 1') REPLY='directory' ;;
+    'local pull 1') REPLY='directory' ;;
+    'local status 1') REPLY='directory' ;;
     'log 1') REPLY='path' ;;
     'merge 1') REPLY='ref' ;;
     'merge 2') REPLY='branch' ;;
@@ -309,6 +358,7 @@ __lakecli_argument() {
     'repo create 1') REPLY='repository' ;;
     'repo create 2') REPLY='directory' ;;
     'repo delete 1') REPLY='repository' ;;
+    'restore '*) REPLY='file' ;;
     'rev-parse '*) REPLY='ref' ;;
     'show commit 1') REPLY='ref' ;;
     'status 1') REPLY='branch' ;;
@@ -318,7 +368,7 @@ __lakecli_argument() {
     'tag list 1') REPLY='repository' ;;
     'tag show 1') REPLY='tag' ;;
     'undo 1') REPLY='repository' ;;
-    'help 1') REPLY='=annotate blame branch cat-sst cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version' ;;
+    'help 1') REPLY='=annotate blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version' ;;
     *) REPLY=nothing ;;
     esac
 }

@@ -10,6 +10,7 @@ function __lakecli_words
                 'blame' 'Show the commit that last changed each object; the same as `lakecli annotate`' \
                 'branch' 'Create, list, move and delete branches' \
                 'cat-sst' 'Show the records of a range, a metarange or a list of a refs dump' \
+                'check-ignore' 'List the files that .lakefsignore has lakecli leave alone' \
                 'cherry-pick' 'Apply the changes of one commit to a branch' \
                 'clone' 'Clone a repository from its storage namespace onto this machine' \
                 'commit' 'Commit the uncommitted changes of a branch' \
@@ -25,6 +26,7 @@ function __lakecli_words
                 'gc' 'Find garbage, and delete it after a grace period' \
                 'help' 'Show the help of a command or a topic' \
                 'import' 'Import existing objects in one commit, without copying them' \
+                'local' 'Work in a directory linked with a path of a ref' \
                 'log' 'Show the history of a ref, newest commit first' \
                 'merge' 'Merge a ref into a branch' \
                 'op' 'Show the operation log, undo and redo' \
@@ -36,6 +38,7 @@ function __lakecli_words
                 'refs-dump' 'Dump the refs of a repository for lakeFS' \
                 'refs-restore' 'Fill an empty repository with the refs of a lakeFS dump' \
                 'repo' 'Create, list and delete repositories' \
+                'restore' 'Give files of a linked directory their committed contents' \
                 'rev-parse' 'Show the commit ID that a ref expression names' \
                 'show' 'Show a commit' \
                 'status' 'Show unpushed commits and uncommitted changes, for one branch or all' \
@@ -76,6 +79,16 @@ function __lakecli_words
                 'set-config' 'Set the retention rules: how long commits keep their objects, per branch' \
                 'status' 'Show the state of garbage collection, and the commands that are possible now' \
                 'undo' 'Cancel the condemnation of garbage'
+        case 'local'
+            printf '%s\t%s\n' \
+                'checkout' 'Undo the changes of a linked directory, and go to another ref' \
+                'clone' 'Link a directory with a path of a ref, and download its objects' \
+                'commit' 'Commit the changes of a linked directory to its branch' \
+                'diff' 'List what has changed in a linked directory since it was last synced' \
+                'init' 'Link a directory with a path of a branch, tag or commit' \
+                'list' 'List the linked directories below a directory' \
+                'pull' 'Bring what has changed on the ref of a linked directory' \
+                'status' 'Show what has changed in a linked directory, and on its ref'
         case 'op'
             printf '%s\t%s\n' \
                 'log' 'Show the operation log of a repository, newest operation first' \
@@ -156,6 +169,9 @@ function __lakecli_options
                 '--amount' 'Show at most N records; -1 shows all' \
                 '-f' 'A file, the URI of an object in a storage namespace, or - for standard input' \
                 '--file' 'A file, the URI of an object in a storage namespace, or - for standard input'
+        case 'check-ignore'
+            printf '%s\t%s\n' \
+                '--why' 'Show the deciding pattern, and files that are not ignored'
         case 'cherry-pick'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Commit even if nothing changes' \
@@ -343,6 +359,71 @@ function __lakecli_options
                 '--pin-versions' 'Record the current version of each object' \
                 '--skip' 'Skip symbolic links and special files' \
                 '--to' 'lakefs://REPOSITORY/BRANCH/[PREFIX]'
+        case 'local checkout'
+            printf '%s\t%s\n' \
+                '--all' 'All linked directories below DIRECTORY' \
+                '--follow' 'Follow symbolic links' \
+                '--no-progress' 'Show no progress' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-r' 'Branch, tag or commit to go to' \
+                '--ref' 'Branch, tag or commit to go to' \
+                '--skip' 'Skip symbolic links and special files' \
+                '-y' 'Do not ask for confirmation' \
+                '--yes' 'Do not ask for confirmation'
+        case 'local clone'
+            printf '%s\t%s\n' \
+                '--exclude' 'Not paths that match, as in .gitignore' \
+                '--gitignore' 'In a Git work tree, have Git ignore the directory' \
+                '--include' 'Only paths that match, as in .gitignore' \
+                '--no-progress' 'Show no progress' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism'
+        case 'local commit'
+            printf '%s\t%s\n' \
+                '--allow-empty-message' 'Commit without a message' \
+                '--exclude' 'Not paths that match, as in .gitignore' \
+                '--follow' 'Follow symbolic links' \
+                '--include' 'Only paths that match, as in .gitignore' \
+                '-m' 'Commit message' \
+                '--message' 'Commit message' \
+                '--meta' 'Metadata to record' \
+                '--no-progress' 'Show no progress' \
+                '--ours' 'Commit the directory\'s file where others have changed it too' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--skip' 'Skip symbolic links and special files' \
+                '-y' 'Do not ask for confirmation' \
+                '--yes' 'Do not ask for confirmation'
+        case 'local diff'
+            printf '%s\t%s\n' \
+                '--exclude' 'Not paths that match, as in .gitignore' \
+                '--exit-code' 'Exit with 13 if there are differences' \
+                '--follow' 'Follow symbolic links' \
+                '--include' 'Only paths that match, as in .gitignore' \
+                '--skip' 'Skip symbolic links and special files'
+        case 'local init'
+            printf '%s\t%s\n' \
+                '--exclude' 'Not paths that match, as in .gitignore' \
+                '--force' 'Link a directory anew that is linked' \
+                '--gitignore' 'In a Git work tree, have Git ignore the directory' \
+                '--include' 'Only paths that match, as in .gitignore'
+        case 'local pull'
+            printf '%s\t%s\n' \
+                '--follow' 'Follow symbolic links' \
+                '--force' 'Overwrite changed files that the ref has changed too' \
+                '--no-progress' 'Show no progress' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--skip' 'Skip symbolic links and special files'
+        case 'local status'
+            printf '%s\t%s\n' \
+                '--exclude' 'Not paths that match, as in .gitignore' \
+                '--follow' 'Follow symbolic links' \
+                '--include' 'Only paths that match, as in .gitignore' \
+                '-l' 'Show only what has changed in the directory' \
+                '--local' 'Show only what has changed in the directory' \
+                '--skip' 'Skip symbolic links and special files'
         case 'log'
             printf '%s\t%s\n' \
                 '--after' 'Start after this commit' \
@@ -431,6 +512,13 @@ function __lakecli_options
                 '--after' 'Start after this name' \
                 '--amount' 'Show at most N; 0 for all' \
                 '--prefix' 'Only what begins with this'
+        case 'restore'
+            printf '%s\t%s\n' \
+                '--no-progress' 'Show no progress' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '-s' 'Take the files of this branch, tag or commit; default: as last synced' \
+                '--source' 'Take the files of this branch, tag or commit; default: as last synced'
         case 'rev-parse'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation'
@@ -667,6 +755,52 @@ function __lakecli_value
             echo 'nothing'
         case 'import --to'
             echo 'path'
+        case 'local checkout -p'
+            echo 'nothing'
+        case 'local checkout --parallelism'
+            echo 'nothing'
+        case 'local checkout -r'
+            echo 'nothing'
+        case 'local checkout --ref'
+            echo 'nothing'
+        case 'local clone --exclude'
+            echo 'nothing'
+        case 'local clone --include'
+            echo 'nothing'
+        case 'local clone -p'
+            echo 'nothing'
+        case 'local clone --parallelism'
+            echo 'nothing'
+        case 'local commit --exclude'
+            echo 'nothing'
+        case 'local commit --include'
+            echo 'nothing'
+        case 'local commit -m'
+            echo 'nothing'
+        case 'local commit --message'
+            echo 'nothing'
+        case 'local commit --meta'
+            echo 'nothing'
+        case 'local commit -p'
+            echo 'nothing'
+        case 'local commit --parallelism'
+            echo 'nothing'
+        case 'local diff --exclude'
+            echo 'nothing'
+        case 'local diff --include'
+            echo 'nothing'
+        case 'local init --exclude'
+            echo 'nothing'
+        case 'local init --include'
+            echo 'nothing'
+        case 'local pull -p'
+            echo 'nothing'
+        case 'local pull --parallelism'
+            echo 'nothing'
+        case 'local status --exclude'
+            echo 'nothing'
+        case 'local status --include'
+            echo 'nothing'
         case 'log --after'
             echo 'nothing'
         case 'log --amount'
@@ -735,6 +869,14 @@ function __lakecli_value
             echo 'nothing'
         case 'repo list --prefix'
             echo 'nothing'
+        case 'restore -p'
+            echo 'nothing'
+        case 'restore --parallelism'
+            echo 'nothing'
+        case 'restore -s'
+            echo 'nothing'
+        case 'restore --source'
+            echo 'nothing'
         case 'rev-parse --at-op'
             echo 'operation'
         case 'show commit --at-op'
@@ -783,6 +925,8 @@ function __lakecli_argument
             echo 'ref'
         case 'branch show 1'
             echo 'branch'
+        case 'check-ignore *'
+            echo 'file'
         case 'cherry-pick 1'
             echo 'ref'
         case 'cherry-pick 2'
@@ -861,6 +1005,26 @@ function __lakecli_argument
             echo 'repository'
         case 'gc undo 1'
             echo 'repository'
+        case 'local checkout 1'
+            echo 'directory'
+        case 'local clone 1'
+            echo 'path'
+        case 'local clone 2'
+            echo 'directory'
+        case 'local commit 1'
+            echo 'directory'
+        case 'local diff 1'
+            echo 'directory'
+        case 'local init 1'
+            echo 'path'
+        case 'local init 2'
+            echo 'directory'
+        case 'local list 1'
+            echo 'directory'
+        case 'local pull 1'
+            echo 'directory'
+        case 'local status 1'
+            echo 'directory'
         case 'log 1'
             echo 'path'
         case 'merge 1'
@@ -901,6 +1065,8 @@ function __lakecli_argument
             echo 'directory'
         case 'repo delete 1'
             echo 'repository'
+        case 'restore *'
+            echo 'file'
         case 'rev-parse *'
             echo 'ref'
         case 'show commit 1'
@@ -920,7 +1086,7 @@ function __lakecli_argument
         case 'undo 1'
             echo 'repository'
         case 'help 1'
-            echo '=annotate blame branch cat-sst cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo rev-parse revisions security show status tag tutorial undo version'
+            echo '=annotate blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version'
         case '*'
             echo nothing
     end

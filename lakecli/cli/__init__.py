@@ -23,8 +23,6 @@
 Shared by several commands: annotations (annotate, blame), collection (gc), differences, handoff and
 presigned (fs presign), history_graph, log_format (log), lakectl (doctor, config list), lakefs
 (clone, refs-dump, refs-restore), operations and undoing (undo, redo, op), outside (trust), places
-(fs cp, mv), sharing (clone, push, pull, status), transfers (upload, download).
-presigned (fs presign), history_graph, log_format (log), lakefs (clone, refs-dump, refs-restore),
-operations and undoing (undo, redo, op), outside (trust), places (fs cp, mv), sharing (clone, push,
-pull, status), transfers (upload, download), worktrees, linking and working_commit (local).
+(fs cp, mv), sharing (clone, push, pull, status), transfers (upload, download), worktrees, linking
+and working_commit (local).
 """

@@ -83,7 +83,6 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "tag create": [["tag", "create", f"{REPOSITORY}/v2", f"{REPOSITORY}/main"]],
     "tag delete": [["tag", "delete", f"{REPOSITORY}/v1", "-y"]],
 }
-"""Command lines that change something in the world of the matrix."""
 """Command lines that do something in the world of the matrix.
 
 Of those about working directories only the commit changes what others see; the files of a
