@@ -14,6 +14,7 @@ from lakecli.errors import UsageError
 from lakecli.model import MAX_PATH_SIZE
 
 SCHEME = "lakefs://"
+_OF_FILES = f"files of this machine: lakecli fs upload FILE {SCHEME}REPOSITORY/BRANCH/"
 REPOSITORY_NAME = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 
 
@@ -54,7 +55,7 @@ def parse(text: str, *, base: str = "") -> LakeUri:
     if not full.startswith(SCHEME):
         raise UsageError(
             f"not a lakefs:// URI: {text!r}",
-            hint="write lakefs://REPOSITORY[/REF[/PATH]], or set LAKECLI_BASE_URI",
+            hint=_meant(full) or "write lakefs://REPOSITORY[/REF[/PATH]], or set LAKECLI_BASE_URI",
         )
     repository, _, rest = full[len(SCHEME) :].partition("/")
     if not REPOSITORY_NAME.fullmatch(repository):
@@ -75,6 +76,23 @@ def parse(text: str, *, base: str = "") -> LakeUri:
     return LakeUri(repository, ref, os.fsencode(path) if slash else None)
 
 
+def _meant(text: str) -> str | None:
+    """Return what somebody probably meant who wrote something else than a ``lakefs://`` URI."""
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme.lower() == "lakefs":
+        return f"did you mean {SCHEME}{rest.lstrip('/')}?"
+    if colon and rest.startswith("//"):
+        if scheme.lower() in ("file", "local"):
+            return _OF_FILES
+        return f"objects of a bucket: lakecli import --from {text} --to {SCHEME}REPOSITORY/BRANCH/"
+    if text.startswith(("/", ".", "~")):
+        return _OF_FILES
+    repository, slash, _ = text.partition("/")
+    if slash and REPOSITORY_NAME.fullmatch(repository):
+        return f"did you mean {SCHEME}{text}?"
+    return None
+
+
 def parse_repository(text: str, *, base: str = "") -> LakeUri:
     """Parse a URI that names a repository only."""
     uri = parse(text, base=base)
@@ -93,7 +111,8 @@ def parse_ref(text: str, *, base: str = "") -> LakeUri:
         raise UsageError(f"no ref in {text!r}", hint=f"{SCHEME}{uri.repository}/REF")
     if uri.path:
         raise UsageError(
-            f"expected a ref, got a path too: {text!r}", hint=f"{SCHEME}{uri.repository}/{uri.ref}"
+            f"expected a ref, got a path too: {text!r}",
+            hint=f"{SCHEME}{uri.repository}/{uri.ref}; a name of a branch or tag has no '/'",
         )
     return LakeUri(uri.repository, uri.ref)
 

@@ -49,7 +49,17 @@ class Built(NamedTuple):
     def run(self, context: Context, arguments: list[str]) -> int:
         """Run the command on normalised arguments and return its exit code."""
         name = f"{PROGRAM} {self.words}"
-        with self.typer.make_context(name, arguments, obj=context) as ctx:
+        try:
+            typer_context = self.typer.make_context(name, arguments, obj=context)
+        except TyperException as error:
+            if getattr(error, "ctx", None) is not None:
+                raise
+            # The parser itself raised it: an option lacks its value.
+            from lakecli.cli.describe import describe
+
+            hint = f"{name} {describe(self).synopsis}"
+            raise UsageError(_message(error), hint=f"{hint}\n  {name} --help") from None
+        with typer_context as ctx:
             code: int = self.typer.invoke(ctx)
             return code
 
@@ -103,13 +113,21 @@ def usage_of(error: BaseException) -> UsageError | None:
     """Return Typer's usage error as ours, or ``None`` for another error."""
     if not isinstance(error, TyperException):
         return None
-    message = error.format_message().removesuffix(".")
+    message = _message(error)
     options = getattr(error, "possibilities", None)
     if options:
-        message = error.message
+        message = _lower(error.message)
         hint = "did you mean " + " or ".join(sorted(options)) + "?"
     else:
         typer_context = getattr(error, "ctx", None)
         path = typer_context.command_path if typer_context else PROGRAM
         hint = f"{path} --help"
-    return UsageError(message[:1].lower() + message[1:], hint=hint)
+    return UsageError(message, hint=hint)
+
+
+def _message(error: TyperException) -> str:
+    return _lower(error.format_message().removesuffix("."))
+
+
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:]

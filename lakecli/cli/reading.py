@@ -100,11 +100,31 @@ def read_ref(text: str, context: Context) -> LakeUri:
 
 def read_branch(text: str, context: Context) -> LakeUri:
     """Read a URI that names a branch: a legal name, without modifiers."""
-    from lakecli import uri
-    from lakecli.refs.names import check_branch_name
+    return _on_branch(read_ref(text, context))
 
-    parsed = read_ref(text, context)
-    check_branch_name(uri.ref_of(parsed))
+
+def _on_branch(parsed: LakeUri) -> LakeUri:
+    """Refuse a URI whose ref is not a name of a branch."""
+    from lakecli import uri
+    from lakecli.refs.names import check_branch_name, is_branch_name, is_tag_name
+
+    ref = uri.ref_of(parsed)
+    base = re.split(r"[~^@$]", ref, maxsplit=1)[0]
+    at = f"{uri.SCHEME}{parsed.repository}"
+    start = f"lakecli branch create {at}/NAME -s {at}/{ref}"
+    if base != ref and is_branch_name(base):
+        raise UsageError(
+            f"expected a branch, got the ref expression {ref!r}",
+            hint=f"the branch: {at}/{base}\n  a new branch there: {start}",
+        )
+    try:
+        check_branch_name(ref)
+    except UsageError as error:
+        if not is_tag_name(ref):
+            raise
+        raise UsageError(
+            error.message, hint=f"{error.hint}\n  a new branch at a tag: {start}"
+        ) from None
     return parsed
 
 
@@ -158,12 +178,7 @@ def read_prefix(text: str, context: Context) -> LakeUri:
 
 def read_branch_prefix(text: str, context: Context) -> LakeUri:
     """Read a URI that names a path on a branch, or all of the branch."""
-    from lakecli import uri
-    from lakecli.refs.names import check_branch_name
-
-    parsed = read_prefix(text, context)
-    check_branch_name(uri.ref_of(parsed))
-    return parsed
+    return _on_branch(read_prefix(text, context))
 
 
 def read_refs(texts: list[str], context: Context) -> list[LakeUri]:

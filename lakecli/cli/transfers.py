@@ -197,4 +197,8 @@ def check_local(path: str | os.PathLike[str], *, hint: str) -> None:
     if (found := _URI.match(text)) is not None:
         if found[1].lower() in {"local", "file"}:
             hint = "give the path without the scheme"
+        elif found[1].lower() == "lakefs":
+            hint = (
+                "from a branch to a branch: lakecli fs cp; to files: lakecli fs download URI FILE"
+            )
         raise UsageError(f"not a path on this machine: {text}", hint=hint)

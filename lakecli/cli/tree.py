@@ -107,7 +107,10 @@ def find_command(words: tuple[str, ...], next_word: str | None) -> Command:
         if next_word is not None and not words:
             raise UsageError(f"unknown option {next_word} before a command", hint=helps)
         raise UsageError(f"{' '.join((PROGRAM, *words))} needs a command", hint=helps)
-    raise UsageError(f"unknown command {asked!r}", hint=_suggest(words, asked) or helps)
+    from lakecli.cli.mistakes import meant
+
+    hint = meant(words, next_word) or _suggest(words, asked) or helps
+    raise UsageError(f"unknown command {asked!r}", hint=hint)
 
 
 def _suggest(words: tuple[str, ...], asked: str) -> str | None:

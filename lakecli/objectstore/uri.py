@@ -25,6 +25,9 @@ SUPPORTED = (
     "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX, "
     "local:///ABSOLUTE/PATH, file:///ABSOLUTE/PATH or /ABSOLUTE/PATH"
 )
+_OF_REPOSITORIES = (
+    "from a branch to a branch: lakecli fs cp; lakefs:// names a repository, not where it stores"
+)
 AZURE = "az://ACCOUNT/CONTAINER/PREFIX"
 
 # Compiled on first use: most commands open one kind of namespace.
@@ -79,7 +82,8 @@ def parse(text: str) -> NamespaceUri:
     if scheme == "https" and rest.partition("/")[0].lower().endswith(_AZURE_HOST):
         return _container_url(rest)
     raise UsageError(
-        f"unsupported scheme {scheme!r} of a storage namespace: {text!r}", hint=SUPPORTED
+        f"unsupported scheme {scheme!r} of a storage namespace: {text!r}",
+        hint=_OF_REPOSITORIES if scheme == "lakefs" else SUPPORTED,
     )
 
 

@@ -86,10 +86,12 @@ def delete(repository: Repository, name: str) -> Tag:
 
 
 def _tag_at(repository: Repository, txn: ReadTransaction, name: str) -> Tag:
-    tag = RefStore(txn, repository.key).find_tag(name)
+    refs = RefStore(txn, repository.key)
+    tag = refs.find_tag(name)
     if tag is None:
-        raise NotFound(
-            f"no tag {name!r} in {repository.uri}",
-            hint=f"list them: lakecli tag list {repository.uri}",
-        )
+        uri = repository.uri
+        hint = f"list them: lakecli tag list {uri}"
+        if refs.find_branch(name) is not None:
+            hint = f"it is a branch: lakecli branch show {uri}/{name}"
+        raise NotFound(f"no tag {name!r} in {uri}", hint=hint)
     return tag

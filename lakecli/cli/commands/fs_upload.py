@@ -98,11 +98,11 @@ def fs_upload(
         source, path = source_option, source
     elif path is None:
         raise UsageError("PATH is missing", hint="lakecli fs upload SRC PATH")
-    target = read_branch_prefix(path, context)
-    policy = link_policy(links)
     if not source:
         raise UsageError("SRC is empty")
     check_local(source, hint="for objects in a bucket: lakecli import --from URI --to PATH --copy")
+    target = read_branch_prefix(path, context)
+    policy = link_policy(links)
     if source == STANDARD_INPUT and recursive:
         raise UsageError("standard input is not a directory", hint="leave out -r")
     from lakecli.repository.upload import UploadOptions

@@ -117,12 +117,16 @@ def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch
     Raises:
         NotFound: no such branch; the hint names the command that lists them.
     """
-    branch = RefStore(txn, repository.key).find_branch(name)
+    refs = RefStore(txn, repository.key)
+    branch = refs.find_branch(name)
     if branch is None:
-        raise NotFound(
-            f"no branch {name!r} in {repository.uri}",
-            hint=f"list them: lakecli branch list {repository.uri}",
-        )
+        uri = repository.uri
+        hint = f"list them: lakecli branch list {uri}"
+        if refs.find_tag(name) is not None:
+            hint = (
+                f"it is a tag; a new branch there: lakecli branch create {uri}/NAME -s {uri}/{name}"
+            )
+        raise NotFound(f"no branch {name!r} in {uri}", hint=hint)
     return branch
 
 

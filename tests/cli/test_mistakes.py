@@ -1,0 +1,151 @@
+"""What is typed by mistake gets an answer that names the right command."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from lakecli.cli.mistakes import GIT
+from lakecli.cli.tree import COMMANDS
+
+if TYPE_CHECKING:
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli
+
+
+class Mistake(NamedTuple):
+    """A line, and what its error and its hint say."""
+
+    line: str
+    error: str
+    hint: str
+    exit_code: int = 2
+
+
+MISTAKES = (
+    # A slash in a name.
+    Mistake("commit lakefs://demo/feature/x -m m", "got a path too", "has no '/'"),
+    Mistake(
+        "branch create lakefs://demo/feature/x -s lakefs://demo/main",
+        "got a path too: 'lakefs://demo/feature/x'",
+        "lakefs://demo/feature; a name of a branch or tag has no '/'",
+    ),
+    # A tag or an expression where a branch is needed.
+    Mistake(
+        "commit lakefs://demo/main~1 -m m",
+        "expected a branch, got the ref expression 'main~1'",
+        "the branch: lakefs://demo/main\n"
+        "  a new branch there: lakecli branch create lakefs://demo/NAME -s lakefs://demo/main~1",
+    ),
+    Mistake("fs rm lakefs://demo/main@{1}/a", "got the ref expression 'main@{1}'", "demo/main\n"),
+    Mistake(
+        "commit lakefs://demo/v1.0 -m m",
+        "illegal branch name 'v1.0'",
+        "at a tag: lakecli branch create lakefs://demo/NAME -s lakefs://demo/v1.0",
+    ),
+    Mistake(
+        "fs upload file lakefs://demo/v1/a",
+        "no branch 'v1' in lakefs://demo",
+        "it is a tag; a new branch there: "
+        "lakecli branch create lakefs://demo/NAME -s lakefs://demo/v1",
+        6,
+    ),
+    Mistake("merge lakefs://demo/main lakefs://demo/v1", "no branch 'v1'", "it is a tag", 6),
+    Mistake(
+        "tag show lakefs://demo/main",
+        "no tag 'main'",
+        "it is a branch: lakecli branch show lakefs://demo/main",
+        6,
+    ),
+    # Malformed URIs.
+    Mistake("log lakefs:/demo/main", "not a lakefs:// URI", "did you mean lakefs://demo/main?"),
+    Mistake("log LakeFS:demo/main", "not a lakefs:// URI", "did you mean lakefs://demo/main?"),
+    Mistake("log lakefs:///demo/main", "illegal repository name ''", "3 to 63"),
+    Mistake("log demo/main", "not a lakefs:// URI", "did you mean lakefs://demo/main?"),
+    Mistake("log main", "not a lakefs:// URI: 'main'", "write lakefs://REPOSITORY[/REF[/PATH]]"),
+    # A bucket or a file where a lakefs:// URI is needed, and the other way round.
+    Mistake(
+        "fs ls s3://b/x",
+        "not a lakefs:// URI: 's3://b/x'",
+        "lakecli import --from s3://b/x --to lakefs://REPOSITORY/BRANCH/",
+    ),
+    Mistake("fs cat ./file", "not a lakefs:// URI", "lakecli fs upload FILE lakefs://"),
+    Mistake("fs cat /etc/hosts", "not a lakefs:// URI", "lakecli fs upload FILE lakefs://"),
+    Mistake("fs ls local:///tmp", "not a lakefs:// URI", "lakecli fs upload FILE lakefs://"),
+    Mistake("fs upload file s3://b/x", "not a lakefs:// URI", "lakecli import --from s3://b/x"),
+    Mistake(
+        "fs download lakefs://demo/main/a s3://b/x",
+        "not a path on this machine: s3://b/x",
+        "lakecli export",
+    ),
+    Mistake(
+        "fs download lakefs://demo/main/a lakefs://demo/dev/a",
+        "not a path on this machine",
+        "from a branch to a branch: lakecli fs cp",
+    ),
+    Mistake("fs download ./x lakefs://demo/main/a", "not a lakefs:// URI", "lakecli fs upload"),
+    Mistake(
+        "fs upload lakefs://demo/main/a ./x", "not a path on this machine", "lakecli fs download"
+    ),
+    Mistake("fs upload s3://b/x lakefs://demo/main/", "not a path on this", "lakecli import"),
+    Mistake(
+        "export lakefs://demo/main/ lakefs://demo/dev/",
+        "unsupported scheme 'lakefs'",
+        "from a branch to a branch: lakecli fs cp",
+    ),
+    Mistake(
+        "import --from lakefs://demo/main/ --to lakefs://demo/dev/",
+        "unsupported scheme 'lakefs'",
+        "lakecli fs cp",
+    ),
+    # A group with a URI.
+    Mistake(
+        "show lakefs://demo/main",
+        "unknown command 'show lakefs://demo/main'",
+        "did you mean lakecli show commit lakefs://demo/main?",
+    ),
+    Mistake("branch lakefs://demo/main", "unknown", "lakecli branch show lakefs://demo/main?"),
+    Mistake("branch lakefs://demo", "unknown", "lakecli branch list lakefs://demo?"),
+    Mistake("tag lakefs://demo/", "unknown", "did you mean lakecli tag list lakefs://demo/?"),
+    Mistake("fs lakefs://demo/main/", "unknown", "did you mean lakecli fs ls lakefs://demo/main/?"),
+    Mistake("repo lakefs://demo", "unknown", "did you mean lakecli repo list?"),
+    # A value that is missing.
+    Mistake(
+        "commit lakefs://demo/main -m",
+        "option '-m' requires an argument",
+        "lakecli commit BRANCH [OPTIONS]\n  lakecli commit --help",
+    ),
+    Mistake(
+        "branch create lakefs://demo/dev --source",
+        "option '--source' requires an argument",
+        "lakecli branch create BRANCH --source REF [OPTIONS]",
+    ),
+)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.line)
+def test_a_mistake_is_explained(cli: Cli, demo: Demo, mistake: Mistake) -> None:
+    demo.commit("first", {"a": "1"})
+    cli.ok("tag", "create", "lakefs://demo/v1", "lakefs://demo/main")
+    result = cli(*shlex.split(mistake.line))
+    assert result.exit_code == mistake.exit_code
+    error, _, hint = result.stderr.partition("hint: ")
+    assert error.startswith("error: ")
+    assert mistake.error in error
+    assert mistake.hint in hint
+
+
+@pytest.mark.parametrize("word", sorted(set(GIT) - {words.split()[0] for words in COMMANDS}))
+def test_a_word_of_git_is_explained(cli: Cli, word: str) -> None:
+    result = cli(word, "-x", "something")
+    assert result.exit_code == 2
+    assert result.stderr == f"error: unknown command '{word}'\nhint: {GIT[word]}\n"
+
+
+def test_hints_name_commands_that_exist() -> None:
+    for hint in GIT.values():
+        for part in hint.split("lakecli ")[1:]:
+            words = part.replace(";", " ").replace(",", " ").split()
+            assert {" ".join(words[:1]), " ".join(words[:2])} & set(COMMANDS), part
