@@ -31,7 +31,7 @@ function __lakecli_words
                 'merge' 'Merge a ref into a branch' \
                 'op' 'Show the operation log, undo and redo' \
                 'pull' 'Update a branch from the bucket: fetch, then fast-forward or merge' \
-                'push' 'Push the commits of a branch or tag to the bucket, and move it there' \
+                'push' 'Push a branch or tag, and its commits, to the bucket' \
                 'quickstart' 'Create a small repository from real files, and show each command as it runs' \
                 'redo' 'Redo the last undone operation' \
                 'reflog' 'Show how a branch or tag moved, newest move first' \

@@ -4,7 +4,7 @@ Typer is loaded where it is needed: for help, completion, manual pages and usage
 the options and makes the usage errors. What it does not do is done here and in `declare`: a value
 that depends on the context (`Parser`), an option that may stand without a value (`ValueIfBare`),
 options that several commands take together (a class of `params`), and kinds of names for completion
-(`Completion`).
+(`Completion`). Of the 284 parameters of 66 commands, 90 have a `Parser` and 104 a kind of name.
 """
 
 from __future__ import annotations

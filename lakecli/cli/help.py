@@ -26,7 +26,7 @@ def command_help(command: CommandHelp) -> Iterator[str]:
     """Yield the help of one command, line by line."""
     yield f"Usage: lakecli {command.words} {command.synopsis}"
     yield ""
-    yield from textwrap.wrap(command.summary + ".", _WIDTH)
+    yield from _filled(command.summary + ".")
     for paragraph in command.description:
         yield ""
         yield from paragraph_lines(paragraph)
@@ -74,11 +74,11 @@ def topic_help(topic: Topic) -> Iterator[str]:
             yield from _filled(block.text)
 
 
-def _filled(text: str, *, first: str = "", others: str = "") -> list[str]:
+def _filled(text: str, *, width: int = _WIDTH, first: str = "", others: str = "") -> list[str]:
     """Return lines broken at blanks only, because names of commands and options have hyphens."""
     return textwrap.wrap(
         text,
-        _WIDTH,
+        width,
         initial_indent=first,
         subsequent_indent=others,
         break_on_hyphens=False,
@@ -102,7 +102,7 @@ def paragraph_lines(paragraph: str) -> Iterator[str]:
     if paragraph.startswith(" "):
         yield from paragraph.splitlines()
     else:
-        yield from textwrap.wrap(" ".join(paragraph.split()), _WIDTH)
+        yield from _filled(" ".join(paragraph.split()))
 
 
 def _argument_row(argument: ArgumentHelp) -> tuple[str, str]:
@@ -140,7 +140,7 @@ def _section(title: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
     yield f"{title}:"
     column = min(_COLUMN, max((len(left) for left, _ in rows), default=0) + 4)
     for left, right in rows:
-        lines = textwrap.wrap(right, _WIDTH - column) or [""]
+        lines = _filled(right, width=_WIDTH - column) or [""]
         head = f"  {left}"
         if len(head) + 2 > column:
             yield head

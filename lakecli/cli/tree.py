@@ -3,9 +3,8 @@
 The command ``branch list`` is the function ``branch_list`` in ``commands/branch_list.py``.
 
 Typer would need all commands imported to find one of them. Here only the command that is named is
-imported and built: ``lakecli version`` takes 96 ms of processor time, and 190 ms with all
-commands (Python itself 15 ms, Typer 65 ms). Help of groups, man pages and completion scripts build
-all.
+imported and built: help of one takes 111 ms of processor time, building all 252 ms (Python's own
+start 18 ms). Help of groups, man pages and completion scripts build all.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def clone(
 
     A repository may refer to objects outside its storage namespace. lakecli reads them with your
     credentials only if you allow their places. clone looks for such objects in up to 16 ranges of
-    the default branch (a range lists some thousand paths), lists their places with counts, and asks
+    the default branch (a range lists about 6,000 paths), lists their places with counts, and asks
     whether to allow them; without a terminal it prints the command that allows them (setting
     trust.addresses). `lakecli fsck` counts all of them.
 

@@ -60,7 +60,7 @@ def diff(
     are equal, whatever the content types and metadata.
 
     --engine spark compares two refs on Spark, with the same result. --engine auto uses Spark if it
-    is installed and at least 4000 ranges differ (a range lists some 6000 paths).
+    is installed and at least 4,000 ranges differ (a range lists about 6,000 paths).
 
     Examples:
         lakecli diff lakefs://demo/main

@@ -36,7 +36,7 @@ def push(
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Push the commits of a branch or tag to the bucket, and move it there.
+    """Push a branch or tag, and its commits, to the bucket.
 
     Push verifies that the objects of these commits are in the bucket, sends the commits, and then
     moves the branch or tag, in one atomic step. A branch only moves forward: if the bucket has

@@ -10,7 +10,7 @@ def redo(context: Context, repository: RepositoryUri) -> None:
     """Redo the last undone operation.
 
     Repeat it for each undo, until another command changes the repository. Nothing moves in the
-    bucket; use push for that, unless sync is auto.
+    bucket; use push for that, unless automatic sync is on.
 
     Examples:
         lakecli redo lakefs://demo

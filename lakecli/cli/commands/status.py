@@ -22,8 +22,8 @@ def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "")
     """Show unpushed commits and uncommitted changes, for one branch or all.
 
     Branches are compared with the bucket as of the last fetch, pull or push; the bucket itself is
-    not read unless sync is auto. Uncommitted changes exist on this machine only; push does not send
-    them.
+    not read unless automatic sync is on. Uncommitted changes exist on this machine only; push does
+    not send them.
 
     Examples:
         lakecli status lakefs://demo

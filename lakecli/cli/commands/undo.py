@@ -13,9 +13,10 @@ def undo(context: Context, repository: RepositoryUri, *, remote: Remote = False)
     its uncommitted changes, even a deleted repository. Run undo again to undo the operation before
     it, and redo to redo it. `lakecli op log` lists the operations of the last 30 days.
 
-    A pushed branch or tag stays as it is in the bucket, unless --remote is given or sync is auto:
-    then it moves back there too, provided that nobody has moved it since. While another process is
-    pushing it, undo is refused. Undoing a clone, fetch or pull affects this machine only.
+    A pushed branch or tag stays as it is in the bucket, unless --remote is given or automatic sync
+    is on: then it moves back there too, provided that nobody has moved it since. While another
+    process is pushing it, undo is refused. Undoing a clone, fetch or pull affects this machine
+    only.
 
     Examples:
         lakecli undo lakefs://demo
