@@ -4,7 +4,8 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='annotate blame branch cat-sst check-ignore cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo version' ;;
+    '') REPLY='annotate bisect blame branch cat-sst check-ignore cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo version' ;;
+    'bisect') REPLY='bad good log reset run skip start view' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
@@ -22,6 +23,14 @@ __lakecli_words() {
 __lakecli_options() {
     case $1 in
     'annotate') REPLY='--at-op --first-parent -r --recursive' ;;
+    'bisect bad') REPLY='' ;;
+    'bisect good') REPLY='' ;;
+    'bisect log') REPLY='' ;;
+    'bisect reset') REPLY='' ;;
+    'bisect run') REPLY='' ;;
+    'bisect skip') REPLY='' ;;
+    'bisect start') REPLY='' ;;
+    'bisect view') REPLY='' ;;
     'blame') REPLY='--at-op --first-parent -r --recursive' ;;
     'branch create') REPLY='-s --source' ;;
     'branch delete') REPLY='-y --yes' ;;
@@ -280,6 +289,15 @@ __lakecli_value() {
 __lakecli_argument() {
     case "$1 $2" in
     'annotate 1') REPLY='path' ;;
+    'bisect bad '*) REPLY='ref' ;;
+    'bisect good '*) REPLY='ref' ;;
+    'bisect log 1') REPLY='repository' ;;
+    'bisect reset 1') REPLY='repository' ;;
+    'bisect run '*) REPLY='file' ;;
+    'bisect skip '*) REPLY='ref' ;;
+    'bisect start 1') REPLY='ref' ;;
+    'bisect start '*) REPLY='ref' ;;
+    'bisect view 1') REPLY='repository' ;;
     'blame 1') REPLY='path' ;;
     'branch create 1') REPLY='branch' ;;
     'branch delete 1') REPLY='branch' ;;
@@ -368,7 +386,7 @@ __lakecli_argument() {
     'tag list 1') REPLY='repository' ;;
     'tag show 1') REPLY='tag' ;;
     'undo 1') REPLY='repository' ;;
-    'help 1') REPLY='=annotate blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version' ;;
+    'help 1') REPLY='=annotate bisect blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version' ;;
     *) REPLY=nothing ;;
     esac
 }

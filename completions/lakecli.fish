@@ -7,6 +7,7 @@ function __lakecli_words
         case ''
             printf '%s\t%s\n' \
                 'annotate' 'Show the commit that last changed each object' \
+                'bisect' 'Search history for the commit that introduced a problem' \
                 'blame' 'Show the commit that last changed each object; the same as `lakecli annotate`' \
                 'branch' 'Create, list, move and delete branches' \
                 'cat-sst' 'Show the records of a range, a metarange or a list of a refs dump' \
@@ -45,6 +46,16 @@ function __lakecli_words
                 'tag' 'Create, list and delete tags' \
                 'undo' 'Undo the last operation on a repository' \
                 'version' 'Print the version of lakecli'
+        case 'bisect'
+            printf '%s\t%s\n' \
+                'bad' 'Record that a commit is bad: it has the problem' \
+                'good' 'Record that commits are good: they do not have the problem' \
+                'log' 'Show what was recorded in a bisect session' \
+                'reset' 'End a bisect session. No branch or object changes' \
+                'run' 'Search by a program that tests each commit' \
+                'skip' 'Record that commits cannot be tested' \
+                'start' 'Begin to search history for the first commit with a problem' \
+                'view' 'Show the commits that may be the first bad one, newest first'
         case 'branch'
             printf '%s\t%s\n' \
                 'create' 'Create a branch at the commit of another ref' \
@@ -909,6 +920,24 @@ function __lakecli_argument
     switch "$argv[1] $argv[2]"
         case 'annotate 1'
             echo 'path'
+        case 'bisect bad *'
+            echo 'ref'
+        case 'bisect good *'
+            echo 'ref'
+        case 'bisect log 1'
+            echo 'repository'
+        case 'bisect reset 1'
+            echo 'repository'
+        case 'bisect run *'
+            echo 'file'
+        case 'bisect skip *'
+            echo 'ref'
+        case 'bisect start 1'
+            echo 'ref'
+        case 'bisect start *'
+            echo 'ref'
+        case 'bisect view 1'
+            echo 'repository'
         case 'blame 1'
             echo 'path'
         case 'branch create 1'
@@ -1086,7 +1115,7 @@ function __lakecli_argument
         case 'undo 1'
             echo 'repository'
         case 'help 1'
-            echo '=annotate blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version'
+            echo '=annotate bisect blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version'
         case '*'
             echo nothing
     end

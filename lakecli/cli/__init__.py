@@ -20,9 +20,9 @@
     files          files that --output names
     engine         --engine, --master, --conf
 
-Shared by several commands: annotations (annotate, blame), collection (gc), differences, handoff and
-presigned (fs presign), history_graph, log_format (log), lakectl (doctor, config list), lakefs
-(clone, refs-dump, refs-restore), operations and undoing (undo, redo, op), outside (trust), places
-(fs cp, mv), sharing (clone, push, pull, status), transfers (upload, download), worktrees, linking
-and working_commit (local).
+Shared by several commands: annotations (annotate, blame), bisecting (bisect), collection (gc),
+differences, handoff and presigned (fs presign), history_graph, log_format (log), lakectl (doctor,
+config list), lakefs (clone, refs-dump, refs-restore), operations and undoing (undo, redo, op),
+outside (trust), places (fs cp, mv), sharing (clone, push, pull, status), transfers (upload,
+download), worktrees, linking and working_commit (local).
 """

@@ -152,13 +152,20 @@ class OptionSyntax(NamedTuple):
     alone: str | None = None
 
 
-def normalise(rest: Sequence[str], given: Globals, options: Sequence[OptionSyntax]) -> list[str]:
+def normalise(
+    rest: Sequence[str],
+    given: Globals,
+    options: Sequence[OptionSyntax],
+    *,
+    ends_at_word: bool = False,
+) -> list[str]:
     """Return the arguments in Typer's form, with the global options taken out.
 
     Args:
         rest: the line after the words of the command.
         given: receives the global options.
         options: the options of the command; they precede global ones of the same spelling.
+        ends_at_word: whether the first argument ends the options, because a command line follows.
     """
     syntax = {flag: option for option in options for flag in option.flags}
     todo = list(rest)
@@ -167,6 +174,8 @@ def normalise(rest: Sequence[str], given: Globals, options: Sequence[OptionSynta
         word = todo.pop(0)
         if word == "--":
             return [*done, "--", *todo]
+        if ends_at_word and not word.startswith("-"):
+            return [*done, "--", word, *todo]
         if word.startswith("--"):
             _take_long(word, todo, done, given=given, syntax=syntax)
         elif word.startswith("-") and len(word) > 1:

@@ -115,6 +115,11 @@ class Declaration(NamedTuple):
     parameters: Mapping[str, Parameter]
     groups: Mapping[str, Any]
 
+    @property
+    def runs_a_command(self) -> bool:
+        """Whether its arguments are the command line of another program."""
+        return any(each.kind == Kind.COMMAND for each in self.parameters.values())
+
     def option_syntax(self) -> list[OptionSyntax]:
         """Return the spelling of its options."""
         return [

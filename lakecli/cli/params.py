@@ -32,6 +32,7 @@ from lakecli.cli.reading import (
     read_ref_or_path,
     read_refs,
     read_repository,
+    read_repository_or_expression,
     read_repository_or_ref,
     read_tag,
     read_texts,
@@ -69,6 +70,11 @@ RefOrPathUri = Annotated[
     LakeUri,
     Argument(metavar="REF", help="lakefs://REPOSITORY/REF[/PATH], with modifiers such as ~2"),
     Parser(read_ref_or_path, Kind.PATH),
+]
+RepositoryOrRefExpression = Annotated[
+    LakeUri,
+    Argument(metavar="BAD", help="lakefs://REPOSITORY[/REF]: a commit with the problem"),
+    Parser(read_repository_or_expression, Kind.REF),
 ]
 RepositoryOrBranchUri = Annotated[
     LakeUri,

@@ -42,6 +42,7 @@ class Kind(StrEnum):
     DIRECTORY = "directory"
     OPERATION = "operation"
     SETTING = "setting"
+    COMMAND = "command"
     NOTHING = "nothing"
 
 
@@ -151,6 +152,14 @@ def read_repository_or_ref(text: str, context: Context) -> LakeUri:
     if not is_tag_name(uri.ref_of(parsed)):
         check_branch_name(uri.ref_of(parsed))
     return parsed
+
+
+def read_repository_or_expression(text: str, context: Context) -> LakeUri:
+    """Read a URI that names a repository, or a ref expression of it."""
+    from lakecli import uri
+
+    parsed = uri.parse(text, base=context.base_uri)
+    return parsed if parsed.ref is None else read_ref(text, context)
 
 
 def read_ref_or_path(text: str, context: Context) -> LakeUri:

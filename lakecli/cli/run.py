@@ -89,7 +89,9 @@ def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
     from lakecli.cli.plain import plain
 
     declared = declaration(COMMANDS[joined].load())
-    arguments = normalise(rest, given, declared.option_syntax())
+    arguments = normalise(
+        rest, given, declared.option_syntax(), ends_at_word=declared.runs_a_command
+    )
     if given.help:
         return lambda context: _show_command(context, joined, declared, topic)
     if given.problem is not None:

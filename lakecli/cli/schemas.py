@@ -123,6 +123,8 @@ class Answer(NamedTuple):
 
 
 _ONE: Final = {
+    "bisect reset": "bisect reset",
+    "bisection": "bisect bad, bisect good, bisect run, bisect skip, bisect start",
     "cloned": "clone",
     "collection": "gc run",
     "collection state": "gc status, gc undo",
@@ -161,7 +163,7 @@ _ONE: Final = {
 _EACH: Final = {
     "annotation": "annotate, blame",
     "checked": "fsck",
-    "commit": "log",
+    "commit": "bisect view, log",
     "difference": "diff, local diff",
     "ignored": "check-ignore",
     "linked directory": "local list",
@@ -175,6 +177,7 @@ _EACH: Final = {
     "resolved": "rev-parse",
     "setting": "config list",
     "stored record": "cat-sst",
+    "verdict": "bisect log",
 }
 """The commands that answer with any number of objects, by their record."""
 

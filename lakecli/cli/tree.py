@@ -22,6 +22,7 @@ PROGRAM: Final = "lakecli"
 
 
 GROUPS: Final = {
+    "bisect": "Search history for the commit that introduced a problem",
     "branch": "Create, list, move and delete branches",
     "config": "Read and change settings",
     "fs": "Read and write objects",
@@ -38,6 +39,7 @@ _WORDS: Final = {
     "": "annotate blame cat-sst check-ignore cherry-pick clone commit completion diff doctor "
     "export fetch find-merge-base fsck import log merge pull push quickstart redo reflog "
     "refs-dump refs-restore restore rev-parse status undo version",
+    "bisect": "bad good log reset run skip start view",
     "branch": "create delete list reset revert show",
     "config": "get list set unset",
     "fs": "cat cp download ls mv presign rm stage stat upload",

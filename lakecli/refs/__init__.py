@@ -9,6 +9,7 @@
     ref_store    branches, tags and commits in the local store
     reader       the protocols through which history is read
     graph        merge bases and ancestors
+    bisection    which commit to test next
     history      the order of the log
     graph_lines  the drawing beside a log
 

@@ -75,8 +75,12 @@ def merge_base(reader: CommitReader, left: CommitId, right: CommitId) -> Commit 
     return next(iter_merge_bases(reader, left, right), None)
 
 
-def iter_merge_bases(reader: CommitReader, left: CommitId, right: CommitId) -> Iterator[Commit]:
+def iter_merge_bases(
+    reader: CommitReader, left: CommitId, right: CommitId, *others: CommitId
+) -> Iterator[Commit]:
     """Yield the best common ancestors: highest generation first, then newest, then smallest ID.
+
+    With `others`, they are those of `left` and a merge of all the rest.
 
     A commit is visited after all of its descendants. If both sides reached it, but not through
     another common ancestor, no common ancestor descends from it. Once one side has no commits of
@@ -84,7 +88,8 @@ def iter_merge_bases(reader: CommitReader, left: CommitId, right: CommitId) -> I
     """
     frontier = _Frontier(reader)
     frontier.add(get_commit(reader, left), _LEFT)
-    frontier.add(get_commit(reader, right), _RIGHT)
+    for each in (right, *others):
+        frontier.add(get_commit(reader, each), _RIGHT)
     count = frontier.count
     while count[_COMMON] or (count[_LEFT] and count[_RIGHT]):
         commit, reached = frontier.pop()

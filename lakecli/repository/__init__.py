@@ -5,7 +5,7 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
 
     verbs           repositories: repo
                     refs: branch, tag, rev_parse, reflog
-                    history: commit, merge, cherry_pick, revert, log, annotate, diff,
+                    history: commit, merge, cherry_pick, revert, log, annotate, bisect, diff,
                     status
                     objects: ls, stat, presign, rm, cp, mv; deposit, for the library
                     transfers: upload, upload_tree, download

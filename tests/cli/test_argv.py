@@ -160,3 +160,11 @@ def test_values_are_passed_unchanged(values: list[str]) -> None:
 )
 def test_values_of_settings_are_not_logged(line: str, shown: str) -> None:
     assert without_secrets(line.split()) == shown.split()
+
+
+def test_the_first_word_can_end_the_options() -> None:
+    given = Globals()
+    line = ["--json", "-m", "x", "sh", "-c", "exit", "--json=false"]
+    expected = ["-mx", "--", "sh", "-c", "exit", "--json=false"]
+    assert normalise(line, given, OPTIONS, ends_at_word=True) == expected
+    assert given.json

@@ -75,7 +75,10 @@ def test_every_example_can_be_typed(command: CommandHelp) -> None:
         found = split(words[1:end], given, is_prefix=is_prefix)
         assert " ".join(found.words) == command.words, line
         built = build(COMMANDS[command.words].load(), command.words)
-        arguments = normalise(found.rest, given, built.declared.option_syntax())
+        declared = built.declared
+        arguments = normalise(
+            found.rest, given, declared.option_syntax(), ends_at_word=declared.runs_a_command
+        )
         built.typer.make_context("lakecli", arguments)
         assert given.problem is None
 

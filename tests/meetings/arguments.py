@@ -39,6 +39,8 @@ _OPTIONS: Final = {
 }
 
 SPECIAL: Final[dict[str, list[list[str]]]] = {
+    "bisect run": [["bisect", "run", REPOSITORY, "true"]],
+    "bisect start": [["bisect", "start", f"{REPOSITORY}/main", f"{REPOSITORY}/main~1"]],
     "branch create": [["branch", "create", f"{REPOSITORY}/fresh", "-s", f"{REPOSITORY}/main"]],
     "branch delete": [["branch", "delete", f"{REPOSITORY}/dev", "-y"]],
     "branch revert": [["branch", "revert", f"{REPOSITORY}/main", f"{REPOSITORY}/main", "-y"]],

@@ -24,6 +24,7 @@ class GitHistory:
     """A bare repository; commits are numbered from 0, parents before children.
 
     Attributes:
+        path: its directory.
         ids: commit IDs by number.
         refs: the same commits for lakecli.
     """
@@ -31,7 +32,7 @@ class GitHistory:
     def __init__(
         self, path: Path, parents: Sequence[Sequence[int]], seconds: Sequence[int]
     ) -> None:
-        self._path = path
+        self.path = path
         self._environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(path),
@@ -58,6 +59,10 @@ class GitHistory:
         """Run a git command that must succeed; return what it prints."""
         return self._run(arguments, text, check=True).stdout
 
+    def output(self, *arguments: str) -> str:
+        """Run a git command that may fail; return what it prints."""
+        return self._run(arguments, "", check=False).stdout
+
     def succeeds(self, *arguments: str) -> bool:
         """Run a git command that answers by its exit code, 0 or 1."""
         code = self._run(arguments, "", check=False).returncode
@@ -77,7 +82,7 @@ class GitHistory:
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["git", *arguments],
-            cwd=self._path,
+            cwd=self.path,
             env=self._environment,
             input=text,
             capture_output=True,

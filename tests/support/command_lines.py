@@ -136,6 +136,8 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
         "local list": [("local", "list", str(sample.directory))],
         "restore": [("restore", str(sample.directory / "wd"))],
         "check-ignore": [("check-ignore", str(sample.directory / "wd"))],
+        "bisect start": [("bisect", "start", ref, f"{ref}~1")],
+        "bisect run": [("bisect", "run", uri, "true")],
         "branch create": [("branch", "create", f"{uri}/made", "-s", ref)],
         "branch delete": [("branch", "delete", f"{uri}/made", "-y")],
         "branch list": [

@@ -169,6 +169,53 @@ class Annotation(TypedDict):
     commit: Commit
 
 
+class Bisection(TypedDict):
+    """Where a search for the first bad commit stands.
+
+    Attributes:
+        repository: URI of the repository.
+        bad: the last commit that was called bad; null if none was.
+        good: the commits that were called good.
+        skipped: the commits that cannot be tested.
+        current: the commit to test; null if there is none left, or not yet one.
+        left: commits left to test after this one; null without one.
+        steps: about how many tests are left after this one; null without one.
+        found: the first bad commit; null if it is not known.
+        untested: if only skipped commits are left: the first bad commit is one of these.
+    """
+
+    repository: str
+    bad: CommitId | None
+    good: Sequence[CommitId]
+    skipped: Sequence[CommitId]
+    current: Commit | None
+    left: int | None
+    steps: int | None
+    found: Commit | None
+    untested: Sequence[CommitId]
+
+
+class Verdict(TypedDict):
+    """What was said about a commit in a bisect session.
+
+    Attributes:
+        verdict: good, bad or skip.
+    """
+
+    verdict: str
+    commit_id: CommitId
+
+
+class BisectReset(TypedDict):
+    """The end of a bisect session.
+
+    Attributes:
+        cleared: whether there was a session.
+    """
+
+    cleared: bool
+
+
 class ReflogEntry(TypedDict):
     """A move of a branch or tag.
 

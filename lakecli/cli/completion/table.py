@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
     from lakecli.cli.describe import CommandHelp, OptionHelp
 
-FILES: Final = {Kind.FILE: "file", Kind.DIRECTORY: "directory", Kind.NOTHING: "nothing"}
+FILES: Final = {
+    Kind.FILE: "file",
+    Kind.DIRECTORY: "directory",
+    Kind.NOTHING: "nothing",
+    Kind.COMMAND: "file",
+}
 """Kinds that a script completes without running lakecli."""
 
 

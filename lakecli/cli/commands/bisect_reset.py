@@ -1,0 +1,24 @@
+"""``lakecli bisect reset``."""
+
+from __future__ import annotations
+
+from lakecli.cli.bisecting import BisectRepository, find_named
+from lakecli.cli.context import Context
+
+
+def bisect_reset(context: Context, repository: BisectRepository = "") -> None:
+    """End a bisect session. No branch or object changes.
+
+    Examples:
+        lakecli bisect reset
+        lakecli bisect reset lakefs://demo
+    """
+    from lakecli.repository.bisect import names_with_session, reset
+
+    cleared = False
+    if repository or names_with_session(context.lake()):
+        opened, _ = find_named(context, [repository] if repository else [])
+        cleared = reset(opened)
+    context.out.emit({"cleared": cleared}, text=lambda: ["Cleared bisect session"] * cleared)
+    if not cleared:
+        context.out.warn("no active bisect session")

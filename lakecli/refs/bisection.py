@@ -1,0 +1,169 @@
+"""Which commit to test next to find the first bad one, as ``git bisect`` chooses it.
+
+Candidates are the commits that the bad one reaches and no good one does. Testing one of them leaves
+the candidates that it reaches if it is bad, and the others if it is good. The best one to test
+leaves as few as possible either way, on any graph.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import isqrt
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import Refused
+from lakecli.refs.graph import get_commit, is_ancestor, iter_merge_bases, iter_unreached
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from lakecli.model import Commit, CommitId
+    from lakecli.refs.reader import CommitReader
+
+_PRN_MODULO: Final = 32_768
+_SMALL: Final = 3
+
+
+class Bisection(NamedTuple):
+    """The state of a search.
+
+    Attributes:
+        candidates: the commits that may be the first bad one, newest first.
+        current: the commit to test; ``None`` if there is none left.
+        left: how many candidates are left if it is good.
+        steps: about how many tests are left after this one.
+        is_merge_base: whether it is a common ancestor, tested because a good commit is not an
+            ancestor of the bad one.
+        found: the first bad commit.
+        untested: if only skipped commits are left: the first bad one is one of these.
+    """
+
+    candidates: Sequence[Commit]
+    current: Commit | None = None
+    left: int = 0
+    steps: int = 0
+    is_merge_base: bool = False
+    found: Commit | None = None
+    untested: Sequence[Commit] = ()
+
+
+def bisection(
+    reader: CommitReader,
+    bad: CommitId,
+    good: Collection[CommitId],
+    skipped: Collection[CommitId] = (),
+    *,
+    first_bad: CommitId | None = None,
+) -> Bisection:
+    """Return the state of a search.
+
+    Args:
+        reader: gives the commits.
+        bad: a commit that is bad.
+        good: commits that are good, at least one.
+        skipped: commits that cannot be tested.
+        first_bad: the commit that was called bad first, if that is another one.
+
+    Raises:
+        Refused: the bad commit is an ancestor of a good one.
+        DamagedHistory: the history between them is broken.
+    """
+    candidates = list(iter_unreached(reader, get_commit(reader, bad).id, good))
+    base = _untested_base(reader, first_bad or bad, bad, good, skipped)
+    if base is not None:
+        steps = estimate_steps(len(candidates))
+        return Bisection(candidates, base, len(candidates), steps, is_merge_base=True)
+    count = len(candidates)
+    weights = _weights(candidates)
+    ranked = sorted(  # testing the bad commit again teaches nothing
+        candidates,
+        key=lambda each: -1 if each.id == bad else min(weights[each.id], count - weights[each.id]),
+        reverse=True,
+    )
+    chosen = ranked[0]
+    if chosen.id in skipped:
+        chosen = _away_from_skipped([each for each in ranked if each.id not in skipped], bad)
+    if chosen.id == bad:
+        untested = [each for each in candidates if each.id in skipped or each.id == bad]
+        if len(untested) > 1:
+            return Bisection(candidates, untested=untested)
+        return Bisection(candidates, found=chosen)
+    left = max(count - weights[chosen.id] - 1, 0)
+    return Bisection(candidates, chosen, left, estimate_steps(count))
+
+
+def estimate_steps(count: int) -> int:
+    """Return about how many tests find one of `count` commits, besides the one that is next."""
+    if count < _SMALL:
+        return 0
+    power = count.bit_length() - 1
+    rest = count - (1 << power)
+    return power if (1 << power) < 3 * rest else power - 1
+
+
+def _untested_base(
+    reader: CommitReader,
+    first_bad: CommitId,
+    bad: CommitId,
+    good: Collection[CommitId],
+    skipped: Collection[CommitId],
+) -> Commit | None:
+    """Return a common ancestor that must be tested: a good commit elsewhere proves nothing of it.
+
+    Raises:
+        Refused: it has been tested, and is bad.
+    """
+    elsewhere = [each for each in good if not is_ancestor(reader, each, first_bad)]
+    if not elsewhere:
+        return None
+    for base in iter_merge_bases(reader, first_bad, *good):
+        if base.id == bad:
+            raise Refused(
+                f"commit {bad} is bad, but its descendant {elsewhere[0]} is good: bisect finds the "
+                "first bad commit, not the one that repaired it",
+                hint="to find the repair, call the new state bad and the old state good",
+            )
+        if base.id not in good and base.id not in skipped:
+            return base
+    return None
+
+
+def _weights(candidates: Sequence[Commit]) -> dict[CommitId, int]:
+    """Return how many of the candidates each of them reaches, itself included.
+
+    Sets of candidates are the bits of an integer; one is kept until all children have used it.
+
+    Args:
+        candidates: children before their parents.
+    """
+    position = {commit.id: at for at, commit in enumerate(candidates)}
+    parents = {
+        commit.id: [each for each in dict.fromkeys(commit.parents) if each in position]
+        for commit in candidates
+    }
+    children = Counter(parent for each in parents.values() for parent in each)
+    reached: dict[CommitId, int] = {}
+    weights: dict[CommitId, int] = {}
+    for commit in reversed(candidates):
+        bits = 1 << position[commit.id]
+        for parent in parents[commit.id]:
+            bits |= reached[parent]
+            children[parent] -= 1
+            if not children[parent]:
+                del reached[parent]
+        reached[commit.id] = bits
+        weights[commit.id] = bits.bit_count()
+    return weights
+
+
+def _away_from_skipped(able: Sequence[Commit], bad: CommitId) -> Commit:
+    """Return a commit that is likely far from skipped ones, which others near them may break too.
+
+    It is chosen as Git does: by a number that looks random, but is always the same.
+    """
+    count = len(able)
+    number = (count * 1_103_515_245 + 12_345) % (1 << 32) // 65_536 % _PRN_MODULO
+    index = count * number // _PRN_MODULO * isqrt(number) // isqrt(_PRN_MODULO)
+    if able[index].id != bad:
+        return able[index]
+    return able[max(index - 1, 0)]
