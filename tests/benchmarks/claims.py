@@ -114,6 +114,10 @@ CLAIMS: Final = {
     # Entries as a DataFrame, two million of them, on two cores.
     "aggregate of entries": Claim(Bound.AT_MOST, 10, "x", SPARK_PARQUET),
     "aggregate of entries, path and size": Claim(Bound.AT_MOST, 5, "x", SPARK_PARQUET),
+    # In and out of lakeFS with 10,000 commits; the clone has a million entries. Processor time.
+    "clone of a lakeFS dump": Claim(Bound.BELOW, 2, "s"),
+    "clone of a lakeFS dump, memory": Claim(Bound.BELOW, 3, "KiB/commit"),
+    "refs-dump of 10,000 commits": Claim(Bound.BELOW, 1, "s"),
     # Garbage collection, marking 20 commits of 500,000 entries that share most ranges.
     "gc mark": Claim(Bound.AT_LEAST, 250_000, "entries/s"),
     "gc mark, reads of a range": Claim(Bound.AT_MOST, 1, "reads"),

@@ -170,6 +170,16 @@ def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
         for parent in commit.parents:
             if parent not in commits:
                 raise BadDump(f"it has no commit {parent}, the parent of {commit.id}")
+    if not all(commit.generation for commit in commits.values()):
+        return _with_generations(commits)
+    for commit in commits.values():
+        if any(commits[parent].generation >= commit.generation for parent in commit.parents):
+            raise BadDump(f"the generation of commit {commit.id} is not above its parents'")
+    return dict(sorted(commits.items(), key=lambda item: item[1].generation))
+
+
+def _with_generations(commits: Mapping[CommitId, Commit]) -> dict[CommitId, Commit]:
+    """Return commits with all parents before their children; compute generations that are 0."""
     sorter = TopologicalSorter({commit.id: commit.parents for commit in commits.values()})
     try:
         order = list(sorter.static_order())
