@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused, UsageError
 from lakecli.layout import sstable_key
 from lakecli.model import RefKind
+from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
@@ -409,9 +411,7 @@ def test_restored_trees_are_claimed_from_garbage_collection(
         claim_trees(repository, [made.metarange_id])
 
 
-def test_generations_are_computed_where_a_dump_has_none_and_verified_elsewhere(
-    repository: Repository,
-) -> None:
+def test_generations_are_verified_and_those_of_old_dumps_computed() -> None:
     first = initial_commit(datetime(2026, 1, 1, tzinfo=UTC))
     second = describe_commit(
         parents=[first],
@@ -427,14 +427,16 @@ def test_generations_are_computed_where_a_dump_has_none_and_verified_elsewhere(
             commit._replace(generation=generation)
             for commit, generation in zip((first, second), generations, strict=True)
         ]
+        # A namespace for each: generations are no part of the names of tables.
+        trees = TreeStore(MemoryStore(MemoryBucket()), cache=None, range_entries=16)
         written = write_dump(
-            repository.trees,
+            trees,
             commits=sorted(commits, key=lambda commit: commit.id),
             branches={"main": second.id},
             tags={},
             default_branch="main",
         )
-        return read_dump(repository.trees, written)
+        return read_dump(trees, written)
 
     for generations in ((0, 0), (1, 0), (0, 2)):
         assert list(dump_of(*generations).commits.values()) == [first, second]
