@@ -4,7 +4,7 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='annotate bisect blame branch cat-sst check-ignore cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo version' ;;
+    '') REPLY='annotate bisect blame branch cat-sst check-ignore cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo version' ;;
     'bisect') REPLY='bad good log reset run skip start view' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
@@ -12,6 +12,7 @@ __lakecli_words() {
     'gc') REPLY='delete-config get-config run set-config status undo' ;;
     'local') REPLY='checkout clone commit diff init list pull status' ;;
     'op') REPLY='log redo restore show undo' ;;
+    'plugin') REPLY='list' ;;
     'repo') REPLY='create delete list' ;;
     'show') REPLY='commit' ;;
     'tag') REPLY='create delete list show' ;;
@@ -86,6 +87,7 @@ __lakecli_options() {
     'op restore') REPLY='--remote -y --yes' ;;
     'op show') REPLY='--amount' ;;
     'op undo') REPLY='--remote' ;;
+    'plugin list') REPLY='' ;;
     'pull') REPLY='--compare-contents --dry-run --ff-only -m --message --strategy' ;;
     'push') REPLY='--all -d --delete --dry-run --force-with-lease' ;;
     'quickstart') REPLY='' ;;
@@ -386,7 +388,7 @@ __lakecli_argument() {
     'tag list 1') REPLY='repository' ;;
     'tag show 1') REPLY='tag' ;;
     'undo 1') REPLY='repository' ;;
-    'help 1') REPLY='=annotate bisect blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version' ;;
+    'help 1') REPLY='=annotate bisect blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op plugin pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version' ;;
     *) REPLY=nothing ;;
     esac
 }

@@ -31,6 +31,7 @@ function __lakecli_words
                 'log' 'Show the history of a ref, newest commit first' \
                 'merge' 'Merge a ref into a branch' \
                 'op' 'Show the operation log, undo and redo' \
+                'plugin' 'List plugins: programs that add commands' \
                 'pull' 'Update a branch from the bucket: fetch, then fast-forward or merge' \
                 'push' 'Push a branch or tag, and its commits, to the bucket' \
                 'quickstart' 'Create a small repository from real files, and show each command as it runs' \
@@ -107,6 +108,9 @@ function __lakecli_words
                 'restore' 'Restore a repository to its state right after an operation' \
                 'show' 'Show one operation: what it changed, and the state before' \
                 'undo' 'Undo the last operation on a repository; the same as lakecli undo'
+        case 'plugin'
+            printf '%s\t%s\n' \
+                'list' 'List the plugins: programs in PATH whose names begin with lakecli-'
         case 'repo'
             printf '%s\t%s\n' \
                 'create' 'Create a repository in a storage namespace' \
@@ -1115,7 +1119,7 @@ function __lakecli_argument
         case 'undo 1'
             echo 'repository'
         case 'help 1'
-            echo '=annotate bisect blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version'
+            echo '=annotate bisect blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op plugin pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version'
         case '*'
             echo nothing
     end

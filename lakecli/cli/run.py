@@ -18,7 +18,7 @@ from lakecli.cli.tree import COMMANDS, GROUPS, find_command, is_prefix
 from lakecli.errors import ErrorKind, LakeError, is_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lakecli.cli.context import Environment
     from lakecli.cli.declare import Declaration
@@ -48,7 +48,7 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
         environment: streams, variables, clock.
         given: receives the global options.
     """
-    action = _parse(argv, given)
+    action = _parse(argv, given, environment.environ)
     context = Context(environment, given, argv, run_within=run_within)
     try:
         if given.verbose:
@@ -63,8 +63,15 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
     return code
 
 
-def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
+def _parse(
+    argv: Sequence[str], given: Globals, environ: Mapping[str, str]
+) -> Callable[[Context], int]:
     """Return the action of a command line.
+
+    Args:
+        argv: the command line without the name of the program.
+        given: receives the global options.
+        environ: environment variables.
 
     Raises:
         UsageError: the line is malformed; its global options were read nevertheless.
@@ -83,8 +90,7 @@ def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
     if joined not in COMMANDS:
         if not rest and (given.help or not words):
             return lambda context: _show_group(context, joined, topic)
-        normalise(rest, given, ())
-        find_command(words, rest[0] if rest else None)
+        return _find_plugin(words, rest, given, environ)
     from lakecli.cli.declare import declaration
     from lakecli.cli.plain import plain
 
@@ -103,6 +109,25 @@ def _parse(argv: Sequence[str], given: Globals) -> Callable[[Context], int]:
 
     built = build_declared(declared, joined)
     return lambda context: built.run(context, arguments)
+
+
+def _find_plugin(
+    words: tuple[str, ...], rest: list[str], given: Globals, environ: Mapping[str, str]
+) -> Callable[[Context], int]:
+    """Return the action of a plugin.
+
+    Raises:
+        UsageError: there is none, so the command is unknown.
+    """
+    from lakecli.cli.plugins import find_plugin, run_plugin
+
+    plugin = find_plugin(rest[0], environ) if rest and not words else None
+    if plugin is None:
+        normalise(rest, given, ())
+        find_command(words, rest[0] if rest else None)
+        raise AssertionError(words)
+    passed = ["--help"] if given.help else rest[1:]
+    return lambda context: run_plugin(context, plugin, passed)
 
 
 def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic | None:

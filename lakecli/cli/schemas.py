@@ -171,6 +171,7 @@ _EACH: Final = {
     "listed branch": "branch list",
     "local change": "local status",
     "operation": "op log",
+    "plugin": "plugin list",
     "ref": "tag list",
     "reflog entry": "reflog",
     "repository": "repo list",

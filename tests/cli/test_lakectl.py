@@ -534,6 +534,7 @@ NOT_COMPARED: Final = {
     "doctor": "checks other things",
     "fs presign": "a directory has no URLs; compared in test_s3.py",
     "local": "has tests of its own",
+    "plugin": "has tests of its own",
 }
 """Commands, or their first words, whose output is not compared here, and why."""
 

@@ -9,7 +9,7 @@
     checks       fsck and doctor
     operations   the operation log
     collection   garbage collection
-    program      settings, completion, quickstart, version
+    program      settings, completion, plugins, quickstart, version
     worktree     working directories
 
 `lakecli.cli.schemas` derives the documentation of the fields from these classes, and mypy compares

@@ -1,4 +1,4 @@
-"""JSON answers about settings, completion, quickstart, version."""
+"""JSON answers about settings, completion, plugins, quickstart, version."""
 
 from __future__ import annotations
 
@@ -55,6 +55,18 @@ class Quickstart(TypedDict):
     storage_namespace: str
     directory: Path
     commands: Sequence[str]
+
+
+class Plugin(TypedDict):
+    """A plugin.
+
+    Attributes:
+        name: the command.
+        path: the program that it runs.
+    """
+
+    name: str
+    path: Path
 
 
 class Version(TypedDict):

@@ -57,15 +57,7 @@ abuse random-delete, abuse random-read, abuse random-write: there is no server t
 branch-protect add, branch-protect delete, branch-protect list: a rule of one machine would bind no
 other; restrict who may write to the bucket
 
-bisect bad, bisect good, bisect log, bisect reset, bisect run, bisect start,
-bisect view: `lakecli log --stop-at REF` lists the commits to try
-
-local checkout, local clone, local commit, local init, local list, local pull,
-local status: `lakecli fs upload -r` and `lakecli fs download -r` transfer what differs
-
 fs update-metadata: `lakecli fs upload --meta` sets the metadata with the contents
-
-plugin list: there are no plugins
 """)
 """Commands of lakectl; one that lakecli has by now is not shown."""
 
