@@ -49,6 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write tests/cli/golden/ instead of comparing"
     )
+    meetings = parser.getgroup("meetings", "tests/meetings, with -m nightly")
+    meetings.addoption("--meetings-seed", metavar="N", type=int, help="of samples; else random")
+    meetings.addoption("--meetings-minutes", metavar="N", type=float, default=10, help="each kind")
     mutants = parser.getgroup("mutants", "tests/mutants")
     mutants.addoption("--mutants-since", metavar="COMMIT", help="first what changed since, whole")
     mutants.addoption(

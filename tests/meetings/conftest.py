@@ -28,6 +28,12 @@ def _world() -> Iterator[tuple[Matrix, Hook]]:
 
 
 @pytest.fixture
+def hook(_world: tuple[Matrix, Hook]) -> Hook:
+    """Return the hook of the matrix."""
+    return _world[1]
+
+
+@pytest.fixture
 def matrix(_world: tuple[Matrix, Hook], monkeypatch: pytest.MonkeyPatch) -> Matrix:
     """Return the matrix, which remembers the outcomes of serial orders from test to test."""
     matrix, hook = _world

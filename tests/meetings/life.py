@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.hook import Hook
 from tests.meetings.model import PEOPLE
-from tests.meetings.team import Team, bucket_copy, days, operations
+from tests.meetings.team import Team, bucket_copy, checksum_of, days, operations
 from tests.meetings.world import NAMESPACE, Machines
 from tests.support.waits import skip_waits
 
@@ -33,7 +33,8 @@ WHO = st.sampled_from(PEOPLE)
 SYNC = st.booleans()
 BRANCH = st.sampled_from(["main", "main", "dev"])
 PATH = st.sampled_from(["p/0", "p/1", "q/2", "q/3"])
-TEXT = st.sampled_from(["x", "y", "z"])
+TEXTS = ("x", "y", "z", "first")
+TEXT = st.sampled_from(TEXTS)
 LIVES_AT_ONCE = 10
 """Hypothesis takes longer for each life the more it has seen."""
 
@@ -72,6 +73,14 @@ class LongTeam(RuleBasedStateMachine):
     def upload(self, *, person: str, branch: str, path: str, text: str, sync: bool) -> None:
         if self.on(person, branch):
             self.team.upload(person, branch, path, text, sync=sync)
+
+    @rule(person=WHO, branch=BRANCH, path=PATH, sync=SYNC)
+    def upload_again(self, *, person: str, branch: str, path: str, sync: bool) -> None:
+        """Stage a path as it is."""
+        if self.on(person, branch):
+            checksum = self.team.contents_of(person, branch).get(path)
+            for text in filter(lambda text: checksum_of(text) == checksum, TEXTS):
+                self.team.upload(person, branch, path, text, sync=sync)
 
     @rule(person=WHO, branch=BRANCH, path=PATH, sync=SYNC)
     def remove(self, *, person: str, branch: str, path: str, sync: bool) -> None:
@@ -115,6 +124,11 @@ class LongTeam(RuleBasedStateMachine):
         source, destination = ("main", "dev") if back else ("dev", "main")
         line = ("merge", self.uri(source), self.uri(destination), "--strategy", "source-wins")
         self.team.run(person, *line, sync=sync, cleans="dev" if back else "main")
+
+    @rule(person=WHO, path=PATH, text=TEXT, sync=SYNC)
+    def fix_and_merge(self, *, person: str, path: str, text: str, sync: bool) -> None:
+        self.change(person=person, branch="dev", path=path, text=text, sync=sync)
+        self.merge(person=person, sync=sync, back=False)
 
     @rule(person=WHO, sync=SYNC)
     def revert(self, *, person: str, sync: bool) -> None:

@@ -25,6 +25,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.progress import ignore_step
 from tests.meetings.arguments import REPOSITORY, command_lines, fill
 from tests.meetings.observe import observe
 from tests.meetings.outcomes import (
@@ -143,7 +144,7 @@ class Matrix:
             steps: list[str] = []
             reads = self._hook.reads
             with self._hook.calling(steps.append):
-                reply = self._run(situation, line, machine, sync=sync, on_step=steps.append)
+                reply = self.run(situation, line, machine, sync=sync, on_step=steps.append)
             shares = self.world.bucket.writes != writes
             looks = shares or self._hook.reads != reads
             changed = self.world.fingerprint() != before
@@ -166,12 +167,14 @@ class Matrix:
             found = [line for line in found if line not in idle[1:]]
         return found
 
-    def pauses(self, situation: str, line: tuple[str, ...], *, sync: bool) -> list[int]:
+    def pauses(
+        self, situation: str, line: tuple[str, ...], machine: str = "ada", *, sync: bool
+    ) -> list[int]:
         """Return where to pause a command: at each announced step, and before each durable one.
 
         A durable step right after an announced one is the same place.
         """
-        return self._pauses_of(self.solo(situation, line, "ada", sync=sync).steps)
+        return self._pauses_of(self.solo(situation, line, machine, sync=sync).steps)
 
     @staticmethod
     def _pauses_of(steps: tuple[str, ...]) -> list[int]:
@@ -198,7 +201,7 @@ class Matrix:
     def problem(self, meeting: Meeting, step: int) -> str | None:
         """Let two commands meet at a step of the first; return what is wrong with the outcome."""
         met = self._meet(meeting, step)
-        damage = self._find_damage()
+        damage = self.damage()
         if damage:
             return f"{meeting}, pause {step}: {damage}"
         allowed: list[Outcome] = []
@@ -227,17 +230,17 @@ class Matrix:
             if count == step + 1:
                 with self._hook.calling(None):
                     second.append(
-                        self._run(
+                        self.run(
                             meeting.situation, meeting.second, meeting.machine, sync=meeting.sync
                         )
                     )
 
         with self._hook.calling(pause):
-            first = self._run(
+            first = self.run(
                 meeting.situation, meeting.first, "ada", sync=meeting.sync, on_step=pause
             )
         (answer,) = second
-        return Outcome(first, answer, self._settle(sync=meeting.sync))
+        return Outcome(first, answer, self.settle(sync=meeting.sync))
 
     def _agree_by_path(self, meeting: Meeting, met: Outcome, allowed: list[Outcome]) -> bool:
         """Tell whether refs are as in one order, and each path as one or both commands leave it.
@@ -282,7 +285,7 @@ class Matrix:
 
     def _beginning(self, situation: str, *, sync: bool) -> str:
         self.begin(situation)
-        return self._settle(sync=sync)
+        return self.settle(sync=sync)
 
     def _is_conflict(self, meeting: Meeting, step: int) -> bool:
         """Tell whether `commit` refuses, as a conflict, what is staged after a meeting."""
@@ -321,8 +324,21 @@ class Matrix:
     def _in_order(
         self, meeting: Meeting, commands: tuple[tuple[str, tuple[str, ...]], ...]
     ) -> Outcome:
-        """Return the outcome of one or two commands, one after the other."""
-        situation, sync = meeting.situation, meeting.sync
+        return self.in_order(meeting.situation, commands, sync=meeting.sync)
+
+    def in_order(
+        self, situation: str, commands: tuple[tuple[str, tuple[str, ...]], ...], *, sync: bool
+    ) -> Outcome:
+        """Return the outcome of commands that run one after the other.
+
+        Args:
+            situation: where they begin.
+            commands: machines and command lines.
+            sync: whether sharing is automatic.
+
+        Returns:
+            The replies of the first and of the last, and the state afterwards.
+        """
         key = (situation, sync, commands)
         if key not in self._serial:
             (machine, line), *others = commands
@@ -330,11 +346,11 @@ class Matrix:
             self.world.restore(solo.after)
             second = None
             for machine, line in others:
-                second = self._run(situation, line, machine, sync=sync)
-            self._serial[key] = Outcome(solo.reply, second, self._settle(sync=sync))
+                second = self.run(situation, line, machine, sync=sync)
+            self._serial[key] = Outcome(solo.reply, second, self.settle(sync=sync))
         return self._serial[key]
 
-    def _settle(self, *, sync: bool) -> str:
+    def settle(self, *, sync: bool) -> str:
         """Let both machines learn of each other's work, and return what they observe.
 
         Where the same was observed before, the world stays as it is.
@@ -350,7 +366,7 @@ class Matrix:
         for machine in ("ada", "bob", "ada") if sync else MACHINES:
             self.world(machine, line, sync=sync)
 
-    def _find_damage(self) -> str:
+    def damage(self) -> str:
         """Return what fsck finds after what ended last; run it once for each such state."""
         if self._ended not in self._damage:
             replies = (self.world(machine, ["fsck", REPOSITORY]) for machine in MACHINES)
@@ -363,17 +379,19 @@ class Matrix:
 
     # -- the world ---------------------------------------------------------------------------
 
-    def _run(
+    def run(
         self,
         situation: str,
         line: tuple[str, ...],
         machine: str,
         *,
         sync: bool,
-        on_step: Callable[[str], None] = lambda _name: None,
+        on_step: Callable[[str], None] | None = None,
     ) -> Reply:
+        """Run a command line, with the values of the situation put in."""
         values = {**self._values[situation, machine], "files": str(self.world.files(machine))}
-        return self.world(machine, fill(list(line), values), sync=sync, on_step=on_step)
+        filled = fill(list(line), values)
+        return self.world(machine, filled, sync=sync, on_step=on_step or ignore_step)
 
     def _placeholders(self, machine: str) -> dict[str, str]:
         """Return the values that only this world knows, for use in command lines."""

@@ -72,11 +72,16 @@ def without_contents(outcome: Outcome) -> Any:
 
 def contents(outcome: Outcome) -> dict[tuple[str, ...], str]:
     """Return the checksum of each path of each branch on each machine."""
-    state = json.loads(outcome.state)
+    return contents_of(outcome.state)
+
+
+def contents_of(state: str) -> dict[tuple[str, ...], str]:
+    """Return the checksum of each path of each branch on each machine."""
+    seen = json.loads(state)
     return {
         (machine, name, branch, path): checksum
         for machine in MACHINES
-        for name, repository in state[machine]["repositories"].items()
+        for name, repository in seen[machine]["repositories"].items()
         for branch, tree in repository["contents"].items()
         for path, checksum in tree.items()
     }

@@ -153,7 +153,7 @@ class Team(Model):
         """Stage one file."""
         self._write(person, text)
         line = ("fs", "upload", str(self._file(person)), _uri(branch, path))
-        self.run(person, *line, sync=sync, stages=lambda: (branch, {path: _checksum(text)}))
+        self.run(person, *line, sync=sync, stages=lambda: (branch, {path: checksum_of(text)}))
 
     def remove(self, person: str, branch: str, path: str, *, sync: bool) -> None:
         """Remove one path."""
@@ -215,7 +215,7 @@ class Team(Model):
             told += f" -> {type(error).__name__}: {error}"
         finally:
             lakes.close_unused()
-        written = {**before, branch: {**before.get(branch, {}), path: _checksum(text)}}
+        written = {**before, branch: {**before.get(branch, {}), path: checksum_of(text)}}
         self._compare_program(person, (branch, path), told, [before, written], commits=commits)
 
     def commit_in_library(self, person: str, branch: str, path: str, text: str) -> None:
@@ -237,7 +237,7 @@ class Team(Model):
                 commit(repository, branch, message="library", committer=person)
             except LakeError as error:
                 told += f" -> {error.kind}: {error.message}"
-        written = {**before, branch: {**before.get(branch, {}), path: _checksum(text)}}
+        written = {**before, branch: {**before.get(branch, {}), path: checksum_of(text)}}
         self._compare_program(person, (branch, path), told, [before, written], commits=True)
 
     def _compare_program(
@@ -312,7 +312,7 @@ def _uri(*parts: str) -> str:
     return "/".join((REPOSITORY, *parts))
 
 
-def _checksum(text: str) -> str:
+def checksum_of(text: str) -> str:
     return h(text.encode()).hex()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli import layout
-from lakecli.errors import ErrorKind, LakeError
+from lakecli.errors import ErrorKind, LakeError, NotFound
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
@@ -17,6 +17,7 @@ from lakecli.remote.packs import write_pack
 from lakecli.repository import branch, tag
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import MAX_NAMED, Change, fetch
+from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, make_commit, position
 from tests.support.faulty import denied
 
@@ -90,6 +91,31 @@ def test_a_differing_tag_stays_and_is_reported(clones: tuple[Repository, ...]) -
     assert changes(two) == [("taken", Change.DIFFERS), ("v1", Change.DIFFERS)]
     assert tag.show(two, "v1") == mine
     assert changes(two) == []
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_tag_that_was_undone_while_another_fetch_ran_stays_away(
+    clones: tuple[Repository, ...], *, deletes: bool
+) -> None:
+    one, two = clones
+    make_commit(one, b"a")
+    tag.create(one, "v1", "main")
+    share(one, "v1")
+    calm = two.lake.runtime
+
+    def meanwhile(name: str) -> None:
+        if name == "track":
+            two.lake.runtime = calm
+            fetch(two)
+            if deletes:
+                tag.delete(two, "v1")
+            else:
+                undo(two)
+
+    two.lake.runtime = calm._replace(on_step=meanwhile)
+    fetch(two)
+    with pytest.raises(NotFound):
+        tag.show(two, "v1")
 
 
 def test_fetch_stores_the_moves_of_refs(clones: tuple[Repository, ...]) -> None:

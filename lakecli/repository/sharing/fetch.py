@@ -352,7 +352,9 @@ def _track(
         change = _change(txn, repository, before, ref.commit_id)
         if seen is not None:
             before, change = seen.commit_id, Change.WENT_BACK
-        if ref.kind is RefKind.TAG and ref.commit_id is not None:
+        # If another process has fetched this very move since, the tag is here, or was undone here.
+        is_new = found is None or found.write_id != ref.write_id
+        if is_new and ref.kind is RefKind.TAG and ref.commit_id is not None:
             change = _take_tag(txn, repository, Tag(ref.name, ref.commit_id), tags) or change
         if change is not None:
             updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, change))
