@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.progress import ignore_step
-from tests.meetings.arguments import REPOSITORY, command_lines, fill
+from tests.meetings.arguments import REPOSITORY, SPECIAL, command_lines, fill
 from tests.meetings.observe import observe
 from tests.meetings.outcomes import (
     Meeting,
@@ -70,6 +70,10 @@ LOCAL: Final = frozenset(("config", "repo", "gc", "push", "fetch", "pull", "clon
 
 READERS: Final = ("merge", "cherry-pick", "branch create", "tag create")
 """Commands that read refs which they do not move, long before they end."""
+
+
+ONCE: Final = (tuple(SPECIAL["repo create"][0]),)
+"""Commands of which only one may report success: its user goes on with what it made."""
 
 
 class Solo(NamedTuple):
@@ -309,7 +313,7 @@ class Matrix:
             if met.second.exit_code == ExitCode.UNREACHABLE:
                 # The change was made here; the next command sends it to the bucket.
                 yield Outcome(each.first, met.second, each.state)
-        if same_command(meeting.first) == same_command(meeting.second):
+        if same_command(meeting.first) == same_command(meeting.second) not in ONCE:
             # Both commands ask for the same change: one made it, and both may report success.
             for command in (one, other):
                 alone = self._in_order(meeting, (command,))

@@ -12,6 +12,7 @@ from lakecli.committed.sources import MissingTable
 from lakecli.committed.values import decode_entry
 from lakecli.kv.packed import PackedStore
 from lakecli.layout import REFLOG, REFS, pack_key, unescape_name
+from lakecli.model import RefKind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.view import open_view
@@ -19,8 +20,10 @@ from lakecli.repository.undo.log import iter_log
 from tests.meetings.losses import PREFIX, Losses, data_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
+    from lakecli.kv.operations import Operation
     from lakecli.model import Commit
     from lakecli.repository.core.lake import Repository
     from tests.meetings.world import Machines
@@ -103,8 +106,14 @@ class Model:
         merged = {**self.trees[place.head], **place.staged}
         return {path: each for path, each in merged.items() if each is not None}
 
-    def learn_refs(self) -> None:
-        """Take over where refs stand on all machines, and what is in commits that are new."""
+    def learn_refs(self, who: str = "", operations: Sequence[Operation] = ()) -> None:
+        """Take over where refs stand on all machines, and what is in commits that are new.
+
+        Args:
+            who: has run a command.
+            operations: what it appended to the log, oldest first: a branch may have followed the
+                bucket before it moved.
+        """
         for person in PEOPLE:
             places = self.places[person]
             with self.open_lake(person) as lake:
@@ -128,13 +137,14 @@ class Model:
                 del places[name]
             for name, head in heads.items():
                 place = places.setdefault(name, Place(head))
-                if place.head != head:
-                    self._drop_unchanged(place, head)
-                place.head = head
+                way = _way(name, operations) if person == who else []
+                for each in (*way, head):
+                    self._move(place, each)
 
-    def _drop_unchanged(self, place: Place, head: str) -> None:
-        """Drop what is staged as the head has it where the new head differs: it must not act."""
+    def _move(self, place: Place, head: str) -> None:
+        """Move a branch; drop what is staged as the head has it, where the new head differs."""
         old, new = self.trees.get(place.head, {}), self.trees.get(head, {})
+        place.head = head
         for path, checksum in list(place.staged.items()):
             if old.get(path) == checksum != new.get(path):
                 del place.staged[path]
@@ -298,6 +308,16 @@ class Model:
         home = self.world.home(person)
         runtime = Runtime(lambda: self.world.time_of(person), lambda: os.urandom(16), "library")
         return Lake.open(Home(home / "store", home / "cache"), runtime)
+
+
+def _way(branch: str, operations: Sequence[Operation]) -> list[str]:
+    """Return the heads that operations gave to a branch, in their order."""
+    return [
+        change.after["commit_id"]
+        for each in operations
+        for change in each.refs
+        if (change.kind, change.name) == (RefKind.BRANCH, branch) and change.after is not None
+    ]
 
 
 def _difference(head: Tree, read: Tree) -> Staged:

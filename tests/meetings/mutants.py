@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pytest
+
 from lakecli.kv.operations import iter_operations
-from lakecli.pipeline.gc import positions
+from lakecli.pipeline.gc import positions, sweep
+from lakecli.pipeline.gc.lease import Lease
 from lakecli.repository.core import transaction, unsent
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.gc_guard import GcGuard
@@ -19,8 +22,6 @@ from tests.meetings.team import Team, bucket_copy, days
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
-
-    import pytest
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Branch
@@ -126,6 +127,37 @@ def _use_of_garbage(team: Team) -> None:
     assert reply.exit_code == 0, team.story()  # what was used once condemned is kept
 
 
+def _deletes_without_a_lease(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Lease, "check", _nothing)
+
+
+class _NoStore:
+    """The type of no store: none deletes on a condition, as S3 does not."""
+
+
+def _sweep_that_stalls(team: Team) -> None:
+    team.upload("ada", "main", "p/1", "garbage", sync=False)
+    team.reset("ada", "main", sync=False)
+    team.world.pass_time(days(40))
+    team.run("ada", "gc", "run", REPOSITORY, "-y", sync=False)
+    team.world.pass_time(days(15))
+    stalled: list[str] = []
+
+    def meanwhile(step: str) -> None:
+        """Let Bob end the sweep while Ada's machine sleeps, and upload what it has deleted."""
+        if step == "gc:delete" and not stalled:
+            stalled.append(step)
+            team.world.pass_time(days(1))
+            team.run("bob", "gc", "run", REPOSITORY, "-y", sync=False)
+            _change(team, "bob", "main", "p/1", "garbage")
+            team.run("bob", "push", MAIN, sync=False)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep, "DeletesMatching", _NoStore)
+        team.run("ada", "gc", "run", REPOSITORY, "-y", sync=False, on_step=meanwhile)
+    assert stalled
+
+
 def _sends_blindly(patch: pytest.MonkeyPatch) -> None:
     def judge(_txn: object, _repository: object, move: Unsent, there: object) -> unsent.Verdict:
         return unsent.Verdict.NOTHING if there == move.after else unsent.Verdict.SEND
@@ -206,5 +238,6 @@ MUTANTS: Final = {
         _dates_by_mover, _move_back_by_a_wrong_clock
     ),
     "undo leaves what was staged": Mutant(_forgets_staging, _undo_of_an_upload),
+    "a sweeper that stalls goes on deleting": Mutant(_deletes_without_a_lease, _sweep_that_stalls),
     "garbage that is used again is not claimed": Mutant(_no_claim, _use_of_garbage),
 }

@@ -22,6 +22,7 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.errors import LakeError
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.identity import h
+from lakecli.progress import ignore_step
 from lakecli.repository.commit import commit
 from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.upload import UploadOptions
@@ -71,6 +72,7 @@ class Team(Model):
         sync: bool,
         stages: Callable[[], tuple[str, Staged]] | None = None,
         cleans: str = "",
+        on_step: Callable[[str], None] = ignore_step,
     ) -> Reply:
         """Run a command, and compare what it left with the model.
 
@@ -81,14 +83,15 @@ class Team(Model):
             stages: returns what it stages if it succeeds, and where; called when the model knows
                 where the refs stand, for with automatic sharing they move before the command.
             cleans: the branch on which nothing is staged if it succeeds.
+            on_step: called with the name of each step that the command announces.
         """
         keys = self.losses.keys()
         before = self.areas(person)
-        reply = self.world(person, argv, sync=sync)
+        reply = self.world(person, argv, sync=sync, on_step=on_step)
         mode = " (auto)" if sync else ""
         self.told.append(f"{person}{mode}: {' '.join(argv)} -> {reply.exit_code} {reply.stderr}")
-        self.learn_refs()
         operations = self.new_operations(person)
+        self.learn_refs(person, operations)
         before = self._after_following(person, operations, before)
         if argv[0] == "gc":
             self.check_sweep(keys)
@@ -156,9 +159,12 @@ class Team(Model):
         self.run(person, *line, sync=sync, stages=lambda: (branch, {path: checksum_of(text)}))
 
     def remove(self, person: str, branch: str, path: str, *, sync: bool) -> None:
-        """Remove one path."""
-        line = ("fs", "rm", _uri(branch, path))
-        self.run(person, *line, sync=sync, stages=lambda: (branch, {path: None}))
+        """Remove one path; where there is none, nothing is staged."""
+
+        def stages() -> tuple[str, Staged]:
+            return branch, {path: None} if path in self.contents_of(person, branch) else {}
+
+        self.run(person, "fs", "rm", _uri(branch, path), sync=sync, stages=stages)
 
     def remove_all(self, person: str, branch: str, prefix: str, *, sync: bool) -> None:
         """Remove all paths below a prefix."""
@@ -253,8 +259,8 @@ class Team(Model):
             commits: whether it commits then.
         """
         self.told.append(told)
-        self.learn_refs()
         operations = self.new_operations(person)
+        self.learn_refs(person, operations)
         has_failed = " -> " in told
         if not has_failed:
             branch, path = file

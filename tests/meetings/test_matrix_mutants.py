@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from lakecli.repository.core import landing, unsent
+from lakecli import layout
+from lakecli.objectstore.base import ABSENT, ConditionFailed
+from lakecli.repository import repo
+from lakecli.repository.core import landing, namespace, unsent
 from lakecli.repository.undo import apply as op_apply
-from tests.meetings.arguments import REPOSITORY
+from tests.meetings.arguments import REPOSITORY, SPECIAL
 from tests.meetings.outcomes import Meeting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.model import Branch
+    from lakecli.model import Branch, RepositoryRecord
+    from lakecli.objectstore.base import ObjectStore
     from tests.meetings.matrix import Matrix
 
 MAIN: Final = f"{REPOSITORY}/main"
@@ -73,10 +78,31 @@ def _blames_the_lists(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("lakecli.pipeline.gc.run._Run._check_unmoved", _nothing)
 
 
-def _meeting(situation: str, first: str, second: str, *, sync: bool = False) -> Meeting:
-    return Meeting(situation, sync, tuple(first.split()), tuple(second.split()), "ada")
+def _registers_twice(patch: pytest.MonkeyPatch) -> None:
+    """`repo create` does not look whether another process has registered the repository."""
+    patch.setattr(repo, "_check_intended", _nothing)
 
 
+def _claims_blindly(patch: pytest.MonkeyPatch) -> None:
+    """A claim that the store refuses, because another one was first, counts as made."""
+
+    def claim(store: ObjectStore, record: RepositoryRecord) -> None:
+        owner = namespace.owner_of(store)
+        if owner not in (None, record.uuid):
+            raise namespace._taken(store, f"repository {owner}")
+        with suppress(ConditionFailed):
+            store.put(layout.REPOSITORY, namespace._document(record), ABSENT)
+
+    patch.setattr(namespace, "claim", claim)
+
+
+def _meeting(
+    situation: str, first: str, second: str, machine: str = "ada", *, sync: bool = False
+) -> Meeting:
+    return Meeting(situation, sync, tuple(first.split()), tuple(second.split()), machine)
+
+
+CREATE: Final = " ".join(SPECIAL["repo create"][0])
 COMMIT: Final = f"commit {MAIN} --message m"
 MERGE: Final = f"merge {DEV} {MAIN} --message m"
 UPLOAD: Final = f"fs upload {{files}}/new {MAIN}/t/1"
@@ -97,6 +123,8 @@ MUTANTS: Final = {
         _forgets_what_was_undone,
         _meeting("clean", f"tag delete {REPOSITORY}/v1 -y", f"undo {REPOSITORY}", sync=True),
     ),
+    "registers twice": Mutant(_registers_twice, _meeting("clean", CREATE, CREATE)),
+    "claims blindly": Mutant(_claims_blindly, _meeting("clean", CREATE, CREATE, "bob")),
     "blames the lists": Mutant(
         _blames_the_lists, _meeting("due", f"gc run {REPOSITORY} --yes", f"gc undo {REPOSITORY}")
     ),
@@ -104,8 +132,8 @@ MUTANTS: Final = {
 
 
 def _problems(matrix: Matrix, meeting: Meeting) -> list[str]:
-    steps = matrix.pauses(meeting.situation, meeting.first, sync=meeting.sync)
-    found = (matrix.problem(meeting, step) for step in steps)
+    solo = matrix.solo(meeting.situation, meeting.first, "ada", sync=meeting.sync)
+    found = (matrix.problem(meeting, step) for step in range(len(solo.steps)))
     return [problem for problem in found if problem is not None]
 
 
