@@ -84,8 +84,8 @@ def read_dump(trees: TreeStore, manifest: RefsManifest) -> Dump:
     """Read the three lists of a dump and verify them.
 
     Every commit's ID is computed anew, every parent and every ref's commit is among the commits.
-    Generations of dumps older than lakeFS 0.61, which are 0, are computed. The trees of the commits
-    are not read.
+    Generations of a dump older than lakeFS 0.61, which has a 0, are computed. The trees of the
+    commits are not read.
 
     Raises:
         BadDump: a list is missing, damaged or not what the manifest says it is.
@@ -164,7 +164,11 @@ def _read_commits(trees: TreeStore, tree: MetarangeId) -> Iterator[Commit]:
 
 
 def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
-    """Return commits with all parents before their children, their generations verified."""
+    """Return commits with all parents before their children, their generations verified.
+
+    Old servers recorded 0, and newer ones count on from there. Where there is a 0, all are
+    computed: no ID depends on them.
+    """
     commits = {commit.id: commit for commit in found}
     for commit in commits.values():
         for parent in commit.parents:
@@ -185,11 +189,12 @@ def _with_generations(commits: Mapping[CommitId, Commit]) -> dict[CommitId, Comm
         order = list(sorter.static_order())
     except CycleError as error:
         raise BadDump("its commits are their own ancestors") from error
+    are_known = all(commit.generation for commit in commits.values())
     done: dict[CommitId, Commit] = {}
     for commit_id in order:
         commit = commits[commit_id]
         lowest = 1 + max((done[parent].generation for parent in commit.parents), default=0)
-        if commit.generation == 0:
+        if not are_known:
             commit = commit._replace(generation=lowest)
         elif commit.generation < lowest:
             raise BadDump(f"the generation of commit {commit_id} is not above its parents'")
