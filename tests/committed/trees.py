@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import encode_value
 from lakecli.identity import h
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
-from lakecli.objectstore.base import ABSENT
+from lakecli.objectstore.base import ABSENT, ConditionFailed
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
@@ -145,7 +146,7 @@ def put_foreign_range(store: ObjectStore, records: Sequence[tuple[bytes, bytes]]
     table.add_many([path for path, _ in records], [each for _, each in records])
     data = table.finish()
     range_id = RangeId(name_of(data))
-    store.put(f"_lakefs/{range_id}", data, ABSENT)
+    _put_table(store, range_id, data)
     return RangeRecord(range_id, records[0][0], records[-1][0], 1190, len(records))
 
 
@@ -155,8 +156,13 @@ def put_foreign_metarange(store: ObjectStore, ranges: Sequence[RangeRecord]) -> 
         table.add(record.max_key, encode_range_record(record))
     data = table.finish()
     tree = MetarangeId(name_of(data))
-    store.put(f"_lakefs/{tree}", data, ABSENT)
+    _put_table(store, tree, data)
     return tree
+
+
+def _put_table(store: ObjectStore, name: str, data: bytes) -> None:
+    with suppress(ConditionFailed):  # as lakeFS, which leaves a table of this name as it is
+        store.put(f"_lakefs/{name}", data, ABSENT)
 
 
 def name_of(data: bytes) -> str:
