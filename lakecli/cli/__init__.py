@@ -15,6 +15,7 @@
     answers        the JSON answers; schemas: their documentation; records: those used often
     exit_codes     the table of exit codes; mistakes: what an unknown command was meant to be
     plugins        programs that add commands
+    names          --files-from
     describe       what help, man, completion and complete are made from; generate writes the files
     progress       plain lines; progress_bar: on a terminal
     messages       checks of commit messages

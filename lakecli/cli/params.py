@@ -23,10 +23,13 @@ from lakecli.cli.reading import (
     Side,
     read_branch,
     read_branch_prefix,
+    read_branch_prefixes,
+    read_branches,
     read_conf,
     read_duration,
     read_metadata,
     read_path,
+    read_paths,
     read_prefix,
     read_ref,
     read_ref_or_path,
@@ -35,6 +38,7 @@ from lakecli.cli.reading import (
     read_repository_or_expression,
     read_repository_or_ref,
     read_tag,
+    read_tags,
     read_texts,
 )
 from lakecli.uri import LakeUri
@@ -110,6 +114,26 @@ BranchPathUri = Annotated[
     LakeUri,
     Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
     Parser(read_branch_prefix, Kind.PATH),
+]
+BranchUris = Annotated[
+    list[LakeUri],
+    Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH"),
+    Parser(read_branches, Kind.BRANCH, repeatable=True),
+]
+TagUris = Annotated[
+    list[LakeUri],
+    Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
+    Parser(read_tags, Kind.TAG, repeatable=True),
+]
+PathUris = Annotated[
+    list[LakeUri],
+    Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
+    Parser(read_paths, Kind.PATH, repeatable=True),
+]
+BranchPathUris = Annotated[
+    list[LakeUri],
+    Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
+    Parser(read_branch_prefixes, Kind.PATH, repeatable=True),
 ]
 
 OperationId = Annotated[

@@ -190,6 +190,26 @@ def read_branch_prefix(text: str, context: Context) -> LakeUri:
     return _on_branch(read_prefix(text, context))
 
 
+def read_branches(texts: list[str], context: Context) -> list[LakeUri]:
+    """Read URIs that name branches."""
+    return [read_branch(text, context) for text in texts]
+
+
+def read_tags(texts: list[str], context: Context) -> list[LakeUri]:
+    """Read URIs that name tags."""
+    return [read_tag(text, context) for text in texts]
+
+
+def read_paths(texts: list[str], context: Context) -> list[LakeUri]:
+    """Read URIs that name objects."""
+    return [read_path(text, context) for text in texts]
+
+
+def read_branch_prefixes(texts: list[str], context: Context) -> list[LakeUri]:
+    """Read URIs that name paths on branches, or all of them."""
+    return [read_branch_prefix(text, context) for text in texts]
+
+
 def read_refs(texts: list[str], context: Context) -> list[LakeUri]:
     """Read URIs that name refs."""
     return [read_ref(text, context) for text in texts]

@@ -143,8 +143,7 @@ _ONE: Final = {
     "pushed": "push",
     "quickstart": "quickstart",
     "rearranged": "fs cp, fs mv",
-    "ref": "branch create, branch delete, branch reset, branch show, tag create, tag delete, "
-    "tag show",
+    "ref": "branch create, branch reset, branch show, tag create, tag show",
     "refs manifest": "refs-dump",
     "repository": "repo create, repo delete",
     "restored refs": "refs-restore",
@@ -172,7 +171,7 @@ _EACH: Final = {
     "local change": "local status",
     "operation": "op log",
     "plugin": "plugin list",
-    "ref": "tag list",
+    "ref": "branch delete, tag delete, tag list",
     "reflog entry": "reflog",
     "repository": "repo list",
     "resolved": "rev-parse",

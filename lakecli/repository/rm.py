@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from lakecli.committed.pairs import is_same
 from lakecli.committed.values import decode_entry
+from lakecli.errors import NotFound
 from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.core.subtree import batches_of, kept_changing
-from lakecli.repository.core.view import check_branch, open_view
+from lakecli.repository.core.view import check_branch, no_such_path, open_view
 from lakecli.staging.area import TOMBSTONE
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
@@ -25,28 +26,81 @@ def rm(repository: Repository, branch: str, path: bytes) -> bool:
     Raises:
         NotFound: no such branch.
     """
+    return not rm_paths(repository, branch, [path])
+
+
+def rm_paths(
+    repository: Repository, branch: str, paths: Iterable[bytes], *, must_exist: bool = False
+) -> list[bytes]:
+    """Stage the deletion of objects, as one operation; return the paths that have none.
+
+    Args:
+        repository: the repository.
+        branch: to stage on.
+        paths: of the objects.
+        must_exist: remove all of them or, if a path has none, nothing.
+
+    Raises:
+        NotFound: no such branch; or with `must_exist` no such object.
+    """
     check_branch(repository, branch)
+    present: list[bytes] = []
+    absent: list[bytes] = []
     with open_view(repository, branch) as view:
-        if view.find(path) is None:
-            return False
-    Stager(repository, branch, kind="rm").write([(path, TOMBSTONE)])
-    return True
+        for path in sorted(set(paths)):
+            (absent if view.find(path) is None else present).append(path)
+    if absent and must_exist:
+        raise _not_there(repository, branch, absent)
+    if present:
+        Stager(repository, branch, kind="rm").write([(path, TOMBSTONE) for path in present])
+    return absent
 
 
 def rm_tree(repository: Repository, branch: str, path: bytes) -> int:
-    """Stage the deletion of an object and of everything below it; return how many objects.
+    """Stage the deletion of an object and of everything below it, as `rm_trees` does."""
+    return rm_trees(repository, branch, [path])
+
+
+def rm_trees(
+    repository: Repository, branch: str, paths: Sequence[bytes], *, must_exist: bool = False
+) -> int:
+    """Stage the deletion of objects and of everything below them; return how many objects.
 
     ``a`` means ``a`` and ``a/b``, but not ``ab``; ``a/`` means only what is below it; ``b""``
     everything. What is added or replaced there while this runs stays.
 
+    Args:
+        repository: the repository.
+        branch: to stage on.
+        paths: of objects and directories.
+        must_exist: remove nothing if there is nothing at one of them.
+
     Raises:
-        NotFound: no such branch.
+        NotFound: no such branch; or with `must_exist` nothing at a path.
         LostRace: the objects kept changing.
     """
     stager = Stager(repository, branch, kind="rm")
     check_branch(repository, branch)
-    with open_view(repository, branch) as view:
-        return sum(_remove(stager, view, branch, batch) for batch in batches_of(view, path))
+    if must_exist:
+        with open_view(repository, branch) as view:
+            absent = [path for path in paths if next(batches_of(view, path), None) is None]
+        if absent:
+            raise _not_there(repository, branch, absent)
+    count = 0
+    for path in paths:
+        with open_view(repository, branch) as view:
+            count += sum(_remove(stager, view, branch, batch) for batch in batches_of(view, path))
+    return count
+
+
+def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> NotFound:
+    if len(paths) == 1:
+        return no_such_path(repository, branch, paths[0])
+    return NotFound(
+        f"no objects at {len(paths)} paths of {repository.uri}/{branch}; nothing was removed",
+        hint="without --must-exist the others are removed",
+        paths=paths,
+    )
 
 
 def _remove(stager: Stager, view: View, branch: str, batch: Sequence[tuple[bytes, bytes]]) -> int:

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import BranchUri, Yes
+from lakecli.cli.params import BranchUris, Yes
 from lakecli.cli.records import ref_record
 from lakecli.uri import ref_of
 
 
-def branch_delete(context: Context, branch: BranchUri, *, yes: Yes = False) -> None:
-    """Delete a branch with its uncommitted changes.
+def branch_delete(context: Context, branches: BranchUris, *, yes: Yes = False) -> None:
+    """Delete branches of a repository with their uncommitted changes.
 
-    Its commits stay. The default branch cannot be deleted. `lakecli undo` restores the branch with
-    its uncommitted changes for 30 days.
+    Their commits stay. The default branch cannot be deleted. If one of several branches does not
+    exist, none is deleted. `lakecli undo` restores a branch with its uncommitted changes for 30
+    days.
 
     Examples:
         lakecli branch delete lakefs://demo/experiment
-        lakecli branch delete lakefs://demo/experiment -y
+        lakecli branch delete lakefs://demo/try-1 lakefs://demo/try-2 -y
     """
-    from lakecli.repository import branch as branches
+    from lakecli.repository import branch as library
 
-    context.out.say(f"Branch: {branch}")
-    repository, name = context.synced_repository(branch), ref_of(branch)
-    branches.check_delete(repository, name)
-    context.confirm(f"delete branch '{name}' and its uncommitted changes", yes=yes)
-    deleted = branches.delete(repository, name)
-    context.out.emit(ref_record(deleted))
+    unique = list(dict.fromkeys(branches))
+    context.out.say(*(f"Branch: {branch}" for branch in unique))
+    repository = context.synced_repository(*unique)
+    names = [ref_of(branch) for branch in unique]
+    for name in names:
+        library.check_delete(repository, name)
+    context.confirm(f"delete {_named(names)} and uncommitted changes", yes=yes)
+    for name in names:
+        context.out.emit(ref_record(library.delete(repository, name)))
+
+
+def _named(names: list[str]) -> str:
+    listed = ", ".join(f"'{name}'" for name in names)
+    return f"branch {listed}" if len(names) == 1 else f"branches {listed}"

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.params import BranchPathUri, DryRun, Recursive
+from lakecli.cli.names import NamesOptions, read_names
+from lakecli.cli.params import BranchPathUris, DryRun, Recursive
 from lakecli.cli.text import human_size
 from lakecli.cli.transfers import check_dry_run
-from lakecli.uri import path_of, ref_of
+from lakecli.errors import UsageError
+from lakecli.uri import LakeUri, as_directory, check_path, path_of, ref_of
+
+if TYPE_CHECKING:
+    from lakecli.repository.core.lake import Repository
 
 
 def fs_rm(
     context: Context,
-    path: BranchPathUri,
+    paths: BranchPathUris,
     *,
     recursive: Recursive = False,
+    must_exist: Annotated[
+        bool,
+        Option("--must-exist", help="Remove nothing and exit with 6 if a path has no object"),
+    ] = False,
+    names: NamesOptions,
     dry_run: DryRun = False,
     concurrency: Annotated[
         int,
@@ -29,42 +39,93 @@ def fs_rm(
         ),
     ] = 1,
 ) -> None:
-    """Remove an object from a branch, or all objects at and below a path.
+    """Remove objects from a branch, or all objects at and below some paths.
 
-    The removal is an uncommitted change; earlier commits keep the object. With -r, data removes
+    The removal is an uncommitted change; earlier commits keep the objects. With -r, data removes
     data and everything below data/, but not data.csv. If there is nothing to remove, a note says so
-    and the exit code is 0.
+    and the exit code is 0; with --must-exist it is 6, and nothing is removed.
+
+    --files-from FILE removes the objects that FILE names, relative to PATH.
 
     Examples:
-        lakecli fs rm lakefs://demo/main/reports/2025.csv
+        lakecli fs rm lakefs://demo/main/reports/2025.csv lakefs://demo/main/reports/2024.csv
         lakecli fs rm -r lakefs://demo/main/data/2025/ --dry-run
+        lakecli fs rm --files-from old.txt lakefs://demo/main/data/
     """
     del concurrency
+    listed = read_names(context, names)
+    if listed is not None and (recursive or len(paths) > 1):
+        raise UsageError("--files-from takes one PATH and no -r")
     check_dry_run(dry_run, recursive=recursive)
-    from lakecli.repository.rm import is_directory, measure_tree, rm, rm_tree
-
-    target = path.path or b"" if recursive else path_of(path, hint="all objects: -r")
-    repository = context.synced_repository(path)
-    if dry_run:
-        count, size = measure_tree(repository, ref_of(path), target)
-        context.out.emit(
-            {"objects": count, "size": size},
-            text=lambda: [
-                "Dry run, nothing was removed:",
-                "",
-                f"Objects: {count} ({human_size(size)})",
-            ],
-        )
-        return
-    branch = ref_of(path)
-    if recursive:
-        removed = rm_tree(repository, branch, target)
-    else:
-        removed = int(rm(repository, branch, target))
-    if not removed:
-        context.out.note(f"nothing was removed: no object at {path}")
-        if not recursive and is_directory(repository, branch, target):
-            context.out.hint("to remove all objects below it: -r")
+    first, *others = paths
+    if any(ref_of(other) != ref_of(first) for other in others):
+        raise UsageError("the paths are not of the same branch", hint="run one command for each")
+    if listed is not None:
+        below = as_directory(first.path or b"")
+        targets = [below + name for name in listed]
+        for target in targets:
+            check_path(target)
     elif recursive:
+        targets = [path.path or b"" for path in paths]
+    else:
+        targets = [path_of(path, hint="all objects: -r") for path in paths]
+    repository = context.synced_repository(*paths)
+    if dry_run:
+        _plan(context, repository, first, targets)
+    elif recursive:
+        _remove_trees(context, repository, first, targets, must_exist=must_exist)
+    else:
+        _remove(context, repository, first, targets, must_exist=must_exist)
+
+
+def _plan(context: Context, repository: Repository, uri: LakeUri, targets: list[bytes]) -> None:
+    from lakecli.repository.rm import measure_tree
+
+    measured = [measure_tree(repository, ref_of(uri), target) for target in targets]
+    count, size = map(sum, zip(*measured, strict=True))
+    context.out.emit(
+        {"objects": count, "size": size},
+        text=lambda: [
+            "Dry run, nothing was removed:",
+            "",
+            f"Objects: {count} ({human_size(size)})",
+        ],
+    )
+
+
+def _remove(
+    context: Context,
+    repository: Repository,
+    uri: LakeUri,
+    targets: list[bytes],
+    *,
+    must_exist: bool,
+) -> None:
+    from lakecli.repository.rm import is_directory, rm_paths
+
+    branch = ref_of(uri)
+    absent = rm_paths(repository, branch, targets, must_exist=must_exist)
+    for path in absent:
+        shown = LakeUri(uri.repository, branch, path)
+        context.out.note(f"nothing was removed: no object at {shown}")
+    if any(is_directory(repository, branch, path) for path in absent[:1]):
+        context.out.hint("to remove all objects below it: -r")
+    context.out.emit({"removed": len(set(targets)) - len(absent)})
+
+
+def _remove_trees(
+    context: Context,
+    repository: Repository,
+    uri: LakeUri,
+    targets: list[bytes],
+    *,
+    must_exist: bool,
+) -> None:
+    from lakecli.repository.rm import rm_trees
+
+    removed = rm_trees(repository, ref_of(uri), targets, must_exist=must_exist)
+    if removed:
         context.out.note(f"removed {removed} object{'s' if removed > 1 else ''}")
+    else:
+        context.out.note(f"nothing was removed: no object at {uri}")
     context.out.emit({"removed": removed})

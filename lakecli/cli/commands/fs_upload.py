@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +57,10 @@ def fs_upload(
     source_option: Annotated[
         str | None,
         Option(
-            "--source", "-s", metavar="SRC", help="SRC as an option; PATH is then the only argument"
+            "--source",
+            "-s",
+            metavar="SRC",
+            help="SRC as an option; PATH is then the only argument, and the whole path of a file",
         ),
         Completion(Kind.FILE),
     ] = None,
@@ -77,7 +81,8 @@ def fs_upload(
     object that lakeFS uploaded is recognised by its MD5, and keeps type and metadata unless others
     are given.
 
-    If PATH is a whole branch or ends in a slash, a file keeps its own name below PATH. With -r, the
+    If PATH is a whole branch or ends in a slash, a file keeps its own name below PATH; with -s, as
+    in lakectl, PATH is the path of the object, even if it ends in a slash. With -r, the
     files of the directory SRC keep their names below PATH, and nothing on the branch is deleted; a
     SRC that is a file is uploaded as without -r.
 
@@ -123,7 +128,8 @@ def fs_upload(
         elif recursive and Path(source).is_dir():
             report = _upload_tree(context, repository, target, source, options)
         else:
-            _upload_one(context, repository, target, source, options)
+            is_whole = source_option is not None and not recursive
+            _upload_one(context, repository, target, source, options, is_whole=is_whole)
             return
     if chosen.dry_run:
         context.out.emit(plan_record(plan), text=lambda: plan_lines(plan))
@@ -162,18 +168,22 @@ def _upload_one(
     target: LakeUri,
     source: str,
     options: UploadOptions,
+    *,
+    is_whole: bool,
 ) -> None:
     from lakecli.repository.core.address import full_address
     from lakecli.repository.upload import upload_file, upload_stream
 
     branch = ref_of(target)
-    if source == STANDARD_INPUT:
-        path = path_of(target, hint="standard input has no name; give the whole PATH")
-        stream = context.stdin.buffer
+    if source in (STANDARD_INPUT, os.devnull):
+        path = path_of(target, hint=f"{source} has no name; give the whole PATH")
+        stream = context.stdin.buffer if source == STANDARD_INPUT else BytesIO()
         entry = upload_stream(repository, branch, path, source=stream, options=options)
     else:
         path = target.path or b""
-        if not path or path.endswith(b"/"):
+        if is_whole:
+            path = path_of(target)
+        elif not path or path.endswith(b"/"):
             path += os.fsencode(Path(source).name)
         entry = upload_file(repository, branch, path, source=Path(source), options=options)
     address = full_address(repository, entry)

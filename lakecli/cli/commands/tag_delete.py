@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import TagUri, Yes
+from lakecli.cli.params import TagUris, Yes
 from lakecli.cli.records import ref_record
 from lakecli.uri import ref_of
 
 
-def tag_delete(context: Context, tag: TagUri, *, yes: Yes = False) -> None:
-    """Delete a tag; its commit stays.
+def tag_delete(context: Context, tags: TagUris, *, yes: Yes = False) -> None:
+    """Delete tags of a repository; their commits stay.
+
+    If one of several tags does not exist, none is deleted.
 
     Examples:
         lakecli tag delete lakefs://demo/v1.0
-        lakecli tag delete lakefs://demo/v1.0 -y
+        lakecli tag delete lakefs://demo/v1.0 lakefs://demo/v1.1 -y
     """
-    from lakecli.repository import tag as tags
+    from lakecli.repository import tag as library
 
-    repository, name = context.synced_repository(tag), ref_of(tag)
-    tags.show(repository, name)
-    context.confirm(f"delete tag '{name}'", yes=yes)
-    deleted = tags.delete(repository, name)
-    context.out.emit(ref_record(deleted))
+    unique = list(dict.fromkeys(tags))
+    repository = context.synced_repository(*unique)
+    names = [ref_of(tag) for tag in unique]
+    for name in names:
+        library.show(repository, name)
+    listed = ", ".join(f"'{name}'" for name in names)
+    context.confirm(f"delete tag{'s' if len(names) > 1 else ''} {listed}", yes=yes)
+    for name in names:
+        context.out.emit(ref_record(library.delete(repository, name)))

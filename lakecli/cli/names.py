@@ -1,0 +1,61 @@
+"""``--files-from``: names of objects or files, read from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+from lakecli.cli.declare import Option
+from lakecli.cli.reading import Completion, Kind
+from lakecli.errors import NotFound, PermissionDenied, UsageError
+
+if TYPE_CHECKING:
+    from lakecli.cli.context import Context
+
+STANDARD_INPUT: Final = "-"
+
+
+class NamesOptions(NamedTuple):
+    """The objects to work on, by name."""
+
+    files_from: Annotated[
+        str | None,
+        Option(
+            "--files-from",
+            metavar="FILE",
+            help="Only what FILE names, relative to the given path, one name a line; - for "
+            "standard input",
+        ),
+        Completion(Kind.FILE),
+    ] = None
+    null: Annotated[
+        bool, Option("--null", "-z", help="The names of --files-from end with NUL, not with a line")
+    ] = False
+
+
+def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
+    """Return the names of ``--files-from``, each once and in order; ``None`` without the option.
+
+    Raises:
+        UsageError: ``-z`` without a file, or no name in it.
+        NotFound: there is no such file.
+        PermissionDenied: it cannot be read.
+    """
+    source = options.files_from
+    if source is None:
+        if options.null:
+            raise UsageError("-z needs --files-from")
+        return None
+    try:
+        if source == STANDARD_INPUT:
+            data = context.stdin.buffer.read()
+        else:
+            data = Path(source).read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"no file {source}") from None
+    except OSError as error:
+        raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
+    names = sorted({name for name in data.split(b"\0" if options.null else b"\n") if name})
+    if not names:
+        raise UsageError(f"there is no name in {source}", hint="one name a line")
+    return names
