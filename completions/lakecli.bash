@@ -60,7 +60,7 @@ __lakecli_options() {
     'fs ls') REPLY='--after --amount --at-op -r --recursive' ;;
     'fs mv') REPLY='-r --recursive' ;;
     'fs presign') REPLY='--check --count --expires --format --inline --manifest -n --put -r --recursive --script' ;;
-    'fs rm') REPLY='--dry-run -r --recursive' ;;
+    'fs rm') REPLY='--dry-run --files-from --must-exist --null -r --recursive -z' ;;
     'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
     'fs stat') REPLY='--at-op --expires --pre-sign' ;;
     'fs upload') REPLY='--content-type --dry-run --exclude --follow --include --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
@@ -170,6 +170,7 @@ __lakecli_value() {
     'fs presign --manifest') REPLY='file' ;;
     'fs presign -n') REPLY='nothing' ;;
     'fs presign --script') REPLY='file' ;;
+    'fs rm --files-from') REPLY='file' ;;
     'fs stage --checksum') REPLY='nothing' ;;
     'fs stage --content-type') REPLY='nothing' ;;
     'fs stage --incoming') REPLY='nothing' ;;
@@ -302,7 +303,7 @@ __lakecli_argument() {
     'bisect view 1') REPLY='repository' ;;
     'blame 1') REPLY='path' ;;
     'branch create 1') REPLY='branch' ;;
-    'branch delete 1') REPLY='branch' ;;
+    'branch delete '*) REPLY='branch' ;;
     'branch list 1') REPLY='repository' ;;
     'branch reset 1') REPLY='branch' ;;
     'branch revert 1') REPLY='branch' ;;
@@ -327,7 +328,7 @@ __lakecli_argument() {
     'fetch 1') REPLY='repository' ;;
     'find-merge-base 1') REPLY='ref' ;;
     'find-merge-base 2') REPLY='ref' ;;
-    'fs cat 1') REPLY='path' ;;
+    'fs cat '*) REPLY='path' ;;
     'fs cp 1') REPLY='path' ;;
     'fs cp 2') REPLY='path' ;;
     'fs download 1') REPLY='path' ;;
@@ -336,7 +337,7 @@ __lakecli_argument() {
     'fs mv 1') REPLY='path' ;;
     'fs mv 2') REPLY='path' ;;
     'fs presign 1') REPLY='path' ;;
-    'fs rm 1') REPLY='path' ;;
+    'fs rm '*) REPLY='path' ;;
     'fs stage 1') REPLY='path' ;;
     'fs stat 1') REPLY='path' ;;
     'fs upload 1') REPLY='file' ;;
@@ -384,7 +385,7 @@ __lakecli_argument() {
     'status 1') REPLY='branch' ;;
     'tag create 1') REPLY='tag' ;;
     'tag create 2') REPLY='ref' ;;
-    'tag delete 1') REPLY='tag' ;;
+    'tag delete '*) REPLY='tag' ;;
     'tag list 1') REPLY='repository' ;;
     'tag show 1') REPLY='tag' ;;
     'undo 1') REPLY='repository' ;;

@@ -60,7 +60,7 @@ function __lakecli_words
         case 'branch'
             printf '%s\t%s\n' \
                 'create' 'Create a branch at the commit of another ref' \
-                'delete' 'Delete a branch with its uncommitted changes' \
+                'delete' 'Delete branches of a repository with their uncommitted changes' \
                 'list' 'List the branches of a repository, ordered by name' \
                 'reset' 'Discard the uncommitted changes of a branch: all, below a prefix, or of one object' \
                 'revert' 'Revert commits, with one new commit for each' \
@@ -73,13 +73,13 @@ function __lakecli_words
                 'unset' 'Remove a setting from the configuration file'
         case 'fs'
             printf '%s\t%s\n' \
-                'cat' 'Write the bytes of an object to standard output' \
+                'cat' 'Write the bytes of objects to standard output, one after the other' \
                 'cp' 'Copy an object, or all objects below a path, to a branch of the same repository' \
                 'download' 'Download an object, or all objects below a path' \
                 'ls' 'List the objects whose paths begin with a prefix' \
                 'mv' 'Move an object, or all objects below a path, to a branch of the same repository' \
                 'presign' 'Print presigned URLs: they read objects without credentials, for a limited time' \
-                'rm' 'Remove an object from a branch, or all objects at and below a path' \
+                'rm' 'Remove objects from a branch, or all objects at and below some paths' \
                 'stage' 'Add an object to a branch whose bytes are in a bucket already' \
                 'stat' 'Show size, checksum, times and metadata of an object' \
                 'upload' 'Upload a file, a directory or standard input to a branch'
@@ -122,7 +122,7 @@ function __lakecli_words
         case 'tag'
             printf '%s\t%s\n' \
                 'create' 'Create a tag: a name for a commit' \
-                'delete' 'Delete a tag; its commit stays' \
+                'delete' 'Delete tags of a repository; their commits stay' \
                 'list' 'List the tags of a repository, ordered by name' \
                 'show' 'Show the commit a tag points to'
         case '*'
@@ -284,8 +284,12 @@ function __lakecli_options
         case 'fs rm'
             printf '%s\t%s\n' \
                 '--dry-run' 'Show what would be done, but do nothing' \
+                '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
+                '--must-exist' 'Remove nothing and exit with 6 if a path has no object' \
+                '--null' 'The names of --files-from end with NUL, not with a line' \
                 '-r' 'All objects below the path' \
-                '--recursive' 'All objects below the path'
+                '--recursive' 'All objects below the path' \
+                '-z' 'The names of --files-from end with NUL, not with a line'
         case 'fs stage'
             printf '%s\t%s\n' \
                 '--checksum' 'With --location, the BLAKE3 or ETag of the object' \
@@ -313,9 +317,9 @@ function __lakecli_options
                 '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '-r' 'All files below the directory SRC' \
                 '--recursive' 'All files below the directory SRC' \
-                '-s' 'SRC as an option; PATH is then the only argument' \
+                '-s' 'SRC as an option; PATH is then the only argument, and the whole path of a file' \
                 '--skip' 'Skip symbolic links and special files' \
-                '--source' 'SRC as an option; PATH is then the only argument'
+                '--source' 'SRC as an option; PATH is then the only argument, and the whole path of a file'
         case 'fsck'
             printf '%s\t%s\n' \
                 '--conf' 'Spark setting, as for spark-submit' \
@@ -688,6 +692,8 @@ function __lakecli_value
             echo 'nothing'
         case 'fs presign --script'
             echo 'file'
+        case 'fs rm --files-from'
+            echo 'file'
         case 'fs stage --checksum'
             echo 'nothing'
         case 'fs stage --content-type'
@@ -946,7 +952,7 @@ function __lakecli_argument
             echo 'path'
         case 'branch create 1'
             echo 'branch'
-        case 'branch delete 1'
+        case 'branch delete *'
             echo 'branch'
         case 'branch list 1'
             echo 'repository'
@@ -996,7 +1002,7 @@ function __lakecli_argument
             echo 'ref'
         case 'find-merge-base 2'
             echo 'ref'
-        case 'fs cat 1'
+        case 'fs cat *'
             echo 'path'
         case 'fs cp 1'
             echo 'path'
@@ -1014,7 +1020,7 @@ function __lakecli_argument
             echo 'path'
         case 'fs presign 1'
             echo 'path'
-        case 'fs rm 1'
+        case 'fs rm *'
             echo 'path'
         case 'fs stage 1'
             echo 'path'
@@ -1110,7 +1116,7 @@ function __lakecli_argument
             echo 'tag'
         case 'tag create 2'
             echo 'ref'
-        case 'tag delete 1'
+        case 'tag delete *'
             echo 'tag'
         case 'tag list 1'
             echo 'repository'
