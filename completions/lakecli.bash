@@ -49,7 +49,7 @@ __lakecli_options() {
     'config list') REPLY='--show-origin' ;;
     'config set') REPLY='' ;;
     'config unset') REPLY='' ;;
-    'diff') REPLY='--at-op --compare-contents --conf --engine --exit-code --master --prefix --two-way' ;;
+    'diff') REPLY='--at-op --compare-contents --conf --depth --engine --exit-code --master --name-only --null --prefix --stat --two-way -z' ;;
     'doctor') REPLY='' ;;
     'export') REPLY='--conf --dry-run --engine --master --no-progress --no-success --no-verify -p --parallelism --since' ;;
     'fetch') REPLY='' ;;
@@ -81,7 +81,7 @@ __lakecli_options() {
     'local pull') REPLY='--follow --force --no-progress -p --parallelism --skip' ;;
     'local status') REPLY='--exclude --follow --include -l --local --skip' ;;
     'log') REPLY='--after --amount --at-op --author --dot --first-parent --format --graph --grep --limit --no-merges --objects --oneline --prefixes --show-meta-range-id --since --stop-at --until' ;;
-    'merge') REPLY='--allow-empty --compare-contents --dry-run --force -m --message --meta --squash --strategy' ;;
+    'merge') REPLY='--allow-empty --compare-contents --depth --dry-run --force -m --message --meta --squash --stat --strategy' ;;
     'op log') REPLY='--amount' ;;
     'op redo') REPLY='' ;;
     'op restore') REPLY='--remote -y --yes' ;;
@@ -100,7 +100,7 @@ __lakecli_options() {
     'repo list') REPLY='--after --amount --prefix' ;;
     'restore') REPLY='--no-progress -p --parallelism -s --source' ;;
     'rev-parse') REPLY='--at-op' ;;
-    'show commit') REPLY='--at-op --show-meta-range-id' ;;
+    'show commit') REPLY='--at-op --depth --show-meta-range-id --stat' ;;
     'status') REPLY='--at-op' ;;
     'tag create') REPLY='-f --force' ;;
     'tag delete') REPLY='-y --yes' ;;
@@ -144,6 +144,7 @@ __lakecli_value() {
     'commit --strategy') REPLY='=source-wins dest-wins' ;;
     'diff --at-op') REPLY='operation' ;;
     'diff --conf') REPLY='nothing' ;;
+    'diff --depth') REPLY='nothing' ;;
     'diff --engine') REPLY='=auto local spark' ;;
     'diff --master') REPLY='nothing' ;;
     'diff --prefix') REPLY='nothing' ;;
@@ -246,6 +247,7 @@ __lakecli_value() {
     'log --since') REPLY='nothing' ;;
     'log --stop-at') REPLY='nothing' ;;
     'log --until') REPLY='nothing' ;;
+    'merge --depth') REPLY='nothing' ;;
     'merge -m') REPLY='nothing' ;;
     'merge --message') REPLY='nothing' ;;
     'merge --meta') REPLY='nothing' ;;
@@ -275,6 +277,7 @@ __lakecli_value() {
     'restore --source') REPLY='nothing' ;;
     'rev-parse --at-op') REPLY='operation' ;;
     'show commit --at-op') REPLY='operation' ;;
+    'show commit --depth') REPLY='nothing' ;;
     'status --at-op') REPLY='operation' ;;
     'tag list --after') REPLY='nothing' ;;
     'tag list --amount') REPLY='nothing' ;;

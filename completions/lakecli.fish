@@ -218,11 +218,16 @@ function __lakecli_options
                 '--at-op' 'Read the state right after this operation' \
                 '--compare-contents' 'Read both objects where one has an MD5 and the other a BLAKE3; equal bytes are equal' \
                 '--conf' 'Spark setting, as for spark-submit' \
+                '--depth' 'With --stat, directories in a prefix' \
                 '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
                 '--exit-code' 'Exit with 13 if there are differences' \
                 '--master' 'Spark master; default: local[*], this machine' \
+                '--name-only' 'Show only the paths' \
+                '--null' 'Show only the paths, unquoted, each ended by NUL' \
                 '--prefix' 'Only what begins with this' \
-                '--two-way' 'Compare the two refs directly, without their common ancestor'
+                '--stat' 'Count paths and bytes by prefix instead of listing paths' \
+                '--two-way' 'Compare the two refs directly, without their common ancestor' \
+                '-z' 'Show only the paths, unquoted, each ended by NUL'
         case 'export'
             printf '%s\t%s\n' \
                 '--conf' 'Spark setting, as for spark-submit' \
@@ -467,12 +472,14 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--allow-empty' 'Merge even if the source has nothing new' \
                 '--compare-contents' 'Read both objects where one has an MD5 and the other a BLAKE3; equal bytes are equal' \
+                '--depth' 'With --stat, directories in a prefix' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--force' 'Merge even if the source has nothing new' \
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
                 '--meta' 'Metadata to record' \
                 '--squash' 'Commit the source\'s changes without its history' \
+                '--stat' 'Count paths and bytes by prefix instead of listing paths' \
                 '--strategy' 'Which side wins conflicts'
         case 'op log'
             printf '%s\t%s\n' \
@@ -544,7 +551,9 @@ function __lakecli_options
         case 'show commit'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation' \
-                '--show-meta-range-id' 'Show the metarange ID too'
+                '--depth' 'With --stat, directories in a prefix' \
+                '--show-meta-range-id' 'Show the metarange ID too' \
+                '--stat' 'Count paths and bytes by prefix instead of listing paths'
         case 'status'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation'
@@ -639,6 +648,8 @@ function __lakecli_value
         case 'diff --at-op'
             echo 'operation'
         case 'diff --conf'
+            echo 'nothing'
+        case 'diff --depth'
             echo 'nothing'
         case 'diff --engine'
             echo '=auto local spark'
@@ -844,6 +855,8 @@ function __lakecli_value
             echo 'nothing'
         case 'log --until'
             echo 'nothing'
+        case 'merge --depth'
+            echo 'nothing'
         case 'merge -m'
             echo 'nothing'
         case 'merge --message'
@@ -902,6 +915,8 @@ function __lakecli_value
             echo 'operation'
         case 'show commit --at-op'
             echo 'operation'
+        case 'show commit --depth'
+            echo 'nothing'
         case 'status --at-op'
             echo 'operation'
         case 'tag list --after'

@@ -1,17 +1,22 @@
-"""Differences as text and JSON: one line or one object for each path."""
+"""Differences as text and JSON: one line or object for each path, or counts by prefix."""
 
 from __future__ import annotations
 
+import os
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.history import ChangeCounts as ChangeCountsRecord
 from lakecli.cli.answers.history import Difference as DifferenceRecord
-from lakecli.cli.text import quote_path
+from lakecli.cli.text import human_size, quote_path
 from lakecli.model import ChangeType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from lakecli.cli.output import Output
+    from lakecli.committed.change_counts import ChangeCounts
     from lakecli.model import Difference
 
 _LOOKS: Final = {
@@ -20,6 +25,9 @@ _LOOKS: Final = {
     ChangeType.CHANGED: ("~ modified", "yellow"),
     ChangeType.CONFLICT: ("* conflict", "bright yellow"),
 }
+
+
+_BAR_WIDTH: Final = 30
 
 
 def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
@@ -35,9 +43,109 @@ def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
         return out.style(f"{mark} {quote_path(difference.path)}", colour)
 
     def record(difference: Difference) -> DifferenceRecord:
-        answer = DifferenceRecord(type=difference.type, path=difference.path)
+        left, right = _size_and_checksum(difference.left), _size_and_checksum(difference.right)
+        answer = DifferenceRecord(
+            type=difference.type,
+            path=difference.path,
+            left_size=left[0],
+            left_checksum=left[1],
+            right_size=right[0],
+            right_checksum=right[1],
+        )
         if difference.unlike_checksums:
             answer["unlike_checksums"] = True
         return answer
 
     return out.stream(differences, record=record, text=line)
+
+
+def _size_and_checksum(value: bytes | None) -> tuple[int | None, str | None]:
+    if value is None:
+        return None, None
+    from lakecli.committed.values import decode_entry
+
+    entry = decode_entry(value)
+    return entry.size, entry.checksum
+
+
+def stream_paths(out: Output, differences: Iterable[Difference], *, null: bool) -> int:
+    """Answer with the paths alone, and return their number.
+
+    Args:
+        out: the output.
+        differences: consumed while they are written.
+        null: end each path by NUL and do not quote it, for ``xargs -0``.
+    """
+    count = 0
+    for difference in differences:
+        path = difference.path
+        out.plain(os.fsdecode(path) + "\0" if null else quote_path(path) + "\n")
+        count += 1
+    return count
+
+
+def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -> int:
+    """Answer with counts by prefix, and return the number of paths.
+
+    Args:
+        out: the output.
+        differences: consumed while they are counted.
+        depth: how many directories a prefix has at most.
+    """
+    from lakecli.committed.change_counts import count_changes
+
+    rows = count_changes(differences, depth=depth)
+    total = 0
+
+    def counted() -> Iterator[ChangeCounts]:
+        nonlocal total
+        for row in rows:
+            if row.prefix is None:
+                total = row.paths
+            yield row
+
+    if not out.terminal:
+        out.stream(counted(), record=counts_record, text=_plain_counts)
+        return total
+    known = list(counted())
+    most = max((row.paths for row in known if row.prefix is not None), default=0)
+    out.table(
+        ("Prefix", "Added", "Changed", "Removed", "Conflicts", "Bytes", ""),
+        known,
+        row=lambda row: _cells(row, most),
+        record=counts_record,
+    )
+    return total
+
+
+def counts_record(row: ChangeCounts) -> ChangeCountsRecord:
+    """Return the JSON answer about the differences below a prefix."""
+    return pick(ChangeCountsRecord, row)
+
+
+def _plain_counts(row: ChangeCounts) -> str:
+    numbers = (row.added, row.changed, row.removed, row.conflicts, *_bytes(row))
+    return "\t".join((_shown_prefix(row), *map(str, numbers)))
+
+
+def _cells(row: ChangeCounts, most: int) -> list[str]:
+    numbers = (row.added, row.changed, row.removed, row.conflicts)
+    more, less = map(human_size, _bytes(row))
+    bar = "" if row.prefix is None else _bar(row, most)
+    return [_shown_prefix(row), *map(str, numbers), f"+{more} -{less}", bar]
+
+
+def _bytes(row: ChangeCounts) -> tuple[int, int]:
+    """Return the bytes that came and the bytes that went; a changed object does both."""
+    return row.bytes_added + row.bytes_after, row.bytes_removed + row.bytes_before
+
+
+def _shown_prefix(row: ChangeCounts) -> str:
+    return "total" if row.prefix is None else quote_path(row.prefix or b"./")
+
+
+def _bar(row: ChangeCounts, most: int) -> str:
+    """Return one character for each path, or for several if a bar would be too long."""
+    kinds = ((row.added, "+"), (row.changed, "~"), (row.removed, "-"), (row.conflicts, "*"))
+    scale = min(1.0, _BAR_WIDTH / most) if most else 1.0
+    return "".join(mark * ceil(count * scale) for count, mark in kinds)

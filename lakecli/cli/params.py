@@ -251,6 +251,17 @@ class PageOptions(NamedTuple):
     prefix: Prefix = ""
 
 
+class StatOptions(NamedTuple):
+    """Differences counted by prefix instead of listed."""
+
+    stat: Annotated[
+        bool, Option("--stat", help="Count paths and bytes by prefix instead of listing paths")
+    ] = False
+    depth: Annotated[
+        int, Option("--depth", min=0, metavar="N", help="With --stat, directories in a prefix")
+    ] = 1
+
+
 class SelectionOptions(NamedTuple):
     """The objects to transfer among many."""
 

@@ -128,7 +128,7 @@ _ONE: Final = {
     "cloned": "clone",
     "collection": "gc run",
     "collection state": "gc status, gc undo",
-    "commit": "cherry-pick, commit, show commit",
+    "commit": "cherry-pick, commit",
     "entry": "fs stage",
     "examination": "doctor",
     "export": "export",
@@ -163,7 +163,7 @@ _EACH: Final = {
     "annotation": "annotate, blame",
     "checked": "fsck",
     "commit": "bisect view, log",
-    "difference": "diff, local diff",
+    "difference": "local diff",
     "ignored": "check-ignore",
     "linked directory": "local list",
     "listed": "fs ls",
@@ -182,6 +182,10 @@ _EACH: Final = {
 """The commands that answer with any number of objects, by their record."""
 
 _BY_OPTION: Final = {
+    "diff": (
+        Answer("difference", each=True),
+        Answer("change counts", each=True, option="--stat"),
+    ),
     "fs download": (
         Answer("downloaded entry"),
         Answer("download", option="-r"),
@@ -203,7 +207,12 @@ _BY_OPTION: Final = {
         Answer("transfer plan", option="--dry-run"),
     ),
     "local checkout": (Answer("synced"), Answer("synced", each=True, option="--all")),
-    "merge": (Answer("commit"), Answer("difference", each=True, option="--dry-run")),
+    "merge": (
+        Answer("commit"),
+        Answer("difference", each=True, option="--dry-run"),
+        Answer("change counts", each=True, option="--stat"),
+    ),
+    "show commit": (Answer("commit"), Answer("commit changes", option="--stat")),
 }
 """The commands whose answer depends on an option."""
 

@@ -18,6 +18,7 @@
     apply        tree + changes -> tree (commit)
     diff         two trees -> their differences; pairs: records that differ
     touched      which of some paths differ between two trees
+    change_counts  differences counted by prefix
     merge        three trees -> tree, or conflicts; `compare` tells beforehand
     conflicts    the error that lists conflicts, and what contents decide of them
     threeway     three trees side by side

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lakecli.committed.conflicts import SameContents
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import Difference, MetarangeId
+    from lakecli.model import Commit, Difference, MetarangeId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
 
@@ -47,6 +47,25 @@ def _without_same(changes: Iterator[Difference], same: SameContents) -> Iterator
         left, right = change.left, change.right
         if left is None or right is None or not same(change.path, left, right):
             yield change
+
+
+def diff_commit(repository: Repository, commit: Commit) -> Iterator[Difference]:
+    """Yield what a commit changed compared with its first parent; a first commit added all it has.
+
+    Raises:
+        DamagedHistory: the parent is missing.
+    """
+    from lakecli.committed.diff import diff
+    from lakecli.model import EMPTY_TREE
+    from lakecli.refs.graph import get_parent
+    from lakecli.refs.ref_store import RefStore
+
+    before = EMPTY_TREE
+    if commit.parents:
+        with repository.lake.kv.read() as txn:
+            refs = RefStore(txn, repository.key)
+            before = get_parent(refs, commit, commit.parents[0]).metarange_id
+    return diff(repository.trees, before, commit.metarange_id)
 
 
 class Compared(NamedTuple):

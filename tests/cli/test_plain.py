@@ -115,7 +115,10 @@ def needed(probed: Probe) -> list[str]:
 
 
 def normalised(probed: Probe, line: list[str]) -> list[str]:
-    return normalise(line, Globals(), probed.declared.option_syntax())
+    declared = probed.declared
+    return normalise(
+        line, Globals(), declared.option_syntax(), ends_at_word=declared.runs_a_command
+    )
 
 
 @every_command

@@ -246,11 +246,58 @@ class Difference(TypedDict):
         path: the path.
         unlike_checksums: true for a conflict that may be none: entries have one size, but one has
             an MD5 (from lakeFS) and the other a BLAKE3; see --compare-contents.
+        left_size: size of the object on the left side; null without one.
+        left_checksum: its checksum; null without one.
+        right_size: size of the object on the right side; null without one.
+        right_checksum: its checksum; null without one.
     """
 
     type: str
     path: bytes | str
+    left_size: int | None
+    left_checksum: str | None
+    right_size: int | None
+    right_checksum: str | None
     unlike_checksums: NotRequired[bool]
+
+
+class ChangeCounts(TypedDict):
+    """The differences below one prefix, counted.
+
+    Attributes:
+        prefix: of the paths, with its slash; empty for paths without a directory; null for the
+            total, which is the last object.
+        added: paths that only the right side has.
+        removed: paths that only the left side has.
+        changed: paths that both sides have.
+        conflicts: paths in conflict, counted nowhere else.
+        bytes_added: size of what was added.
+        bytes_removed: size of what was removed.
+        bytes_before: size on the left side of what changed.
+        bytes_after: size on the right side of what changed.
+    """
+
+    prefix: bytes | str | None
+    added: int
+    removed: int
+    changed: int
+    conflicts: int
+    bytes_added: int
+    bytes_removed: int
+    bytes_before: int
+    bytes_after: int
+
+
+class CommitChanges(TypedDict):
+    """A commit, and what it changed.
+
+    Attributes:
+        commit: the commit.
+        changes: compared with its first parent, by prefix; the last one is the total.
+    """
+
+    commit: Commit
+    changes: Sequence[ChangeCounts]
 
 
 class Resolved(TypedDict):

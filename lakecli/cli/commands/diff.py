@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
-from lakecli.cli.differences import stream_differences
+from lakecli.cli.differences import show_counts, stream_differences, stream_paths
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.params import AtOp, CompareContents, EngineOptions, Prefix, RefUri
+from lakecli.cli.params import AtOp, CompareContents, EngineOptions, Prefix, RefUri, StatOptions
 from lakecli.cli.reading import EngineName, Kind, Parser, read_ref
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of
@@ -45,7 +45,12 @@ def diff(
         bool, Option("--exit-code", help="Exit with 13 if there are differences")
     ] = False,
     compare_contents: CompareContents = False,
+    name_only: Annotated[bool, Option("--name-only", help="Show only the paths")] = False,
+    null: Annotated[
+        bool, Option("--null", "-z", help="Show only the paths, unquoted, each ended by NUL")
+    ] = False,
     at_op: AtOp = "",
+    stat: StatOptions,
     engine: EngineOptions,
 ) -> ExitCode:
     """List the paths that differ.
@@ -59,6 +64,11 @@ def diff(
     both objects where such entries of one path have one size, and leaves out the path if the bytes
     are equal, whatever the content types and metadata.
 
+    --stat counts the paths that were added, changed and removed, and those in conflict, with the
+    bytes that came and went, for each prefix of up to --depth directories. A prefix counts what is
+    not counted for a longer one. Unless stdout is a terminal, the columns are separated by tabs:
+    prefix, added, changed, removed, conflicts, bytes that came, bytes that went.
+
     --engine spark compares two refs on Spark, with the same result. --engine auto uses Spark if it
     is installed and at least 4,000 ranges differ (a range lists about 6,000 paths).
 
@@ -67,10 +77,19 @@ def diff(
         lakecli diff lakefs://demo/main lakefs://demo/experiment
         lakecli diff --two-way lakefs://demo/v1.0 lakefs://demo/main --prefix raw/
         lakecli diff --exit-code lakefs://demo/main
+        lakecli diff --stat --depth 2 lakefs://demo/v1.0 lakefs://demo/main
+        lakecli diff -z lakefs://demo/main | xargs -0 -n 1 echo
     """
     from lakecli.repository.diff import diff_refs, diff_uncommitted
 
-    if right is None:
+    given = {"--json": context.out.json and not stat.stat, "--stat": stat.stat}
+    given |= {"--name-only": name_only, "-z": null and not name_only}
+    forms = [flag for flag, wanted in given.items() if wanted]
+    if len(forms) > 1:
+        raise UsageError(f"{' and '.join(forms)} exclude each other", hint="give one of them")
+    if name_only or null:
+        pass  # for programs, which read nothing but paths
+    elif right is None:
         context.out.say(f"Ref: {left}")
     else:
         context.out.say(f"Left ref: {left}", f"Right ref: {right}")
@@ -101,7 +120,12 @@ def diff(
             compare_contents=compare_contents,
         )
     with stack, opened as differences:
-        count = stream_differences(context.out, differences)
+        if stat.stat:
+            count = show_counts(context.out, differences, depth=stat.depth)
+        elif name_only or null:
+            count = stream_paths(context.out, differences, null=null)
+        else:
+            count = stream_differences(context.out, differences)
     return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
 
 

@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
-from lakecli.cli.differences import stream_differences
+from lakecli.cli.differences import show_counts, stream_differences
 from lakecli.cli.messages import check_message
-from lakecli.cli.params import BranchUri, CompareContents, DryRun, Message, Metadata, Winner
+from lakecli.cli.params import (
+    BranchUri,
+    CompareContents,
+    DryRun,
+    Message,
+    Metadata,
+    StatOptions,
+    Winner,
+)
 from lakecli.cli.reading import NO_METADATA, Kind, Parser, read_ref
 from lakecli.cli.records import commit_record
+from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of
 
 if TYPE_CHECKING:
@@ -43,6 +52,7 @@ def merge(
     ] = True,
     compare_contents: CompareContents = False,
     dry_run: DryRun = False,
+    stat: StatOptions,
 ) -> None:
     """Merge a ref into a branch.
 
@@ -55,16 +65,20 @@ def merge(
     have one size, a conflict may be none, and the error says so. --compare-contents reads both
     objects: equal bytes do not conflict, and the entry of the branch is kept.
 
-    --dry-run lists the changes as `lakecli diff` does, conflicts included.
+    --dry-run lists the changes as `lakecli diff` does, conflicts included; with --stat it counts
+    them by prefix.
 
     Examples:
         lakecli merge lakefs://demo/experiment lakefs://demo/main
         lakecli merge lakefs://demo/experiment lakefs://demo/main --dry-run
+        lakecli merge lakefs://demo/experiment lakefs://demo/main --dry-run --stat
         lakecli merge lakefs://demo/v1.1 lakefs://demo/main --strategy source-wins -m "Take 1.1"
     """
     from lakecli.model import MergeStrategy
     from lakecli.repository import merge as merging
 
+    if stat.stat and not dry_run:
+        raise UsageError("--stat needs --dry-run", hint="add --dry-run")
     check_message(message, allow_empty=allow_empty_message)
     context.out.say(f"Source: {source}", f"Destination: {destination}")
     repository = context.synced_repository(source, destination)
@@ -80,7 +94,7 @@ def merge(
     )
     if dry_run:
         with merging.preview(repository, from_, into, options) as changes:
-            _list(context, changes)
+            _list(context, changes, stat)
         return
     made = merging.merge(repository, from_, into, options)
     context.out.emit(
@@ -89,8 +103,8 @@ def merge(
     )
 
 
-def _list(context: Context, changes: Iterable[Difference]) -> None:
-    """List changes, and fail as the merge would if conflicts are among them."""
+def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) -> None:
+    """List or count changes, and fail as the merge would if conflicts are among them."""
     from lakecli.committed.conflicts import Conflicts
     from lakecli.model import ChangeType
 
@@ -102,5 +116,8 @@ def _list(context: Context, changes: Iterable[Difference]) -> None:
                 conflicts.add(change.path, unlike_checksums=change.unlike_checksums)
             yield change
 
-    stream_differences(context.out, collected())
+    if stat.stat:
+        show_counts(context.out, collected(), depth=stat.depth)
+    else:
+        stream_differences(context.out, collected())
     conflicts.check()
