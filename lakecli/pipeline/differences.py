@@ -9,6 +9,7 @@ import os
 import tempfile
 import zlib
 from functools import partial
+from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from lakecli.committed.diff import compare, diff
@@ -34,7 +35,7 @@ WAITING_SIZE: Final = 64 << 20
 """Bytes of results that wait in memory for earlier parts; more wait in a file."""
 
 _TYPES: Final = tuple(ChangeType)
-_HEADER: Final = 4
+_HEADER: Final = Struct("<BIII")
 _UNLIKE: Final = 0x80
 """Set in the type of a conflict with unlike checksums."""
 
@@ -57,8 +58,6 @@ def compare_by(
     repository: Repository, compared: Compared, *, runner: Runner, entries: int = PART_ENTRIES
 ) -> Iterator[Difference]:
     """Yield the differences of trees in path order, as `repository.diff.compare_here` does.
-
-    The values of both sides are ``None``.
 
     Args:
         repository: the repository of the trees.
@@ -104,12 +103,19 @@ def _plan(trees: TreeStore, compared: Compared, entries: int) -> Iterator[Part]:
 
 
 def _packed(differences: Iterable[Difference]) -> bytes:
-    """Return differences compressed: for each its type (1 byte), the path's size (3), the path."""
+    """Return differences compressed.
+
+    Each is a header (type, size of the path, and one more than the size of each value, 0 for none),
+    the path, and the values of both sides.
+    """
     pieces = []
     for difference in differences:
         kind = _TYPES.index(difference.type)
-        pieces.append(bytes((kind | _UNLIKE if difference.unlike_checksums else kind,)))
-        pieces.append(len(difference.path).to_bytes(_HEADER - 1) + difference.path)
+        values = difference.left, difference.right
+        sizes = (0 if value is None else len(value) + 1 for value in values)
+        header = kind | _UNLIKE if difference.unlike_checksums else kind
+        pieces.append(_HEADER.pack(header, len(difference.path), *sizes))
+        pieces += (difference.path, *(value or b"" for value in values))
     return zlib.compress(b"".join(pieces), 1)
 
 
@@ -117,10 +123,15 @@ def _unpacked(packed: bytes) -> Iterator[Difference]:
     data = zlib.decompress(packed)
     at = 0
     while at < len(data):
-        end = at + _HEADER + int.from_bytes(data[at + 1 : at + _HEADER])
-        unlike = bool(data[at] & _UNLIKE)
-        yield Difference(_TYPES[data[at] & ~_UNLIKE], data[at + _HEADER : end], None, None, unlike)
-        at = end
+        kind, size, *sizes = _HEADER.unpack_from(data, at)
+        at += _HEADER.size
+        path, at = data[at : at + size], at + size
+        values: list[bytes | None] = []
+        for each in sizes:
+            values.append(data[at : at + each - 1] if each else None)
+            at += max(each - 1, 0)
+        left, right = values
+        yield Difference(_TYPES[kind & ~_UNLIKE], path, left, right, bool(kind & _UNLIKE))
 
 
 class _InOrder:

@@ -64,7 +64,7 @@ def test_diff_is_coloured_on_a_terminal(cli: Cli, forked: Demo) -> None:
 def test_paths_that_are_not_utf8_are_printed(cli: Cli, demo: Demo) -> None:
     demo.stage({"\udcff\udcfe/x": "1"})
     assert cli.ok("diff", MAIN).lines[1:] == ['+ added "\\377\\376/x"']
-    assert cli.ok("diff", MAIN, "--json").json == {"type": "added", "path": "\udcff\udcfe/x"}
+    assert cli.ok("diff", MAIN, "--json").json["path"] == "\udcff\udcfe/x"
     assert cli.ok("diff", MAIN, "--json", "--prefix", "\udcff").json_lines
 
 

@@ -221,7 +221,8 @@ def test_at_op_reads_an_earlier_state(cli: Cli, demo: Demo) -> None:
     def at(operation: str, *argv: str) -> Result:
         return cli.ok(*argv, "--at-op", operation[:12])
 
-    assert at(staged, "diff", MAIN, "--json").json == {"type": "added", "path": "a"}
+    shown = at(staged, "diff", MAIN, "--json").json
+    assert (shown["type"], shown["path"]) == ("added", "a")
     assert at(staged, "fs", "stat", f"{MAIN}/a", "--json").json["size"] == 1
     assert len(at(staged, "log", MAIN, "--json").json_lines) == 1
     assert at(staged, "tag", "list", REPOSITORY, "--json").stdout == ""
