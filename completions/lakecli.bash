@@ -42,7 +42,7 @@ __lakecli_options() {
     'cat-sst') REPLY='--amount -f --file' ;;
     'check-ignore') REPLY='--why' ;;
     'cherry-pick') REPLY='--allow-empty --allow-empty-commit --compare-contents -m --parent-number' ;;
-    'clone') REPLY='-d --default-branch --from-lakefs --refs --take-over' ;;
+    'clone') REPLY='-d --default-branch --from-lakefs --rebuild --refs --take-over' ;;
     'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --strategy' ;;
     'completion') REPLY='' ;;
     'config get') REPLY='' ;;

@@ -199,6 +199,7 @@ function __lakecli_options
                 '-d' 'With --from-lakefs: the default branch' \
                 '--default-branch' 'With --from-lakefs: the default branch' \
                 '--from-lakefs' 'The namespace belongs to a lakeFS: clone it from a refs dump' \
+                '--rebuild' 'With --from-lakefs: rewrite the lists of paths of all branches now, not with the first commit on each' \
                 '--refs' 'The manifest that `lakectl refs-dump` printed; - reads standard input' \
                 '--take-over' 'With --from-lakefs: claim the namespace, to write to it and push'
         case 'commit'

@@ -214,6 +214,7 @@ class Context:
             self._command_line(),
             environment.on_step,
             trusted=self.settings.trusted,
+            show_rebuild=lambda entries: self.out.progress("rebuild", items=entries),
         )
 
     def repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> Repository:

@@ -253,14 +253,15 @@ class Output:
     ) -> Iterator[Progress]:
         """Show the progress of a long operation on stderr while the context is open.
 
-        A bar on a terminal, else one plain line every few seconds, nothing with ``--quiet``.
+        A bar on a terminal, else one plain line every few seconds; nothing with ``--quiet``, or
+        while another operation has a bar.
 
         Args:
             verb: the operation, such as ``upload``.
             items: how many objects there are, if known.
             size: how many bytes there are, if known.
         """
-        if self.quiet:
+        if self.quiet or self._bar is not None:
             from lakecli.progress import NO_PROGRESS
 
             yield NO_PROGRESS

@@ -14,6 +14,7 @@
     naming       the ID that a table must have
     keys         intervals of keys; ranges: the records of one range
     writer       `TreeWriter`: the one way a tree comes to be, and why trees are canonical
+    rebuild      trees of lakeFS written again, once each
     cursor       the two-level cursor: step into a range or block, or skip it unread
     apply        tree + changes -> tree (commit)
     diff         two trees -> their differences; pairs: records that differ

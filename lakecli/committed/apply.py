@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from operator import lt
 from typing import TYPE_CHECKING
 
 from lakecli.committed.ranges import is_ours, iter_blocks
+from lakecli.committed.rebuild import canonical
 from lakecli.committed.values import identity_of
 from lakecli.committed.writer import TreeWriter
 
@@ -68,10 +69,14 @@ def apply(
         IntegrityError: a table that had to be read is missing or damaged.
         ValueError: the changes are not in ascending order.
     """
-    tree = trees.metarange(base)
+    pending = iter(changes)
+    first = next(pending, None)
+    if first is None:
+        return ApplyResult(base, 0, 0, 0)
+    tree = canonical(trees, base, build=True)
     writer = TreeWriter(trees, bases=(tree,))
     counts = ChangeCounts()
-    Application(trees, writer, counts).run(tree, 0, len(tree), changes, more=False)
+    Application(trees, writer, counts).run(tree, 0, len(tree), chain([first], pending), more=False)
     if not counts:
         return ApplyResult(base, 0, 0, 0)
     return ApplyResult(writer.finish(), counts.added, counts.changed, counts.removed)

@@ -24,6 +24,7 @@ from lakecli.committed.apply import Application, ChangeCounts
 from lakecli.committed.conflicts import Conflicts, Settled, may_be_none, settle
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.pairs import iter_pairs
+from lakecli.committed.rebuild import canonical
 from lakecli.committed.threeway import Slice, iter_candidates, segments
 from lakecli.committed.writer import TreeWriter
 from lakecli.model import MergeStrategy
@@ -96,7 +97,9 @@ def merge(
     """
     if source in {base, destination}:
         return MergeResult(destination, 0, 0, 0)
-    before, theirs, ours = map(trees.metarange, (base, source, destination))
+    # Only the destination has to be cut as lakecli does it: the base and the source are read.
+    ours = canonical(trees, destination, build=destination != base)
+    before, theirs = (canonical(trees, tree, build=False) for tree in (base, source))
     counts = ChangeCounts()
     if destination == base:
         _count(trees, counts, Slice(ours, 0, len(ours)), Slice(theirs, 0, len(theirs)))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from lakecli.committed.cache import SstableCache
     from lakecli.committed.metaranges import RangeRecord
+    from lakecli.committed.rebuild import Rebuilt
     from lakecli.model import MetarangeId, RangeId
     from lakecli.objectstore.base import Batch, ObjectStore
 
@@ -118,6 +119,7 @@ class TreeStore:
         range_entries: the repository's tree parameter N.
         guard: returns the guard, called with the first table written; ``None`` if nothing is
             written, or needs no protection.
+        rebuilt: remembers trees of lakeFS that were rebuilt; ``None``: none is rebuilt.
 
     Attributes:
         counts: tables opened and written so far.
@@ -131,8 +133,10 @@ class TreeStore:
         cache: SstableCache | None,
         range_entries: int,
         guard: Callable[[], GcGuard] | None = None,
+        rebuilt: Rebuilt | None = None,
     ) -> None:
         self.store = store
+        self.rebuilt = rebuilt
         self._guard = guard
         self.range_entries = range_entries
         self.counts = TreeCounts()

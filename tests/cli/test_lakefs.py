@@ -125,6 +125,7 @@ def test_a_dump_names_what_lakefs_cannot_hold(cli: Cli, demo_root: Path) -> None
     [
         ("clone", "x", "lakefs://x", "--take-over"),
         ("clone", "x", "lakefs://x", "--refs", "y"),
+        ("clone", "x", "lakefs://x", "--rebuild"),
         ("refs-dump", "lakefs://x", "--leave-out", "everything"),
     ],
 )
@@ -239,3 +240,15 @@ def test_garbage_of_lakefs_is_collected_once_it_has_stopped(
     assert "written by lakeFS, and nothing that is in use refers to it" in swept
     assert not garbage.exists()
     cli.ok("fsck", "lakefs://mine", "--data")
+
+
+def test_trees_of_branches_are_rebuilt_ahead_with_the_clone(
+    cli: Cli, namespace: Path, refs: Path
+) -> None:
+    before = sorted(namespace.rglob("*"))
+    result = cli.ok(
+        "clone", "--from-lakefs", namespace, "lakefs://old", "--refs", refs, "--rebuild"
+    )
+    assert "rebuilt trees of branches: 4" in result.stderr
+    assert sorted(namespace.rglob("*")) == before  # what is written is on this machine
+    cli.ok("fsck", "lakefs://old")

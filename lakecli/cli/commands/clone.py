@@ -52,6 +52,14 @@ def clone(
             "--take-over", help="With --from-lakefs: claim the namespace, to write to it and push"
         ),
     ] = False,
+    rebuild: Annotated[
+        bool,
+        Option(
+            "--rebuild",
+            help="With --from-lakefs: rewrite the lists of paths of all branches now, not with the "
+            "first commit on each",
+        ),
+    ] = False,
 ) -> None:
     """Clone a repository from its storage namespace onto this machine.
 
@@ -72,7 +80,8 @@ def clone(
     branches and tags; the objects are read where they are. Without --refs, the dump that a lakeFS
     server left in the namespace is used. Nothing is written to the namespace: what is committed
     goes into a directory of this machine and cannot be pushed. With --take-over, the namespace
-    becomes lakecli's; see lakecli help lakefs.
+    becomes lakecli's; see lakecli help lakefs. The first commit on a tree of lakeFS rewrites its
+    ranges, once for each tree; --rebuild does so for all branches at once.
 
     Examples:
         lakecli clone s3://my-bucket/sales lakefs://sales
@@ -81,6 +90,7 @@ def clone(
     """
     if from_lakefs:
         from lakecli.cli.lakefs import read_manifest, show_restored
+        from lakecli.repository.lakefs.rebuild import rebuild_heads
         from lakecli.repository.lakefs.restore import clone_from_lakefs
         from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 
@@ -94,11 +104,14 @@ def clone(
             take_over=take_over,
             range_entries=DEFAULT_RANGE_ENTRIES,
         )
+        rebuilt = rebuild_heads(restored.repository) if rebuild else None
         show_restored(context, restored, taken_over=take_over)
+        if rebuilt is not None:
+            context.out.note(f"rebuilt trees of branches: {rebuilt}")
         return
-    if refs is not None or default_branch is not None or take_over:
+    if refs is not None or default_branch is not None or take_over or rebuild:
         raise UsageError(
-            "--refs, --default-branch and --take-over need --from-lakefs",
+            "--refs, --default-branch, --take-over and --rebuild need --from-lakefs",
             hint="add --from-lakefs, or leave them away",
         )
     from lakecli.cli.sharing import show_clone, update_lines

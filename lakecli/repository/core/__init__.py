@@ -19,6 +19,7 @@
                    same_bytes: the bytes of two entries, compared for a merge or a diff
     sharing        tracking, unsent, intents, pending, under_way: what was moved in the bucket, and
                    what is still to be; packs: commits in the bucket
+    lakeFS         rebuilt: trees of lakeFS that were written again
     collecting     gate: the one way for objects and commits into use; gc_guard, unpushed
     checking       findings: what fsck reports
 """

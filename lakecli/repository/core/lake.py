@@ -6,6 +6,7 @@ comes in here, as a `Home` and a `Runtime`.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import cached_property
 from time import sleep
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -13,13 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from lakecli.directories import make_private
 from lakecli.errors import NotFound
 from lakecli.kv.env import LocalStore
-from lakecli.progress import ignore_step
+from lakecli.progress import NO_PROGRESS, ignore_step
 from lakecli.repository.core import records
 from lakecli.repository.core.clock import elapsed
 from lakecli.repository.core.mover import LOCAL_MOVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from pathlib import Path
     from types import TracebackType
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from lakecli.ids import RepositoryUuid
     from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
+    from lakecli.progress import Progress
     from lakecli.repository.core.address import Resolver
     from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.core.mover import BranchMover
@@ -70,6 +73,10 @@ class Home(NamedTuple):
         return self.store.with_name("objects") / uuid
 
 
+def _show_nothing(_entries: int) -> AbstractContextManager[Progress]:
+    return nullcontext(NO_PROGRESS)
+
+
 class Runtime(NamedTuple):
     """The clocks, random numbers and stores that a lake uses; tests replace them.
 
@@ -85,6 +92,8 @@ class Runtime(NamedTuple):
             missing, and returns its region.
         elapsed: returns seconds that only grow, also while the machine is asleep.
         sleep: waits for some seconds.
+        show_rebuild: given a number of entries, shows how a tree of lakeFS is rebuilt; see
+            `lakecli.committed.rebuild`.
     """
 
     clock: Callable[[], datetime]
@@ -96,6 +105,7 @@ class Runtime(NamedTuple):
     prepare_namespace: Callable[[str], str] = _prepare_namespace
     elapsed: Callable[[], float] = elapsed
     sleep: Callable[[float], None] = sleep
+    show_rebuild: Callable[[int], AbstractContextManager[Progress]] = _show_nothing
 
     def find_store(self, uri: str) -> tuple[ObjectStore, str]:
         """Return the store of a namespace that exists, and the region of its bucket.
@@ -290,6 +300,7 @@ class Repository:
         if self._trees is None:
             from lakecli.committed.cache import SstableCache
             from lakecli.committed.tree_store import TreeStore
+            from lakecli.repository.core.rebuilt import RebuiltTrees
 
             home = self.lake.home
             cache = SstableCache(home.cache / self.record.uuid, size_limit=home.cache_size)
@@ -298,6 +309,7 @@ class Repository:
                 cache=cache,
                 range_entries=self.record.range_entries,
                 guard=lambda: self.guard,
+                rebuilt=RebuiltTrees(self),
             )
         return self._trees
 
