@@ -47,10 +47,11 @@ def canonical(trees: TreeStore, tree: MetarangeId, *, build: bool) -> Metarange:
     found = trees.metarange(tree)
     if trees.rebuilt is None or is_canonical(trees, found):
         return found
-    known = trees.rebuilt.find(tree)
+    rebuilt = trees.rebuilt()
+    known = rebuilt.find(tree)
     if known is not None:
         return trees.metarange(known)
-    return trees.metarange(rebuild(trees, found)) if build else found
+    return trees.metarange(_rebuild(trees, found, rebuilt)) if build else found
 
 
 def is_canonical(trees: TreeStore, tree: Metarange) -> bool:
@@ -58,19 +59,14 @@ def is_canonical(trees: TreeStore, tree: Metarange) -> bool:
     return not len(tree) or tree.range_entries == trees.range_entries
 
 
-def rebuild(trees: TreeStore, tree: Metarange) -> MetarangeId:
-    """Write a tree again, and remember the result.
-
-    Raises:
-        IntegrityError: a range is missing or damaged.
-    """
-    assert trees.rebuilt is not None
+def _rebuild(trees: TreeStore, tree: Metarange, rebuilt: Rebuilt) -> MetarangeId:
+    """Write a tree again, and remember the result."""
     writer = TreeWriter(trees)
     records = [tree.record(position) for position in range(len(tree))]
-    with trees.rebuilt.show(sum(record.count for record in records)) as progress:
+    with rebuilt.show(sum(record.count for record in records)) as progress:
         for position, record in enumerate(records):
             writer.copy_ranges(tree, position, position + 1, more=True)
             progress.advance(items=record.count)
         made = writer.finish()
-    trees.rebuilt.put(tree.id, made)
+    rebuilt.put(tree.id, made)
     return made

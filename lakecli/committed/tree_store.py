@@ -119,7 +119,8 @@ class TreeStore:
         range_entries: the repository's tree parameter N.
         guard: returns the guard, called with the first table written; ``None`` if nothing is
             written, or needs no protection.
-        rebuilt: remembers trees of lakeFS that were rebuilt; ``None``: none is rebuilt.
+        rebuilt: returns what remembers rebuilt trees of lakeFS, called with the first tree of
+            lakeFS that something is built on; ``None``: none is rebuilt.
 
     Attributes:
         counts: tables opened and written so far.
@@ -133,7 +134,7 @@ class TreeStore:
         cache: SstableCache | None,
         range_entries: int,
         guard: Callable[[], GcGuard] | None = None,
-        rebuilt: Rebuilt | None = None,
+        rebuilt: Callable[[], Rebuilt] | None = None,
     ) -> None:
         self.store = store
         self.rebuilt = rebuilt

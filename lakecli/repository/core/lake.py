@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.core.mover import BranchMover
     from lakecli.repository.core.notice import Notice
+    from lakecli.repository.core.rebuilt import RebuiltTrees
 
 DEFAULT_CACHE_SIZE = 10 << 30
 
@@ -300,7 +301,6 @@ class Repository:
         if self._trees is None:
             from lakecli.committed.cache import SstableCache
             from lakecli.committed.tree_store import TreeStore
-            from lakecli.repository.core.rebuilt import RebuiltTrees
 
             home = self.lake.home
             cache = SstableCache(home.cache / self.record.uuid, size_limit=home.cache_size)
@@ -309,9 +309,14 @@ class Repository:
                 cache=cache,
                 range_entries=self.record.range_entries,
                 guard=lambda: self.guard,
-                rebuilt=RebuiltTrees(self),
+                rebuilt=self._rebuilt,
             )
         return self._trees
+
+    def _rebuilt(self) -> RebuiltTrees:
+        from lakecli.repository.core.rebuilt import RebuiltTrees
+
+        return RebuiltTrees(self)
 
     def forget_trees(self) -> None:
         """Drop the trees in memory: a table that could not be read may be there now."""
