@@ -54,7 +54,7 @@ __lakecli_options() {
     'export') REPLY='--conf --dry-run --engine --master --no-progress --no-success --no-verify -p --parallelism --since' ;;
     'fetch') REPLY='' ;;
     'find-merge-base') REPLY='--at-op' ;;
-    'fs cat') REPLY='--at-op --verify' ;;
+    'fs cat') REPLY='--at-op --files-from --null --verify -z' ;;
     'fs cp') REPLY='-r --recursive' ;;
     'fs download') REPLY='--at-op --dry-run --exclude --include --no-progress -p --parallelism -r --recursive' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive' ;;
@@ -62,7 +62,7 @@ __lakecli_options() {
     'fs presign') REPLY='--check --count --expires --format --inline --manifest -n --put -r --recursive --script' ;;
     'fs rm') REPLY='--dry-run --files-from --must-exist --null -r --recursive -z' ;;
     'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
-    'fs stat') REPLY='--at-op --expires --pre-sign' ;;
+    'fs stat') REPLY='--at-op --expires --files-from --null --pre-sign -z' ;;
     'fs upload') REPLY='--content-type --dry-run --exclude --follow --include --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
     'fsck') REPLY='--conf --data --dry-run --engine --external --from --master --repair --sample' ;;
     'gc delete-config') REPLY='' ;;
@@ -99,7 +99,7 @@ __lakecli_options() {
     'repo delete') REPLY='-y --yes' ;;
     'repo list') REPLY='--after --amount --prefix' ;;
     'restore') REPLY='--no-progress -p --parallelism -s --source' ;;
-    'rev-parse') REPLY='--at-op' ;;
+    'rev-parse') REPLY='--at-op --stdin' ;;
     'show commit') REPLY='--at-op --depth --show-meta-range-id --stat' ;;
     'status') REPLY='--at-op' ;;
     'tag create') REPLY='-f --force' ;;
@@ -156,6 +156,7 @@ __lakecli_value() {
     'export --since') REPLY='nothing' ;;
     'find-merge-base --at-op') REPLY='operation' ;;
     'fs cat --at-op') REPLY='operation' ;;
+    'fs cat --files-from') REPLY='file' ;;
     'fs download --at-op') REPLY='operation' ;;
     'fs download --exclude') REPLY='nothing' ;;
     'fs download --include') REPLY='nothing' ;;
@@ -181,6 +182,7 @@ __lakecli_value() {
     'fs stage --size') REPLY='nothing' ;;
     'fs stat --at-op') REPLY='operation' ;;
     'fs stat --expires') REPLY='nothing' ;;
+    'fs stat --files-from') REPLY='file' ;;
     'fs upload --content-type') REPLY='nothing' ;;
     'fs upload --exclude') REPLY='nothing' ;;
     'fs upload --include') REPLY='nothing' ;;

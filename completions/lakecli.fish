@@ -247,7 +247,10 @@ function __lakecli_options
         case 'fs cat'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation' \
-                '--verify' 'Verify large objects, too, before writing any bytes'
+                '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
+                '--null' 'The names of --files-from end with NUL, not with a line' \
+                '--verify' 'Verify large objects, too, before writing any bytes' \
+                '-z' 'The names of --files-from end with NUL, not with a line'
         case 'fs cp'
             printf '%s\t%s\n' \
                 '-r' 'All objects below the path' \
@@ -309,7 +312,10 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation' \
                 '--expires' 'Lifetime of the URL: 90s, 30m, 12h, 7d' \
-                '--pre-sign' 'Show a URL that reads the object without credentials'
+                '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
+                '--null' 'The names of --files-from end with NUL, not with a line' \
+                '--pre-sign' 'Show a URL that reads the object without credentials' \
+                '-z' 'The names of --files-from end with NUL, not with a line'
         case 'fs upload'
             printf '%s\t%s\n' \
                 '--content-type' 'Content type; default: by the suffix of PATH' \
@@ -548,7 +554,8 @@ function __lakecli_options
                 '--source' 'Take the files of this branch, tag or commit; default: as last synced'
         case 'rev-parse'
             printf '%s\t%s\n' \
-                '--at-op' 'Read the state right after this operation'
+                '--at-op' 'Read the state right after this operation' \
+                '--stdin' 'Read refs from standard input, one a line'
         case 'show commit'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation' \
@@ -674,6 +681,8 @@ function __lakecli_value
             echo 'operation'
         case 'fs cat --at-op'
             echo 'operation'
+        case 'fs cat --files-from'
+            echo 'file'
         case 'fs download --at-op'
             echo 'operation'
         case 'fs download --exclude'
@@ -724,6 +733,8 @@ function __lakecli_value
             echo 'operation'
         case 'fs stat --expires'
             echo 'nothing'
+        case 'fs stat --files-from'
+            echo 'file'
         case 'fs upload --content-type'
             echo 'nothing'
         case 'fs upload --exclude'

@@ -20,6 +20,7 @@
     progress       plain lines; progress_bar: on a terminal
     messages       checks of commit messages
     files          files that --output names
+    batch          --files-from and --stdin: many questions to one command
     engine         --engine, --master, --conf
 
 Shared by several commands: annotations (annotate, blame), bisecting (bisect), collection (gc),

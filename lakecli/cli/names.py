@@ -33,6 +33,17 @@ class NamesOptions(NamedTuple):
     ] = False
 
 
+def are_given(options: NamesOptions) -> bool:
+    """Tell whether there is ``--files-from``.
+
+    Raises:
+        UsageError: ``-z`` without it.
+    """
+    if options.null and options.files_from is None:
+        raise UsageError("-z needs --files-from")
+    return options.files_from is not None
+
+
 def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
     """Return the names of ``--files-from``, each once and in order; ``None`` without the option.
 
@@ -42,9 +53,7 @@ def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
         PermissionDenied: it cannot be read.
     """
     source = options.files_from
-    if source is None:
-        if options.null:
-            raise UsageError("-z needs --files-from")
+    if source is None or not are_given(options):
         return None
     try:
         if source == STANDARD_INPUT:

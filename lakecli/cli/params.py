@@ -29,8 +29,8 @@ from lakecli.cli.reading import (
     read_duration,
     read_metadata,
     read_path,
-    read_paths,
     read_prefix,
+    read_prefixes,
     read_ref,
     read_ref_or_path,
     read_refs,
@@ -100,6 +100,14 @@ PathUri = Annotated[
     Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
     Parser(read_path, Kind.PATH),
 ]
+PathOrDirectoryUri = Annotated[
+    LakeUri,
+    Argument(
+        metavar="PATH",
+        help="lakefs://REPOSITORY/REF/PATH; with --files-from, the directory of the names",
+    ),
+    Parser(read_prefix, Kind.PATH),
+]
 NewPathUri = Annotated[
     LakeUri,
     Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/PATH"),
@@ -125,10 +133,13 @@ TagUris = Annotated[
     Argument(metavar="TAG", help="lakefs://REPOSITORY/TAG"),
     Parser(read_tags, Kind.TAG, repeatable=True),
 ]
-PathUris = Annotated[
+PathOrDirectoryUris = Annotated[
     list[LakeUri],
-    Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
-    Parser(read_paths, Kind.PATH, repeatable=True),
+    Argument(
+        metavar="PATH",
+        help="lakefs://REPOSITORY/REF/PATH; with --files-from, the directory of the names",
+    ),
+    Parser(read_prefixes, Kind.PATH, repeatable=True),
 ]
 BranchPathUris = Annotated[
     list[LakeUri],

@@ -200,9 +200,9 @@ def read_tags(texts: list[str], context: Context) -> list[LakeUri]:
     return [read_tag(text, context) for text in texts]
 
 
-def read_paths(texts: list[str], context: Context) -> list[LakeUri]:
-    """Read URIs that name objects."""
-    return [read_path(text, context) for text in texts]
+def read_prefixes(texts: list[str], context: Context) -> list[LakeUri]:
+    """Read URIs that name prefixes, or all of a ref."""
+    return [read_prefix(text, context) for text in texts]
 
 
 def read_branch_prefixes(texts: list[str], context: Context) -> list[LakeUri]:

@@ -174,7 +174,6 @@ _EACH: Final = {
     "ref": "branch delete, tag delete, tag list",
     "reflog entry": "reflog",
     "repository": "repo list",
-    "resolved": "rev-parse",
     "setting": "config list",
     "stored record": "cat-sst",
     "verdict": "bisect log",
@@ -200,7 +199,11 @@ _BY_OPTION: Final = {
         Answer("incoming link", each=True, option="--put"),
     ),
     "fs rm": (Answer("removed"), Answer("removal plan", option="--dry-run")),
-    "fs stat": (Answer("entry"), Answer("presigned entry", option="--pre-sign")),
+    "fs stat": (
+        Answer("entry"),
+        Answer("presigned entry", option="--pre-sign"),
+        Answer("asked entry", each=True, option="--files-from"),
+    ),
     "fs upload": (
         Answer("entry"),
         Answer("upload", option="-r"),
@@ -212,6 +215,7 @@ _BY_OPTION: Final = {
         Answer("difference", each=True, option="--dry-run"),
         Answer("change counts", each=True, option="--stat"),
     ),
+    "rev-parse": (Answer("resolved", each=True), Answer("asked ref", each=True, option="--stdin")),
     "show commit": (Answer("commit"), Answer("commit changes", option="--stat")),
 }
 """The commands whose answer depends on an option."""

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 from lakecli.committed.ranges import Mismatch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId, RangeId
@@ -125,6 +127,25 @@ class PointReader:
             with self._lock:
                 self._close(opened)
             return self._read(self._open_range(opened.record, known), number, key)
+
+    def find_many(self, tree: MetarangeId, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the encoded value of each path, or ``None``; `find` for many at once.
+
+        Raises:
+            IntegrityError: a table that had to be read is missing or damaged.
+        """
+        known = self._trees.get(tree) or self._open_tree(tree)
+        last_keys = known.keys
+        count = len(last_keys)
+        values: list[bytes | None] = []
+        add = values.append
+        for key in keys:
+            # As `find` does for a block in memory, which is what most reads meet.
+            position = bisect_left(last_keys, key)
+            opened = known.ranges[position] if position < count else None
+            block = None if opened is None else opened.blocks.get(opened.find_block(key))
+            add(self.find(tree, key) if block is None else block.get(key))
+        return values
 
     def _open_tree(self, tree: MetarangeId) -> _Tree:
         opened = _Tree(self._store.metarange(tree))

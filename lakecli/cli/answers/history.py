@@ -320,6 +320,28 @@ class Resolved(TypedDict):
     steps: Sequence[Step]
 
 
+class AskedRef(TypedDict):
+    """A ref that was asked for; one that is missing has the URI only.
+
+    Attributes:
+        uri: the URI as given.
+        missing: whether it names no commit.
+        kind: kind of the base: branch, tag or commit.
+        base: name of the branch or tag, or ID of the commit, before any modifier.
+        staging: whether reading it includes uncommitted changes.
+        steps: one for each modifier.
+    """
+
+    uri: str
+    missing: bool
+    commit_id: NotRequired[CommitId]
+    kind: NotRequired[str]
+    base: NotRequired[str]
+    base_commit_id: NotRequired[CommitId]
+    staging: NotRequired[bool]
+    steps: NotRequired[Sequence[Step]]
+
+
 class Step(TypedDict):
     """A modifier of a ref expression.
 

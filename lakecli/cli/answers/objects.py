@@ -32,6 +32,29 @@ class Entry(TypedDict):
     physical_address: str
 
 
+class AskedEntry(TypedDict):
+    """An object that was asked for by its path; one that is missing has the path only.
+
+    Attributes:
+        missing: whether there is no such object.
+        size: size in bytes.
+        checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
+        modified_at: time of the upload.
+        metadata: metadata; ::lakefs::client-mtime is the modification time of the file, in unix
+            seconds.
+        physical_address: URI of its bytes.
+    """
+
+    path: bytes | str
+    missing: bool
+    size: NotRequired[int]
+    checksum: NotRequired[str]
+    modified_at: NotRequired[datetime]
+    content_type: NotRequired[str]
+    metadata: NotRequired[Mapping[str, str]]
+    physical_address: NotRequired[str]
+
+
 class PresignedEntry(Entry):
     """An object with a presigned URL.
 

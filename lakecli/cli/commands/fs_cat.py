@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.params import AtOp, PathUris
+from lakecli.cli.names import NamesOptions, are_given
+from lakecli.cli.params import AtOp, PathOrDirectoryUris
 from lakecli.cli.transfers import PreSign
+from lakecli.errors import UsageError
 from lakecli.uri import path_of, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from lakecli.model import Entry
+    from lakecli.repository.core.lake import Repository
+    from lakecli.uri import LakeUri
 
 SMALL: Final = 8 << 20
 """Bytes of an object that is read whole, and verified, before any of it is written."""
@@ -19,13 +25,14 @@ SMALL: Final = 8 << 20
 
 def fs_cat(
     context: Context,
-    paths: PathUris,
+    paths: PathOrDirectoryUris,
     *,
     verify: Annotated[
         bool,
         Option("--verify", help="Verify large objects, too, before writing any bytes"),
     ] = False,
     pre_sign: PreSign = False,
+    names: NamesOptions,
     at_op: AtOp = "",
 ) -> None:
     """Write the bytes of objects to standard output, one after the other.
@@ -37,28 +44,74 @@ def fs_cat(
     were written. An object outside the storage namespace is refused if it is not the one that was
     imported. With --json the bytes are written unchanged, and errors as JSON.
 
+    With --files-from, one command writes many objects, as they are when it begins. Each is written
+    as a line "CHECKSUM SIZE PATH", SIZE bytes, and a newline; a path without an object is written
+    as a line "missing - PATH", and the exit code is then 3. Each is written at once, so a program
+    can ask, read and ask again. With -z, lines end with a NUL byte. Empty lines are skipped.
+
     Examples:
         lakecli fs cat lakefs://demo/main/reports/2026.csv
         lakecli fs cat lakefs://demo/main/part-1.csv lakefs://demo/main/part-2.csv > whole.csv
         lakecli fs cat lakefs://demo/main~1/reports/2026.csv.gz | gunzip
+        lakecli fs cat lakefs://demo/main/events/ --files-from names.txt
     """
     del pre_sign
-    from lakecli.repository.core.address import is_external
-    from lakecli.repository.core.read import read_object
+    if are_given(names):
+        if len(paths) > 1:
+            raise UsageError("--files-from takes one PATH", hint="lakecli fs cat --help")
+        _write_many(context, paths[0], names, verify=verify, at_op=at_op)
+        return
     from lakecli.repository.stat import stat
 
+    wanted = [(ref_of(path), path_of(path)) for path in paths]
     repository = context.synced_repository(*paths, at_op=at_op)
-    entries = [stat(repository, ref_of(path), path_of(path)) for path in paths]
+    entries = [stat(repository, ref, path) for ref, path in wanted]
     stdout = context.out.binary()
     for entry in entries:
-        if is_external(entry):
-            from lakecli.repository.check.external import check_unchanged
-
-            check_unchanged(repository, entry)
-        pieces = read_object(repository, entry)
-        for piece in _verified(pieces) if verify or entry.size <= SMALL else pieces:
+        for piece in _pieces(repository, entry, verify=verify):
             stdout.write(piece)
         stdout.flush()
+
+
+def _write_many(
+    context: Context, root: LakeUri, names: NamesOptions, *, verify: bool, at_op: str
+) -> None:
+    from lakecli.cli.batch import Missing, iter_paths
+
+    repository = context.synced_repository(root, at_op=at_op)
+    end = b"\0" if names.null else b"\n"
+    seen = Missing()
+    stdout = context.out.binary()
+    with repository.reader(ref_of(root)) as reader:
+        for name in iter_paths(context, root, names):
+            entry = reader.find(name)
+            seen.asked += 1
+            if entry is None:
+                seen.missing += 1
+                stdout.write(b"missing - " + name + end)
+            else:
+                pieces = _pieces(repository, entry, verify=verify)
+                first = next(pieces, b"")  # nothing of an object that cannot be read
+                stdout.write(b"%s %d %s" % (entry.checksum.encode(), entry.size, name) + end)
+                stdout.write(first)
+                for piece in pieces:
+                    stdout.write(piece)
+                stdout.write(end)
+            stdout.flush()
+    seen.check()
+
+
+def _pieces(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:
+    """Yield the bytes of an object, the first of them when a small one is verified."""
+    from lakecli.repository.core.address import is_external
+    from lakecli.repository.core.read import read_object
+
+    if is_external(entry):
+        from lakecli.repository.check.external import check_unchanged
+
+        check_unchanged(repository, entry)
+    pieces = read_object(repository, entry)
+    return _verified(pieces) if verify or entry.size <= SMALL else iter(pieces)
 
 
 def _verified(pieces: Iterator[bytes]) -> Iterator[bytes]:

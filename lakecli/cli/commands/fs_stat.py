@@ -6,25 +6,33 @@ from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.params import AtOp, Expires, PathUri
+from lakecli.cli.names import NamesOptions, are_given
+from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
 from lakecli.cli.records import entry_record
-from lakecli.cli.text import entry_lines
+from lakecli.cli.text import entry_lines, quote_path
 from lakecli.errors import UsageError
 from lakecli.uri import path_of, ref_of
 
 if TYPE_CHECKING:
-    from lakecli.cli.answers.objects import Entry
+    from collections.abc import Iterator
+
+    from lakecli.cli.answers.objects import AskedEntry
+    from lakecli.cli.answers.objects import Entry as EntryRecord
+    from lakecli.model import Entry
+    from lakecli.repository.core.lake import Repository
+    from lakecli.uri import LakeUri
 
 
 def fs_stat(
     context: Context,
-    path: PathUri,
+    path: PathOrDirectoryUri,
     *,
     pre_sign: Annotated[
         bool,
         Option("--pre-sign", help="Show a URL that reads the object without credentials"),
     ] = False,
     expires: Expires = None,
+    names: NamesOptions,
     at_op: AtOp = "",
 ) -> None:
     """Show size, checksum, times and metadata of an object.
@@ -32,22 +40,32 @@ def fs_stat(
     The physical address is the URI of the bytes, which needs credentials. With --pre-sign a
     presigned URL is shown instead, with its expiry time; anyone who has it can read the object.
 
+    With --files-from, one command answers for many paths, in their order, as they are when it
+    begins. Each answer is written at once, so a program can ask, read the answer and ask again. A
+    path without an object is answered too; the exit code is then 3. Empty lines are skipped.
+
     Examples:
         lakecli fs stat lakefs://demo/main/reports/2026.csv
         lakecli fs stat lakefs://demo/dev~3/reports/2026.csv
         lakecli fs stat --pre-sign --expires 2h lakefs://demo/main/reports/2026.csv
+        lakecli fs stat lakefs://demo/main/reports/ --files-from names.txt --json
     """
     if expires is not None and not pre_sign:
         raise UsageError("--expires needs --pre-sign")
+    if are_given(names) and pre_sign:
+        raise UsageError("--files-from and --pre-sign exclude each other", hint="use fs presign -r")
     from lakecli.repository.core.address import full_address
     from lakecli.repository.stat import stat
 
     repository = context.synced_repository(path, at_op=at_op)
+    if are_given(names):
+        _answer_many(context, repository, path, names)
+        return
     name = path_of(path)
     entry = stat(repository, ref_of(path), name)
     address = full_address(repository, entry)
 
-    def record() -> Entry:
+    def record() -> EntryRecord:
         return entry_record(name, entry, physical_address=address)
 
     if not pre_sign:
@@ -62,3 +80,39 @@ def fs_stat(
             name, entry, physical_address=signed.url, expires_at=signed.expires_at
         ),
     )
+
+
+def _answer_many(
+    context: Context, repository: Repository, root: LakeUri, names: NamesOptions
+) -> None:
+    from functools import partial
+
+    from lakecli.cli.batch import Missing, answer, iter_paths
+    from lakecli.repository.core.address import full_address
+
+    seen = Missing()
+    with repository.reader(ref_of(root)) as reader:
+        for name in iter_paths(context, root, names):
+            entry = reader.find(name)
+            seen.asked += 1
+            if entry is None:
+                seen.missing += 1
+                missing: AskedEntry = {"path": name, "missing": True}
+                answer(context, missing, partial(_missing_lines, name))
+                continue
+            address = full_address(repository, entry)
+            record = entry_record(name, entry, physical_address=address)
+            found: AskedEntry = {**record, "missing": False}
+            answer(context, found, partial(_lines, name, entry, address))
+    seen.check()
+
+
+def _lines(name: bytes, entry: Entry, address: str) -> Iterator[str]:
+    yield from entry_lines(name, entry, physical_address=address)
+    yield ""
+
+
+def _missing_lines(name: bytes) -> Iterator[str]:
+    yield f"Path: {quote_path(name)}"
+    yield "Missing: true"
+    yield ""

@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import AtOp, RefUris
+from lakecli.errors import UsageError
 from lakecli.uri import ref_of
 
 if TYPE_CHECKING:
+    from lakecli.cli.answers.history import AskedRef
     from lakecli.cli.answers.history import Resolved as ResolvedRecord
     from lakecli.refs.resolve import Resolved
+    from lakecli.repository.core.lake import Repository
     from lakecli.uri import LakeUri
 
 
-def rev_parse(context: Context, refs: RefUris, *, at_op: AtOp = "") -> None:
+def rev_parse(
+    context: Context,
+    refs: RefUris = (),  # type: ignore[assignment]  # no list, which could be changed
+    *,
+    stdin: Annotated[
+        bool, Option("--stdin", help="Read refs from standard input, one a line")
+    ] = False,
+    at_op: AtOp = "",
+) -> None:
     """Show the commit ID that a ref expression names.
 
     One line is printed for each ref. With --json, one object for each ref also shows the branch,
     tag or commit that the expression starts from, and the commit after each modifier.
 
+    With --stdin, one command answers for many refs. Each answer is written at once, so a program
+    can ask, read the answer and ask again. A ref that names no commit is answered by "missing" and
+    the ref; the exit code is then 3. Empty lines are skipped.
+
     Examples:
         lakecli rev-parse lakefs://demo/main
         lakecli rev-parse lakefs://demo/main~2^2 lakefs://demo/v1.0
         lakecli rev-parse --json lakefs://demo/8d7c~1
+        lakecli rev-parse --stdin < refs.txt
     """
+    if stdin and refs:
+        raise UsageError("REF and --stdin exclude each other", hint="lakecli rev-parse --stdin")
+    if not (stdin or refs):
+        raise UsageError("missing argument 'REF'", hint="lakecli rev-parse --help")
+    if stdin:
+        _answer_many(context, at_op=at_op)
+        return
     from lakecli.repository.rev_parse import rev_parse as resolve
 
     found = [
@@ -33,6 +58,38 @@ def rev_parse(context: Context, refs: RefUris, *, at_op: AtOp = "") -> None:
     context.out.stream(
         found, record=lambda item: _record(*item), text=lambda item: item[1].commit.id
     )
+
+
+def _answer_many(context: Context, *, at_op: str) -> None:
+    from functools import partial
+
+    from lakecli.cli.batch import Missing, answer, bytes_of, iter_questions
+    from lakecli.cli.reading import read_ref
+    from lakecli.errors import NotFound
+    from lakecli.repository.rev_parse import rev_parse as resolve
+
+    opened: dict[str, Repository] = {}
+    seen = Missing()
+    for question in iter_questions(bytes_of(context), null=False):
+        text = os.fsdecode(question)
+        uri = read_ref(text, context)
+        seen.asked += 1
+        try:
+            if uri.repository not in opened:
+                opened[uri.repository] = context.synced_repository(uri, at_op=at_op)
+            resolved = resolve(opened[uri.repository], ref_of(uri))
+        except NotFound:
+            seen.missing += 1
+            missing: AskedRef = {"uri": text, "missing": True}
+            answer(context, missing, partial(_line, f"missing {text}"))
+        else:
+            found: AskedRef = {**_record(uri, resolved), "missing": False}
+            answer(context, found, partial(_line, resolved.commit.id))
+    seen.check()
+
+
+def _line(text: str) -> list[str]:
+    return [text]
 
 
 def _record(uri: LakeUri, resolved: Resolved) -> ResolvedRecord:

@@ -5,7 +5,8 @@
     repositories   lake: a handle; notice: what verbs find out besides; records, namespace: what is
                    stored of one; clock: this machine's, compared with the store's;
                    housekeeping: expiry
-    reading        view: what a ref reads as; read, address: the bytes of an object; presigner;
+    reading        view: what a ref reads as; reader: the same, for many paths and for the
+                   library's callers; read, address: the bytes of an object; presigner;
                    places: where they may lie outside the namespace, outside: where they do;
                    pins: addresses of one version of an object; data_index; merge_base;
                    uncommitted: staging compared with the commit; ref_moves: the past of a ref

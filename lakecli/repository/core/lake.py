@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.core.mover import BranchMover
     from lakecli.repository.core.notice import Notice
+    from lakecli.repository.core.reader import Reader
     from lakecli.repository.core.rebuilt import RebuiltTrees
 
 DEFAULT_CACHE_SIZE = 10 << 30
@@ -236,6 +237,17 @@ class Repository:
                 self.mover.finish(self)
         finally:
             self.lake.close()
+
+    def reader(self, ref: str) -> AbstractContextManager[Reader]:
+        """Open a ref for reading many entries; a plain branch includes its uncommitted changes.
+
+        Raises:
+            UsageError: the expression is malformed.
+            NotFound: it names nothing.
+        """
+        from lakecli.repository.core.reader import open_reader
+
+        return open_reader(self, ref)
 
     @property
     def syncs(self) -> bool:

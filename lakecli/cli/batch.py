@@ -1,0 +1,96 @@
+"""Questions that a command reads one by one: ``--files-from`` and ``--stdin``.
+
+A program that asks a question and waits for its answer gets it at once: what was read is answered
+before more is read, and every answer is flushed.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, cast
+
+from lakecli.cli.names import STANDARD_INPUT
+from lakecli.errors import PartialFailure, UsageError
+from lakecli.uri import as_directory, check_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from io import BufferedIOBase
+
+    from lakecli.cli.context import Context
+    from lakecli.cli.names import NamesOptions
+    from lakecli.uri import LakeUri
+
+_READ_SIZE: Final = 1 << 16
+_MAX_QUESTION: Final = 1 << 16
+
+
+class Missing:
+    """Counts the questions, and those about what does not exist."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.missing = 0
+
+    def check(self) -> None:
+        """Fail if anything was missing.
+
+        Raises:
+            PartialFailure: it was.
+        """
+        if self.missing:
+            raise PartialFailure(f"{self.missing:,} of {self.asked:,} do not exist")
+
+
+def bytes_of(context: Context) -> BufferedIOBase:
+    """Return standard input for bytes."""
+    return cast("BufferedIOBase", context.stdin.buffer)
+
+
+def answer(
+    context: Context, record: Mapping[str, object], text: Callable[[], Iterable[str]]
+) -> None:
+    """Answer one question, at once."""
+    context.out.emit(record, text=text)
+    context.out.flush()
+
+
+def iter_paths(context: Context, root: LakeUri, options: NamesOptions) -> Iterator[bytes]:
+    """Yield the paths that ``--files-from`` names, each below the path of the URI.
+
+    Raises:
+        UsageError: a path is too long.
+    """
+    below = as_directory(root.path or b"")
+    assert options.files_from is not None
+    with _opened(context, options.files_from) as source:
+        for name in iter_questions(source, null=options.null):
+            path = below + name
+            check_path(path)
+            yield path
+
+
+def iter_questions(source: BufferedIOBase, *, null: bool) -> Iterator[bytes]:
+    """Yield lines, or with `null` what ends with a NUL byte; empty ones are left out.
+
+    Raises:
+        UsageError: one is too long.
+    """
+    end = b"\0" if null else b"\n"
+    rest = b""
+    while data := source.read1(_READ_SIZE):
+        *whole, rest = (rest + data).split(end)
+        yield from filter(None, whole)
+        if len(rest) > _MAX_QUESTION:
+            raise UsageError(f"a line of more than {_MAX_QUESTION:,} bytes", hint="one name a line")
+    if rest:
+        yield rest
+
+
+@contextmanager
+def _opened(context: Context, name: str) -> Iterator[BufferedIOBase]:
+    if name == STANDARD_INPUT:
+        yield bytes_of(context)
+        return
+    with open(name, "rb") as file:  # noqa: PTH123 - the name may have any bytes
+        yield file
