@@ -159,7 +159,7 @@ def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
         ("log lakefs://demo/main", 48),
         ("rev-parse lakefs://demo/main", 46),
         ("status lakefs://demo", 54),
-        ("fs stat lakefs://demo/main/a", 87),
+        ("fs stat lakefs://demo/main/a", 88),
         ("fs ls lakefs://demo/main/", 91),
     ],
 )
