@@ -28,10 +28,12 @@ from lakecli.repository.core.gate import Gone, claim_trees
 from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.view import open_view
+from lakecli.repository.diff import diff_refs
 from lakecli.repository.lakefs.dump import BadDump, Dump, LeftOut, read_dump
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import format_manifest, parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
+from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, undo
@@ -74,8 +76,8 @@ def test_every_ref_commit_and_log_is_as_the_server_said(
     with borrowed.lake.kv.read() as txn:
         refs = RefStore(txn, borrowed.key)
         assert {commit.id for commit in refs.iter_commits()} == set(expected["commits"])
-        for ref, log in expected["log"].items():
-            assert [commit.id for commit in iter_log(refs, log[0])] == log, ref
+        for ref, said in expected["log"].items():
+            assert [commit.id for commit in iter_log(refs, said[0])] == said, ref
         for commit in refs.iter_commits():
             said = expected["commits"][commit.id]
             assert list(commit.parents) == said["parents"]
@@ -93,6 +95,20 @@ def test_every_entry_of_every_ref_is_as_the_server_said(
             found = [(os.fsdecode(path), decode_entry(value)) for path, value in view.scan()]
         assert [path for path, _ in found] == [each["path"] for each in entries]
         assert [entry.checksum for _, entry in found] == [each["checksum"] for each in entries]
+
+
+def test_every_difference_and_log_is_as_the_server_said(
+    borrowed: Repository, expected: dict[str, Any]
+) -> None:
+    compared = 0
+    for left, right, kind, changes in expected["diffs"]:
+        with diff_refs(borrowed, left, right, two_way=kind != "three_dot") as found:
+            assert [[each.type.value, os.fsdecode(each.path)] for each in found] == changes
+        compared += len(changes)
+    assert compared > 10_000
+    for ref, said in expected["log"].items():
+        with log(borrowed, ref, LogOptions()) as commits:
+            assert [commit.id for commit in commits] == said, ref
 
 
 def test_nothing_is_written_to_a_borrowed_namespace(
