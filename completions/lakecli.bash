@@ -4,7 +4,7 @@
 # What may follow the words $1, in REPLY.
 __lakecli_words() {
     case $1 in
-    '') REPLY='annotate bisect blame branch cat-sst check-ignore cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo version' ;;
+    '') REPLY='annotate bisect blame branch cat-sst check-ignore checkout cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo use version' ;;
     'bisect') REPLY='bad good log reset run skip start view' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
@@ -41,6 +41,7 @@ __lakecli_options() {
     'branch show') REPLY='--at-op' ;;
     'cat-sst') REPLY='--amount -f --file' ;;
     'check-ignore') REPLY='--why' ;;
+    'checkout') REPLY='-f --force --no-progress -p --parallelism' ;;
     'cherry-pick') REPLY='--allow-empty --allow-empty-commit --compare-contents -m --parent-number' ;;
     'clone') REPLY='-d --default-branch --from-lakefs --rebuild --refs --take-over' ;;
     'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --strategy' ;;
@@ -107,6 +108,7 @@ __lakecli_options() {
     'tag list') REPLY='--after --amount --at-op --prefix' ;;
     'tag show') REPLY='--at-op' ;;
     'undo') REPLY='--remote' ;;
+    'use') REPLY='--unset' ;;
     'version') REPLY='' ;;
     'help') REPLY='' ;;
     *) REPLY= ;;
@@ -133,6 +135,8 @@ __lakecli_value() {
     'cat-sst --amount') REPLY='nothing' ;;
     'cat-sst -f') REPLY='file' ;;
     'cat-sst --file') REPLY='file' ;;
+    'checkout -p') REPLY='nothing' ;;
+    'checkout --parallelism') REPLY='nothing' ;;
     'cherry-pick -m') REPLY='nothing' ;;
     'cherry-pick --parent-number') REPLY='nothing' ;;
     'clone -d') REPLY='nothing' ;;
@@ -315,16 +319,17 @@ __lakecli_argument() {
     'branch revert '*) REPLY='ref' ;;
     'branch show 1') REPLY='branch' ;;
     'check-ignore '*) REPLY='file' ;;
+    'checkout 1') REPLY='nothing' ;;
     'cherry-pick 1') REPLY='ref' ;;
     'cherry-pick 2') REPLY='branch' ;;
     'clone 1') REPLY='directory' ;;
     'clone 2') REPLY='repository' ;;
     'commit 1') REPLY='branch' ;;
     'completion 1') REPLY='=bash zsh fish' ;;
-    'config get 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
-    'config set 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
+    'config get 1') REPLY='=user.name user.email base_uri use cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
+    'config set 1') REPLY='=user.name user.email base_uri use cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
     'config set 2') REPLY='nothing' ;;
-    'config unset 1') REPLY='=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
+    'config unset 1') REPLY='=user.name user.email base_uri use cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
     'diff 1') REPLY='ref' ;;
     'diff 2') REPLY='ref' ;;
     'doctor 1') REPLY='repository' ;;
@@ -394,7 +399,8 @@ __lakecli_argument() {
     'tag list 1') REPLY='repository' ;;
     'tag show 1') REPLY='tag' ;;
     'undo 1') REPLY='repository' ;;
-    'help 1') REPLY='=annotate bisect blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op plugin pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version' ;;
+    'use 1') REPLY='ref' ;;
+    'help 1') REPLY='=annotate bisect blame branch cat-sst check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op plugin pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo use version' ;;
     *) REPLY=nothing ;;
     esac
 }

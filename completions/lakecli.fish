@@ -12,9 +12,10 @@ function __lakecli_words
                 'branch' 'Create, list, move and delete branches' \
                 'cat-sst' 'Show the records of a range, a metarange or a list of a refs dump' \
                 'check-ignore' 'List the files that .lakefsignore has lakecli leave alone' \
+                'checkout' 'Bring a linked directory to another branch, tag or commit' \
                 'cherry-pick' 'Apply the changes of one commit to a branch' \
                 'clone' 'Clone a repository from its storage namespace onto this machine' \
-                'commit' 'Commit the uncommitted changes of a branch' \
+                'commit' 'Commit the uncommitted changes of a branch, or the changed files of a linked directory' \
                 'completion' 'Print the completion script of a shell' \
                 'config' 'Read and change settings' \
                 'diff' 'List the paths that differ' \
@@ -46,6 +47,7 @@ function __lakecli_words
                 'status' 'Show unpushed commits and uncommitted changes, for one branch or all' \
                 'tag' 'Create, list and delete tags' \
                 'undo' 'Undo the last operation on a repository' \
+                'use' 'Set the repository that commands without a URI mean, or show it' \
                 'version' 'Print the version of lakecli'
         case 'bisect'
             printf '%s\t%s\n' \
@@ -187,6 +189,13 @@ function __lakecli_options
         case 'check-ignore'
             printf '%s\t%s\n' \
                 '--why' 'Show the deciding pattern, and files that are not ignored'
+        case 'checkout'
+            printf '%s\t%s\n' \
+                '-f' 'Overwrite changed files that REF has otherwise' \
+                '--force' 'Overwrite changed files that REF has otherwise' \
+                '--no-progress' 'Show no progress' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism'
         case 'cherry-pick'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Commit even if nothing changes' \
@@ -585,6 +594,9 @@ function __lakecli_options
         case 'undo'
             printf '%s\t%s\n' \
                 '--remote' 'Undo it in the bucket too, if it was pushed'
+        case 'use'
+            printf '%s\t%s\n' \
+                '--unset' 'Have no default any more'
     end
     printf '%s\t%s\n' \
         '--base-uri' 'Prefix of URIs that do not begin with lakefs://' \
@@ -635,6 +647,10 @@ function __lakecli_value
             echo 'file'
         case 'cat-sst --file'
             echo 'file'
+        case 'checkout -p'
+            echo 'nothing'
+        case 'checkout --parallelism'
+            echo 'nothing'
         case 'cherry-pick -m'
             echo 'nothing'
         case 'cherry-pick --parent-number'
@@ -993,6 +1009,8 @@ function __lakecli_argument
             echo 'branch'
         case 'check-ignore *'
             echo 'file'
+        case 'checkout 1'
+            echo 'nothing'
         case 'cherry-pick 1'
             echo 'ref'
         case 'cherry-pick 2'
@@ -1006,13 +1024,13 @@ function __lakecli_argument
         case 'completion 1'
             echo '=bash zsh fish'
         case 'config get 1'
-            echo '=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses'
+            echo '=user.name user.email base_uri use cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses'
         case 'config set 1'
-            echo '=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses'
+            echo '=user.name user.email base_uri use cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses'
         case 'config set 2'
             echo 'nothing'
         case 'config unset 1'
-            echo '=user.name user.email base_uri cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses'
+            echo '=user.name user.email base_uri use cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses'
         case 'diff 1'
             echo 'ref'
         case 'diff 2'
@@ -1151,8 +1169,10 @@ function __lakecli_argument
             echo 'tag'
         case 'undo 1'
             echo 'repository'
+        case 'use 1'
+            echo 'ref'
         case 'help 1'
-            echo '=annotate bisect blame branch cat-sst check-ignore cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op plugin pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo version'
+            echo '=annotate bisect blame branch cat-sst check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op plugin pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show status tag tutorial undo use version'
         case '*'
             echo nothing
     end

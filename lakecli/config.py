@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from lakecli.uri import LakeUri
+
 ENVIRONMENT_PREFIX: Final = "LAKECLI_"
 LAKECTL_PREFIX: Final = "LAKECTL_"
 SYNC: Final = "sync"
 TRUST: Final = "trust.addresses"
+USE: Final = "use"
 
 _DURATION: Final = r"([0-9]+)\s*([smhd])"
 _DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -114,6 +117,18 @@ def parse_sync(text: str) -> bool:
     return word == "auto"
 
 
+def parse_used(text: str) -> LakeUri:
+    """Return the repository or ref that a URI names.
+
+    Raises:
+        UsageError: it names something else.
+    """
+    from lakecli import uri
+
+    parsed = uri.parse(text.strip())
+    return parsed if parsed.ref is None else uri.parse_ref(text.strip())
+
+
 def parse_places(text: str) -> tuple[str, ...]:
     """Return the buckets, prefixes and directories of a list separated by blanks or commas.
 
@@ -179,6 +194,13 @@ KEYS: Final = (
         None,
         "lakefs://demo/",
         lakectl="base_uri",
+    ),
+    Key(
+        USE,
+        "repository, or branch, that commands without a URI mean",
+        parse_used,
+        None,
+        "lakefs://demo/main",
     ),
     Key("cache.size", "size limit of the local cache", parse_size, "10 GiB", "2 GiB"),
     Key(
@@ -386,6 +408,15 @@ class Settings:
     def base_uri(self) -> str:
         """The prefix of URIs that do not start with ``lakefs://``; may be empty."""
         return self._text("base_uri") or ""
+
+    @property
+    def used(self) -> LakeUri | None:
+        """The repository or ref that commands without a URI mean."""
+        from lakecli.uri import LakeUri
+
+        value = self._value(USE)
+        assert value is None or isinstance(value, LakeUri)
+        return value
 
     @property
     def cache_size(self) -> int:

@@ -8,6 +8,7 @@
     argv           from lakectl's spelling of options to Typer's
     declare        what the function of a command declares; plain: reads a line without errors
     build          from the declaration to Typer's command, for help and usage errors
+    here           what a command means without a URI
     params         shared arguments and options; reading: from typed text to values
     context        settings, lake, clock and output for a command
     commands       one file for each command; its docstring is the guide to writing one

@@ -31,7 +31,9 @@ from lakecli.cli.reading import (
     read_path,
     read_prefix,
     read_prefixes,
+    read_prefix_or_file,
     read_ref,
+    read_ref_or_file,
     read_ref_or_path,
     read_refs,
     read_repository,
@@ -89,6 +91,38 @@ BranchOrTagUri = Annotated[
     LakeUri,
     Argument(metavar="REF", help="lakefs://REPOSITORY/BRANCH-OR-TAG"),
     Parser(read_ref, Kind.REF),
+]
+HereRepositoryUri = Annotated[
+    LakeUri | None,
+    Argument(metavar="REPOSITORY", help="lakefs://REPOSITORY; default: see `lakecli use`"),
+    Parser(read_repository, Kind.REPOSITORY),
+]
+HereBranchUri = Annotated[
+    LakeUri | None,
+    Argument(metavar="BRANCH", help="lakefs://REPOSITORY/BRANCH; default: this directory"),
+    Parser(read_branch, Kind.BRANCH),
+]
+HereRepositoryOrRefUri = Annotated[
+    LakeUri | None,
+    Argument(metavar="REF", help="lakefs://REPOSITORY[/BRANCH-OR-TAG]; default: see `lakecli use`"),
+    Parser(read_repository_or_ref, Kind.REF),
+]
+HereRepositoryOrBranchUri = Annotated[
+    LakeUri | None,
+    Argument(metavar="BRANCH", help="lakefs://REPOSITORY[/BRANCH]; default: this directory"),
+    Parser(read_repository_or_ref, Kind.BRANCH),
+]
+RefOrFileUri = Annotated[
+    LakeUri | None,
+    Argument(metavar="REF", help="lakefs://REPOSITORY/REF[/PATH]; or a file of a linked directory"),
+    Parser(read_ref_or_file, Kind.PATH),
+]
+PrefixOrFileUri = Annotated[
+    LakeUri,
+    Argument(
+        metavar="PATH", help="lakefs://REPOSITORY/REF/[PREFIX]; or a file of a linked directory"
+    ),
+    Parser(read_prefix_or_file, Kind.PATH),
 ]
 RefUris = Annotated[
     list[LakeUri],

@@ -93,10 +93,51 @@ def read_repository(text: str, context: Context) -> LakeUri:
 
 
 def read_ref(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a branch, a tag or a ref expression; a trailing slash is allowed."""
+    """Read a URI that names a branch, a tag or a ref expression; a trailing slash is allowed.
+
+    Without ``lakefs://`` it is a ref of the repository that is meant here, see `here`.
+    """
     from lakecli import uri
 
-    return uri.parse_ref(text, base=context.base_uri)
+    return uri.parse_ref(text, base=base_of(text, context))
+
+
+def base_of(text: str, context: Context) -> str:
+    """Return what to put before the text of a ref to make it a URI."""
+    if text.startswith("lakefs://"):
+        return ""
+    from lakecli.cli.here import base
+
+    return base(text, context)
+
+
+def read_ref_or_file(text: str, context: Context) -> LakeUri:
+    """Read a URI of a ref or path; in a linked directory a ref, or the name of a file."""
+    if text.startswith("lakefs://"):
+        return read_ref_or_path(text, context)
+    from lakecli.cli import here
+
+    return here.read_ref_or_file(text, context)
+
+
+def read_ref_or_own_file(text: str, context: Context) -> LakeUri:
+    """Read a URI of a ref; in a linked directory a ref, or the name of a file, which has a path."""
+    if not text.startswith("lakefs://"):
+        from lakecli.cli.here import file_uri
+
+        found = file_uri(text, context)
+        if found is not None:
+            return found
+    return read_ref(text, context)
+
+
+def read_prefix_or_file(text: str, context: Context) -> LakeUri:
+    """Read a URI of a path; in a linked directory the name of a file."""
+    if text.startswith("lakefs://"):
+        return read_prefix(text, context)
+    from lakecli.cli import here
+
+    return here.read_file_or_prefix(text, context)
 
 
 def read_branch(text: str, context: Context) -> LakeUri:
@@ -143,7 +184,7 @@ def read_repository_or_ref(text: str, context: Context) -> LakeUri:
     """Read a URI that names a repository, or a branch or tag of it by a legal name."""
     from lakecli import uri
 
-    parsed = uri.parse(text, base=context.base_uri)
+    parsed = uri.parse(text, base=base_of(text, context))
     if parsed.ref is None:
         return parsed
     from lakecli.refs.names import check_branch_name, is_tag_name

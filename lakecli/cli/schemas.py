@@ -153,7 +153,8 @@ _ONE: Final = {
     "setting": "config get",
     "setting written": "config set, config unset",
     "status": "status",
-    "synced": "local clone, local pull, restore",
+    "synced": "checkout, local clone, local pull, restore",
+    "used": "use",
     "undone": "op redo, op undo, redo, undo",
     "version": "version",
 }

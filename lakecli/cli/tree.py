@@ -37,9 +37,9 @@ GROUPS: Final = {
 """The first words that several commands share, with what these do."""
 
 _WORDS: Final = {
-    "": "annotate blame cat-sst check-ignore cherry-pick clone commit completion diff doctor "
-    "export fetch find-merge-base fsck import log merge pull push quickstart redo reflog "
-    "refs-dump refs-restore restore rev-parse status undo version",
+    "": "annotate blame cat-sst check-ignore checkout cherry-pick clone commit completion diff "
+    "doctor export fetch find-merge-base fsck import log merge pull push quickstart redo "
+    "reflog refs-dump refs-restore restore rev-parse status undo use version",
     "bisect": "bad good log reset run skip start view",
     "branch": "create delete list reset revert show",
     "config": "get list set unset",

@@ -10,6 +10,7 @@ from lakecli.cli.answers.worktree import LocalCommit
 from lakecli.cli.declare import Option
 from lakecli.cli.messages import check_message
 from lakecli.cli.reading import NO_METADATA
+from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.cli.transfers import progress, summary_lines
 from lakecli.cli.worktrees import downloads, raise_conflicts, uploads
@@ -28,7 +29,11 @@ Ours = Annotated[
 
 
 class WorkingCommit(NamedTuple):
-    """What to commit, and how."""
+    """What to commit, and how.
+
+    Attributes:
+        is_plain: answer with the record of `commit`.
+    """
 
     message: str
     allow_empty_message: bool = False
@@ -38,6 +43,7 @@ class WorkingCommit(NamedTuple):
     ours: bool = False
     workers: int | None = None
     no_progress: bool = False
+    is_plain: bool = False
 
 
 def commit_worktree(context: Context, worktree: Worktree, asked: WorkingCommit) -> None:
@@ -67,7 +73,9 @@ def commit_worktree(context: Context, worktree: Worktree, asked: WorkingCommit) 
             ),
         )
     context.out.emit(
-        pick(LocalCommit, made, made.commit, downloaded=made.brought.downloaded),
+        commit_record(made.commit)
+        if asked.is_plain
+        else pick(LocalCommit, made, made.commit, downloaded=made.brought.downloaded),
         text=lambda: _lines(made, branch=worktree.link.ref),
     )
     raise_conflicts(worktree, made.brought.conflicts)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.worktree import LocalChange, Synced
+from lakecli.cli.answers.history import LocalChange
+from lakecli.cli.answers.worktree import Synced
 from lakecli.cli.declare import Argument
+from lakecli.cli.here import absolute, relative_path
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import quote_path
 from lakecli.cli.transfers import failure_records, progress, raise_failures, summary_lines
@@ -18,7 +19,9 @@ from lakecli.model import ChangeType
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
+    from lakecli.cli.answers.history import Status as StatusRecord
     from lakecli.cli.context import Context
     from lakecli.cli.params import LinkOptions, TransferOptions
     from lakecli.progress import Progress
@@ -45,11 +48,6 @@ _WORDS: Final = {
     ChangeType.CHANGED: "modified",
     ChangeType.CONFLICT: "conflict",
 }
-
-
-def absolute(directory: str) -> Path:
-    """Return the absolute path of a directory as it was typed."""
-    return Path(os.path.abspath(directory))  # noqa: PTH100 - `resolve` would follow links
 
 
 def find_worktree(directory: str = ".") -> tuple[Path, Link] | None:
@@ -174,6 +172,47 @@ def warn_of_state(context: Context, worktree: Worktree, found: Status) -> None:
         )
 
 
+class Compared(NamedTuple):
+    """A working directory and what has changed, as `status` shows it.
+
+    Attributes:
+        worktree: the working directory.
+        status: what has changed.
+    """
+
+    worktree: Worktree
+    status: Status
+
+    def add_to(self, record: StatusRecord) -> None:
+        """Add the directory and its changes to a JSON answer about its repository."""
+        record["directory"] = self.worktree.root
+        record["changes"] = [change_record(item) for item in self.status.items]
+
+    def head_lines(self) -> list[str]:
+        """Return the line about what the directory is linked with."""
+        return [f"{quote_path(str(self.worktree.root))} is linked with {self.worktree.link.src}."]
+
+    def show(self, context: Context) -> None:
+        """Write the changed paths as text."""
+        if not context.out.json:
+            if not self.status.items:
+                context.out.say("No changes in the directory or on its ref.")
+            else:
+                context.out.say("")
+                context.out.table(COLUMNS, self.status.items, row=change_row, record=change_record)
+        warn_of_state(context, self.worktree, self.status)
+
+
+def compare_here(repository: Repository, root: Path, link: Link) -> Compared:
+    """Compare a working directory with its base and its ref."""
+    from lakecli.repository.transfer.selection import EVERYTHING
+    from lakecli.worktree.compare import status
+    from lakecli.worktree.worktree import Worktree
+
+    worktree = Worktree(repository, root, link)
+    return Compared(worktree, status(worktree, selection=EVERYTHING))
+
+
 # -- bringing to a commit --------------------------------------------------------------------
 
 
@@ -199,6 +238,16 @@ def answer_synced(context: Context, worktree: Worktree, brought: Brought, operat
             operation, downloaded=brought.downloaded, removed=brought.removed
         ),
     )
+    tell_brought(context, worktree, brought)
+
+
+def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None:
+    """Say what bringing a working directory to a commit has left.
+
+    Raises:
+        PartialFailure: some objects could not be downloaded.
+        WorktreeConflict: files were changed both here and there.
+    """
     for path, why in brought.impossible:
         context.out.warn(f"{quote_path(path)} cannot be a file here, and is left out: {why}")
     if brought.kept:
@@ -265,23 +314,40 @@ def show_diff(
     *,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    paths: Sequence[bytes] = (),
+    names: bool = False,
+    null: bool = False,
 ) -> int:
-    """Answer with what has changed in a working directory, and return the number of paths."""
-    from lakecli.cli.differences import stream_differences
-    from lakecli.model import Difference
-    from lakecli.worktree.compare import status
+    """Answer with what has changed in a working directory, and return the number of paths.
+
+    Args:
+        context: of the command.
+        worktree: the working directory.
+        include: patterns of the files to compare.
+        exclude: patterns of files not to compare.
+        paths: files and directories, relative to the working directory; none for all.
+        names: answer with the paths alone.
+        null: end each path by NUL.
+    """
+    from lakecli.cli.differences import stream_differences, stream_paths
+    from lakecli.worktree.compare import differences, status
     from lakecli.worktree.ignore import selection_of
 
     found = status(worktree, local=True, selection=selection_of(include, exclude))
-    changes = [
-        Difference(item.here, item.path, None, None)
-        for item in found.items
-        if item.here is not None
-    ]
+    items = [item for item in found.items if not paths or _is_below(item.path, paths)]
+    changes = differences(worktree, items, has_values=context.out.json)
+    if names:
+        return stream_paths(context.out, changes, null=null)
     context.out.say(f"Left: {worktree.link.at_head or 'nothing'}", f"Right: {worktree.root}")
     count = stream_differences(context.out, changes)
     warn_of_state(context, worktree, found)
     return count
+
+
+def _is_below(path: bytes, places: Sequence[bytes]) -> bool:
+    return any(
+        not place or path == place or path.startswith(place.rstrip(b"/") + b"/") for place in places
+    )
 
 
 def pull_worktree(
@@ -298,6 +364,28 @@ def pull_worktree(
     if not (brought.failures or brought.conflicts):
         context.out.say("", "Successfully synced changes!")
     answer_synced(context, worktree, brought, "Pull")
+
+
+def bring_along(context: Context, repository: Repository, root: Path, link: Link) -> None:
+    """Bring a working directory to its branch, which a pull has moved.
+
+    Raises:
+        PartialFailure: some objects could not be downloaded.
+        WorktreeConflict: files were changed both here and there.
+    """
+    from lakecli.worktree.bring import Policy, bring
+    from lakecli.worktree.worktree import Worktree
+
+    worktree = Worktree(repository, root, link)
+    with worktree.locked(), context.out.progress("pull") as shown:
+        worktree.follow_back()
+        options = replace(downloads(context, repository, None), progress=shown)
+        brought = bring(
+            worktree, worktree.head(), operation="pull", policy=Policy.KEEP, options=options
+        )
+    if brought.downloaded or brought.removed:
+        context.out.note(f"{root}: {brought.downloaded} files written, {brought.removed} removed")
+    tell_brought(context, worktree, brought)
 
 
 def checkout_worktree(
@@ -373,22 +461,6 @@ def restore_files(
         options = replace(downloads(context, repository, transfer.workers), progress=shown)
         brought = restore(worktree, paths, source=commit, options=options)
     answer_synced(context, worktree, brought, "Restore")
-
-
-def relative_path(directory: Path, file: str) -> bytes:
-    """Return the path of a file below a working directory, ``b""`` for the directory itself.
-
-    Raises:
-        UsageError: it is not below the directory.
-    """
-    from lakecli.errors import UsageError
-
-    path = absolute(file)
-    for root in (directory, directory.resolve()):
-        if path.is_relative_to(root):
-            relative = os.fsencode(path.relative_to(root))
-            return b"" if relative == b"." else relative
-    raise UsageError(f"{file} is not below {directory}", hint="name a file of the directory")
 
 
 def linked_below(directory: Path) -> list[Path]:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.committed.encode import encode_entry
+from lakecli.model import ChangeType, Difference, Entry
+from lakecli.worktree.scan import hash_file
+
 if TYPE_CHECKING:
-    from lakecli.model import ChangeType, Commit, CommitId
+    from collections.abc import Iterator, Sequence
+
+    from lakecli.model import Commit, CommitId
     from lakecli.repository.transfer.selection import Selection
     from lakecli.worktree.scan import Problem
     from lakecli.worktree.worktree import Worktree
@@ -41,6 +47,37 @@ class Status(NamedTuple):
     head: Commit
     items: list[Item]
     problems: list[Problem]
+
+
+def differences(
+    worktree: Worktree, items: Sequence[Item], *, has_values: bool
+) -> Iterator[Difference]:
+    """Yield how files differ from the base, as differences of two trees.
+
+    Args:
+        worktree: the working directory.
+        items: of its status.
+        has_values: give each side as an entry, which takes reading new and changed files.
+    """
+    tree = worktree.base_tree
+    for item in items:
+        if item.here is None:
+            continue
+        left = worktree.find(tree, item.path) if has_values else None
+        right = None
+        if has_values and item.here is not ChangeType.REMOVED:
+            right = _entry_of(worktree, item.path)
+        yield Difference(item.here, item.path, left, right)
+
+
+def _entry_of(worktree: Worktree, path: bytes) -> bytes | None:
+    """Return an encoded entry with size and digest of a file; ``None`` if it is gone by now."""
+    try:
+        digest, status = hash_file(worktree.path_of(path))
+    except OSError:
+        return None
+    now = worktree.repository.lake.now()
+    return encode_entry(Entry("", status.st_size, digest, now))
 
 
 def status(worktree: Worktree, *, local: bool = False, selection: Selection) -> Status:

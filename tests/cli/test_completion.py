@@ -45,6 +45,7 @@ SETTINGS = [
     "sync",
     "transfer.parallelism",
     "trust.addresses",
+    "use",
     "user.email",
     "user.name",
 ]

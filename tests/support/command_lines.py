@@ -131,6 +131,9 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
                 ("checkout", "-y"),
             )
         },
+        **{words: [(words, uri)] for words in ("fetch", "redo", "undo", "status")},
+        "checkout": [("checkout", sample.tag)],
+        "use": [("use", ref), ("use", "--unset")],
         "local clone": [("local", "clone", f"{ref}/", str(sample.directory / "wd"))],
         "local init": [("local", "init", f"{ref}/", str(sample.directory / "linked"))],
         "local list": [("local", "list", str(sample.directory))],

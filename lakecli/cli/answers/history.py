@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from lakecli.model import CommitId
@@ -94,6 +95,8 @@ class Status(TypedDict):
         only_in_bucket: branches that are not on this machine.
         pending: moves that an interrupted command began.
         went_back: branches and tags that are older in the bucket than this clone has seen them.
+        directory: absolute path of the linked directory.
+        changes: its files that differ from the commit it was last synced with, here or there.
     """
 
     repository: str
@@ -103,6 +106,26 @@ class Status(TypedDict):
     only_in_bucket: Sequence[Ref]
     pending: Sequence[Move]
     went_back: Sequence[RefName]
+    directory: NotRequired[Path]
+    changes: NotRequired[Sequence[LocalChange]]
+
+
+class LocalChange(TypedDict):
+    """A path of a working directory that differs from the commit it was last synced with.
+
+    Attributes:
+        source: local, remote, or both.
+        change: added, removed, changed, or conflict: changed on both sides to different contents.
+        path: path of the file, relative to the working directory.
+        here: how the file differs: added, removed or changed; null if it does not.
+        there: how the ref differs: added, removed or changed; null if it does not.
+    """
+
+    source: str
+    change: str
+    path: bytes | str
+    here: str | None
+    there: str | None
 
 
 class RefName(TypedDict):

@@ -11,24 +11,6 @@ from lakecli.cli.answers.objects import Failure
 from lakecli.model import CommitId
 
 
-class LocalChange(TypedDict):
-    """A path of a working directory that differs from the commit it was last synced with.
-
-    Attributes:
-        source: local, remote, or both.
-        change: added, removed, changed, or conflict: changed on both sides to different contents.
-        path: path of the file, relative to the working directory.
-        here: how the file differs: added, removed or changed; null if it does not.
-        there: how the ref differs: added, removed or changed; null if it does not.
-    """
-
-    source: str
-    change: str
-    path: bytes | str
-    here: str | None
-    there: str | None
-
-
 class LinkedDirectory(TypedDict):
     """A working directory.
 
@@ -88,6 +70,16 @@ class LocalCommit(Commit):
     uploaded: int
     removed: int
     downloaded: int
+
+
+class Used(TypedDict):
+    """The default repository of commands without a URI.
+
+    Attributes:
+        uri: URI of the repository or ref; null if there is none.
+    """
+
+    uri: str | None
 
 
 class Ignored(TypedDict):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from lakecli.cli.annotations import FirstParent, show_annotations
 from lakecli.cli.context import Context
-from lakecli.cli.params import AtOp, PrefixUri, Recursive
+from lakecli.cli.params import AtOp, PrefixOrFileUri, Recursive
 
 
 def annotate(
     context: Context,
-    path: PrefixUri,
+    path: PrefixOrFileUri,
     *,
     recursive: Recursive = False,
     first_parent: FirstParent = False,

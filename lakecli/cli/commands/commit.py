@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
+from lakecli.cli.here import linked, ref_here
 from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
     AllowEmptyCommit,
     AllowEmptyMessage,
-    BranchUri,
+    HereBranchUri,
     Message,
     Metadata,
     Winner,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 def commit(
     context: Context,
-    branch: BranchUri,
+    branch: HereBranchUri = None,
     *,
     message: Message = "",
     allow_empty_message: AllowEmptyMessage = False,
@@ -44,7 +45,10 @@ def commit(
         ),
     ] = -1,
 ) -> None:
-    """Commit the uncommitted changes of a branch.
+    """Commit the uncommitted changes of a branch, or the changed files of a linked directory.
+
+    Without BRANCH, in a linked directory, the changed files of the directory are committed, as by
+    `local commit`; uncommitted changes of the branch stay uncommitted.
 
     All of them become one new commit, or none do. Changes that another command on this machine
     stages during the commit stay uncommitted.
@@ -55,10 +59,24 @@ def commit(
     committed.
 
     Examples:
+        lakecli commit -m "Correct the prices"
         lakecli commit lakefs://demo/main -m "Add the numbers of March"
         lakecli commit lakefs://demo/main -m "Nightly load" --meta job=load,run=4711
     """
     check_message(message, allow_empty=allow_empty_message)
+    if branch is None and linked(context) is not None:
+        if allow_empty_commit or strategy is not None or epoch_time_seconds >= 0:
+            raise UsageError(
+                "--allow-empty-commit, --strategy and --epoch-time-seconds need a BRANCH",
+                hint="lakecli commit lakefs://REPOSITORY/BRANCH -m TEXT",
+            )
+        from lakecli.cli.working_commit import WorkingCommit, commit_worktree
+        from lakecli.cli.worktrees import open_worktree
+
+        asked = WorkingCommit(message, allow_empty_message, metadata, is_plain=True)
+        commit_worktree(context, open_worktree(context), asked)
+        return
+    branch = ref_here(branch, context)
     created_at = None if epoch_time_seconds < 0 else _date(epoch_time_seconds)
     from lakecli.model import MergeStrategy
     from lakecli.repository.commit import commit as make_commit

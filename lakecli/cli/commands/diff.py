@@ -11,8 +11,9 @@ from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.differences import show_counts, stream_differences, stream_paths
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.params import AtOp, CompareContents, EngineOptions, Prefix, RefUri, StatOptions
-from lakecli.cli.reading import EngineName, Kind, Parser, read_ref
+from lakecli.cli.here import linked, ref_here
+from lakecli.cli.params import AtOp, CompareContents, EngineOptions, Prefix, StatOptions
+from lakecli.cli.reading import EngineName, Kind, Parser, read_ref_or_own_file
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of
 
@@ -29,11 +30,15 @@ SPARK_FROM_RANGES: Final = 4_000
 
 def diff(
     context: Context,
-    left: RefUri,
+    left: Annotated[
+        LakeUri | None,
+        Argument(metavar="REF", help="lakefs://REPOSITORY/REF; or a file of a linked directory"),
+        Parser(read_ref_or_own_file, Kind.REF),
+    ] = None,
     right: Annotated[
         LakeUri | None,
         Argument(metavar="REF", help="lakefs://REPOSITORY/REF to compare with"),
-        Parser(read_ref, Kind.REF),
+        Parser(read_ref_or_own_file, Kind.REF),
     ] = None,
     *,
     two_way: Annotated[
@@ -55,6 +60,9 @@ def diff(
 ) -> ExitCode:
     """List the paths that differ.
 
+    In a linked directory, without a ref: the files that have changed since it was last synced, or
+    those among the named ones.
+
     With one branch: its uncommitted changes. With two refs: the changes that merging the second
     into the first would make, conflicts included; uncommitted changes are ignored. With --two-way:
     the changes that turn the first ref into the second; to include the uncommitted changes of a
@@ -73,6 +81,7 @@ def diff(
     is installed and at least 4,000 ranges differ (a range lists about 6,000 paths).
 
     Examples:
+        lakecli diff
         lakecli diff lakefs://demo/main
         lakecli diff lakefs://demo/main lakefs://demo/experiment
         lakecli diff --two-way lakefs://demo/v1.0 lakefs://demo/main --prefix raw/
@@ -87,6 +96,21 @@ def diff(
     forms = [flag for flag, wanted in given.items() if wanted]
     if len(forms) > 1:
         raise UsageError(f"{' and '.join(forms)} exclude each other", hint="give one of them")
+    files = [each for each in (left, right) if each is not None and each.path is not None]
+    if files or (left is None and linked(context) is not None):
+        from lakecli.cli.worktrees import open_worktree, show_diff
+
+        worktree = open_worktree(context)
+        if stat.stat or len(files) != sum(each is not None for each in (left, right)):
+            raise UsageError(
+                "files are compared with the base of their directory, without a ref or --stat",
+                hint="lakecli diff FILE",
+            )
+        cut = len(worktree.link.prefix)
+        paths = [(each.path or b"")[cut:] for each in files]
+        count = show_diff(context, worktree, paths=paths, names=name_only or null, null=null)
+        return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
+    left = ref_here(left, context)
     if name_only or null:
         pass  # for programs, which read nothing but paths
     elif right is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import Damage, Fetched, RefUpdate
 from lakecli.cli.context import Context
-from lakecli.cli.params import RepositoryUri
+from lakecli.cli.here import repository_here
+from lakecli.cli.params import HereRepositoryUri
 
 
-def fetch(context: Context, repository: RepositoryUri) -> None:
+def fetch(context: Context, repository: HereRepositoryUri = None) -> None:
     """Fetch the branches, tags and commits of the bucket.
 
     Branches on this machine do not move; main@{upstream} names where main was in the bucket. New
@@ -25,7 +26,7 @@ def fetch(context: Context, repository: RepositoryUri) -> None:
     )
     from lakecli.repository.sharing.fetch import fetch as fetch_refs
 
-    opened = context.repository(repository)
+    opened = context.repository(repository_here(repository, context))
     finish_interrupted(context, opened)
     with context.out.progress("fetch") as progress:
         report = fetch_refs(opened, progress=progress)

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
+from lakecli.cli.here import absolute
 from lakecli.cli.params import LinkOptions, TransferOptions, Yes
 from lakecli.cli.transfers import PreSign
 from lakecli.cli.worktrees import (
     Directory,
-    absolute,
     checkout_worktree,
     linked_below,
     open_worktree,

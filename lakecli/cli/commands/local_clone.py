@@ -8,11 +8,12 @@ from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument
+from lakecli.cli.here import absolute
 from lakecli.cli.linking import GitIgnore, ignore_in_git
 from lakecli.cli.params import Exclude, Include, PrefixUri, TransferOptions
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.transfers import PreSign, progress
-from lakecli.cli.worktrees import absolute, answer_synced, downloads, find_worktree
+from lakecli.cli.worktrees import answer_synced, downloads, find_worktree
 from lakecli.errors import UsageError
 
 

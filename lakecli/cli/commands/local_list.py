@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from lakecli.cli.answers.worktree import LinkedDirectory
 from lakecli.cli.context import Context
+from lakecli.cli.here import absolute
 from lakecli.cli.text import quote_path
-from lakecli.cli.worktrees import Directory, absolute
+from lakecli.cli.worktrees import Directory
 
 
 def local_list(context: Context, directory: Directory = ".") -> None:

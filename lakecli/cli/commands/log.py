@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.params import Amount, AtOp, RefOrPathUri, ShowMetarangeId
+from lakecli.cli.here import ref_here
+from lakecli.cli.params import Amount, AtOp, RefOrFileUri, ShowMetarangeId
 from lakecli.cli.reading import Parser, read_list, read_patterns, read_time
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 def log(
     context: Context,
-    ref: RefOrPathUri,
+    ref: RefOrFileUri = None,
     *,
     amount: Amount = 0,
     limit: Annotated[
@@ -94,6 +95,8 @@ def log(
 ) -> None:
     """Show the history of a ref, newest commit first.
 
+    In a linked directory, the ref is that of the directory, and a file of it stands for its URI.
+
     The whole history is shown unless an option limits it. With a path in the URI, only commits that
     changed that object, or something below it, are shown. With a path, --objects or --prefixes,
     merge commits and the first commit are never shown. Separate several paths by commas; quote a
@@ -109,6 +112,7 @@ def log(
     %C(yellow) and %C(reset). `oneline` and `reference` are formats too.
 
     Examples:
+        lakecli log
         lakecli log lakefs://demo/main
         lakecli log lakefs://demo/main --amount 10 --graph
         lakecli log lakefs://demo/v2.0 --stop-at v1.0 --no-merges
@@ -120,6 +124,7 @@ def log(
     from lakecli.repository.log import LogOptions
     from lakecli.repository.log import log as open_log
 
+    ref = ref_here(ref, context)
     _check_forms(
         {"--json": context.out.json, "--graph": graph, "--dot": dot, "--format": bool(format)},
         oneline=oneline,

@@ -8,7 +8,8 @@ from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import Damage, Pulled, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.params import CompareContents, DryRun, Message, RepositoryOrRefUri, Winner
+from lakecli.cli.here import linked, ref_here
+from lakecli.cli.params import CompareContents, DryRun, HereRepositoryOrRefUri, Message, Winner
 
 if TYPE_CHECKING:
     from lakecli.repository.pull import PullReport
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def pull(
     context: Context,
-    ref: RepositoryOrRefUri,
+    ref: HereRepositoryOrRefUri = None,
     *,
     strategy: Winner = None,
     ff_only: Annotated[bool, Option("--ff-only", help="Refuse a pull that needs a merge")] = False,
@@ -35,7 +36,11 @@ def pull(
 
     A branch or tag that is only in the bucket is created here.
 
+    Without REF, in a linked directory, its branch is updated, then the directory, as by `local
+    pull`: changed files stay, and those that were changed on both sides are listed.
+
     Examples:
+        lakecli pull
         lakecli pull lakefs://demo
         lakecli pull lakefs://demo/main --strategy source-wins
         lakecli pull lakefs://demo/main --dry-run
@@ -48,6 +53,8 @@ def pull(
     from lakecli.repository.pull import PullOptions
     from lakecli.repository.pull import pull as pull_branch
 
+    directory = linked(context) if ref is None and not dry_run else None
+    ref = ref_here(ref, context)
     repository = context.synced_repository(ref)
     finish_interrupted(context, repository)
     options = PullOptions(
@@ -71,6 +78,10 @@ def pull(
         ),
         text=lambda: [_line(report, dry_run=dry_run)],
     )
+    if directory is not None:
+        from lakecli.cli.worktrees import bring_along
+
+        bring_along(context, repository, *directory)
 
 
 def _line(report: PullReport, *, dry_run: bool) -> str:

@@ -8,7 +8,8 @@ from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import FailedRef, Pushed, PushedRef
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.params import DryRun, RepositoryOrRefUri
+from lakecli.cli.here import ref_here, repository_here
+from lakecli.cli.params import DryRun, HereRepositoryOrRefUri
 from lakecli.cli.reading import ValueIfBare
 from lakecli.errors import UsageError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def push(
     context: Context,
-    ref: RepositoryOrRefUri,
+    ref: HereRepositoryOrRefUri = None,
     *,
     all_refs: Annotated[bool, Option("--all", help="Push all branches and tags")] = False,
     delete: Annotated[
@@ -50,6 +51,7 @@ def push(
     If a push is interrupted, the next command that uses the bucket finishes or reports it.
 
     Examples:
+        lakecli push
         lakecli push lakefs://demo/main
         lakecli push lakefs://demo --all
         lakecli push lakefs://demo/experiment --delete
@@ -57,6 +59,7 @@ def push(
     from lakecli.cli.sharing import finish_interrupted, ref_of
     from lakecli.repository import push as pushing
 
+    ref = repository_here(ref, context) if all_refs and ref is None else ref_here(ref, context)
     if all_refs and (delete or ref.ref is not None or force_with_lease is not None):
         raise UsageError(
             "--all takes a repository, without --delete and --force-with-lease",

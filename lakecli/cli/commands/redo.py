@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import RepositoryUri
+from lakecli.cli.here import repository_here
+from lakecli.cli.params import HereRepositoryUri
 
 
-def redo(context: Context, repository: RepositoryUri) -> None:
+def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     """Redo the last undone operation.
 
     Repeat it for each undo, until another command changes the repository. Nothing moves in the
@@ -17,4 +18,4 @@ def redo(context: Context, repository: RepositoryUri) -> None:
     """
     from lakecli.cli.undoing import run_redo
 
-    run_redo(context, repository)
+    run_redo(context, repository_here(repository, context))

@@ -5,36 +5,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import AtOp, RepositoryOrBranchUri
+from lakecli.cli.here import linked, repository_or_ref_here
+from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from lakecli.cli.answers.history import Status
+    from lakecli.cli.worktrees import Compared
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.pending import Finished
     from lakecli.repository.status import BranchStatus
+    from lakecli.worktree.link import Link
 
 
-def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "") -> None:
+def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op: AtOp = "") -> None:
     """Show unpushed commits and uncommitted changes, for one branch or all.
+
+    Without BRANCH, in a linked directory: its branch, and what has changed in the directory and on
+    the branch since it was last synced, as `local status` shows it.
 
     Branches are compared with the bucket as of the last fetch, pull or push; the bucket itself is
     not read unless automatic sync is on. Uncommitted changes exist on this machine only; push does
     not send them.
 
     Examples:
+        lakecli status
         lakecli status lakefs://demo
         lakecli status lakefs://demo/main --json
     """
     from lakecli.repository import status as states
 
+    here = linked(context) if branch is None and not at_op else None
+    branch = repository_or_ref_here(branch, context)
     repository = context.synced_repository(branch, at_op=at_op)
     pending = [] if at_op else _finish(context, repository)
     went_back = [] if at_op else states.went_back(repository)
-    found = list(states.status(repository, branch.ref))
+    directory = None if here is None else _compare(repository, *here)
+    name = branch.ref if directory is None else directory.worktree.branch
+    found = [] if directory is not None and name is None else list(states.status(repository, name))
     fetched_at = states.last_fetched(repository)
     missing = list(states.only_in_bucket(repository)) if branch.ref is None else []
 
@@ -43,7 +55,7 @@ def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "")
         from lakecli.cli.answers.history import BranchStatus as BranchRecord
         from lakecli.cli.answers.history import Move, Ref, RefName, Status
 
-        return Status(
+        shown = Status(
             repository=repository.uri,
             storage_namespace=repository.record.storage_namespace,
             fetched_at=fetched_at,
@@ -52,11 +64,25 @@ def status(context: Context, branch: RepositoryOrBranchUri, *, at_op: AtOp = "")
             pending=[pick(Move, each, each.intent) for each in pending],
             went_back=[RefName(kind=kind, name=name) for kind, name in went_back],
         )
+        if directory is not None:
+            directory.add_to(shown)
+        return shown
 
     context.out.emit(
         record,
-        text=lambda: _lines(found, missing, fetched_at, now=context.now()),
+        text=lambda: [
+            *([] if directory is None else directory.head_lines()),
+            *_lines(found, missing, fetched_at, now=context.now()),
+        ],
     )
+    if directory is not None:
+        directory.show(context)
+
+
+def _compare(repository: Repository, root: Path, link: Link) -> Compared:
+    from lakecli.cli.worktrees import compare_here
+
+    return compare_here(repository, root, link)
 
 
 def _finish(context: Context, repository: Repository) -> list[Finished]:

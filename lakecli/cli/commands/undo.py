@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import Remote, RepositoryUri
+from lakecli.cli.here import repository_here
+from lakecli.cli.params import HereRepositoryUri, Remote
 
 
-def undo(context: Context, repository: RepositoryUri, *, remote: Remote = False) -> None:
+def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remote = False) -> None:
     """Undo the last operation on a repository.
 
     An operation is whatever a command changed: a commit, a merge, an upload, a deleted branch with
@@ -19,10 +20,11 @@ def undo(context: Context, repository: RepositoryUri, *, remote: Remote = False)
     only.
 
     Examples:
+        lakecli undo
         lakecli undo lakefs://demo
         lakecli undo lakefs://demo --remote
         lakecli op log lakefs://demo
     """
     from lakecli.cli.undoing import run_undo
 
-    run_undo(context, repository, remote=remote)
+    run_undo(context, repository_here(repository, context), remote=remote)

@@ -1,0 +1,49 @@
+"""``lakecli checkout``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument, Option
+from lakecli.cli.params import TransferOptions
+from lakecli.cli.worktrees import checkout_worktree, open_worktree
+from lakecli.errors import UsageError
+from lakecli.uri import SCHEME
+
+
+def checkout(
+    context: Context,
+    ref: Annotated[
+        str, Argument(metavar="REF", help="Branch, tag or commit of the linked repository")
+    ],
+    *,
+    force: Annotated[
+        bool, Option("--force", "-f", help="Overwrite changed files that REF has otherwise")
+    ] = False,
+    transfer: TransferOptions,
+) -> None:
+    """Bring a linked directory to another branch, tag or commit.
+
+    Changed files stay as they are, with their changes. If REF has another version of one than the
+    commit that the directory is at, they are listed and nothing happens, unless --force overwrites
+    them; `undo` brings them back. At a tag or commit nothing can be committed.
+
+    `branch create` creates a branch; `local checkout` undoes all changes of the directory.
+
+    Examples:
+        lakecli checkout experiment
+        lakecli checkout main~3
+    """
+    worktree = open_worktree(context)
+    if ref.startswith(SCHEME):
+        from lakecli.uri import parse_ref, ref_of
+
+        parsed = parse_ref(ref)
+        if parsed.repository != worktree.link.src.repository:
+            raise UsageError(
+                f"{worktree.root} is linked with {worktree.repository.uri}, not with {ref}",
+                hint="clone the other repository into a directory of its own: lakecli local clone",
+            )
+        ref = ref_of(parsed)
+    checkout_worktree(context, worktree, ref=ref, discard=False, force=force, transfer=transfer)

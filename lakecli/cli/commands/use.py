@@ -1,0 +1,66 @@
+"""``lakecli use``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from lakecli.cli.answers.worktree import Used
+from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument, Option
+from lakecli.cli.reading import Kind, Parser, read_repository_or_ref
+from lakecli.config import USE
+from lakecli.errors import UsageError
+from lakecli.uri import LakeUri
+
+
+def use(
+    context: Context,
+    default: Annotated[
+        LakeUri | None,
+        Argument(metavar="REF", help="lakefs://REPOSITORY[/BRANCH-OR-TAG]"),
+        Parser(read_repository_or_ref, Kind.REF),
+    ] = None,
+    *,
+    unset: Annotated[bool, Option("--unset", help="Have no default any more")] = False,
+) -> None:
+    """Set the repository that commands without a URI mean, or show it.
+
+    Then status, diff, commit, log, pull, push, fetch, undo and redo need no URI, and refs can be
+    written without lakefs://REPOSITORY/. In a linked directory these commands mean the directory
+    and its branch instead. The default is the setting `use`.
+
+    Examples:
+        lakecli use lakefs://demo
+        lakecli use lakefs://demo/experiment
+        lakecli use
+        lakecli use --unset
+    """
+    from lakecli.config_file import set_value, unset_value
+
+    if unset and default is not None:
+        raise UsageError("--unset takes no URI", hint="lakecli use --unset")
+    if unset:
+        if context.settings.used is not None:
+            unset_value(context.config_file, USE)
+        context.out.emit(Used(uri=None), text=list)
+        return
+    if default is not None:
+        if default.ref is None:
+            context.repository(default)
+        else:
+            from lakecli.repository.core.view import commit_at
+
+            repository = context.repository(default)
+            with repository.lake.kv.read() as txn:
+                commit_at(repository, txn, default.ref)
+        set_value(context.config_file, USE, str(default))
+        stronger = context.environ.get("LAKECLI_USE")
+        if stronger:
+            context.out.warn(f"LAKECLI_USE still overrides it: {stronger}")
+        context.out.emit(Used(uri=str(default)), text=lambda: [f"Using {default}"])
+        return
+    used = context.settings.used
+    context.out.emit(
+        Used(uri=None if used is None else str(used)),
+        text=lambda: ["Using nothing" if used is None else f"Using {used}"],
+    )
