@@ -18,7 +18,7 @@ from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from lakecli.model import Difference
     from lakecli.repository.core.lake import Repository
@@ -92,23 +92,15 @@ def diff(
     from lakecli.repository.diff import diff_refs, diff_uncommitted
 
     given = {"--json": context.out.json and not stat.stat, "--stat": stat.stat}
-    given |= {"--name-only": name_only, "-z": null and not name_only}
-    forms = [flag for flag, wanted in given.items() if wanted]
-    if len(forms) > 1:
-        raise UsageError(f"{' and '.join(forms)} exclude each other", hint="give one of them")
+    _check_forms(given | {"--name-only": name_only, "-z": null and not name_only})
     files = [each for each in (left, right) if each is not None and each.path is not None]
     if files or (left is None and linked(context) is not None):
-        from lakecli.cli.worktrees import open_worktree, show_diff
-
-        worktree = open_worktree(context)
         if stat.stat or len(files) != sum(each is not None for each in (left, right)):
             raise UsageError(
                 "files are compared with the base of their directory, without a ref or --stat",
                 hint="lakecli diff FILE",
             )
-        cut = len(worktree.link.prefix)
-        paths = [(each.path or b"")[cut:] for each in files]
-        count = show_diff(context, worktree, paths=paths, names=name_only or null, null=null)
+        count = _diff_files(context, files, names=name_only or null, null=null)
         return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
     left = ref_here(left, context)
     if name_only or null:
@@ -151,6 +143,23 @@ def diff(
         else:
             count = stream_differences(context.out, differences)
     return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
+
+
+def _check_forms(given: Mapping[str, bool]) -> None:
+    """Refuse options that ask for two forms of the answer."""
+    forms = [flag for flag, wanted in given.items() if wanted]
+    if len(forms) > 1:
+        raise UsageError(f"{' and '.join(forms)} exclude each other", hint="give one of them")
+
+
+def _diff_files(context: Context, files: list[LakeUri], *, names: bool, null: bool) -> int:
+    """Answer with what has changed in the linked directory, and return the number of paths."""
+    from lakecli.cli.worktrees import open_worktree, show_diff
+
+    worktree = open_worktree(context)
+    prefix = len(worktree.link.prefix)
+    paths = [(each.path or b"")[prefix:] for each in files]
+    return show_diff(context, worktree, paths=paths, names=names, null=null)
 
 
 def _compare(
