@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from lakecli.uri import LakeUri
 
 ENVIRONMENT_PREFIX: Final = "LAKECLI_"
 LAKECTL_PREFIX: Final = "LAKECTL_"
@@ -31,6 +30,7 @@ _DURATION: Final = r"([0-9]+)\s*([smhd])"
 _DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SIZE: Final = r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp])(i?))?b?"
 _SIZE_STEPS: Final = "kmgtp"
+_USED: Final = r"lakefs://[a-z0-9][a-z0-9-]{2,62}(/[^/\s]+)?/?"
 _MAX_DAYS = 100_000
 _MAX_SIZE = 1 << 60
 _MAX_COUNT = 1_000_000
@@ -117,16 +117,18 @@ def parse_sync(text: str) -> bool:
     return word == "auto"
 
 
-def parse_used(text: str) -> LakeUri:
-    """Return the repository or ref that a URI names.
+def parse_used(text: str) -> str:
+    """Return the URI of a repository, or of a ref.
 
     Raises:
-        UsageError: it names something else.
+        UsageError: it is no such URI.
     """
-    from lakecli import uri
-
-    parsed = uri.parse(text.strip())
-    return parsed if parsed.ref is None else uri.parse_ref(text.strip())
+    stripped = text.strip()
+    if not re.fullmatch(_USED, stripped) or not stripped.isprintable():
+        raise UsageError(
+            f"not a repository or ref: {_shown(text)}", hint="write lakefs://REPOSITORY[/REF]"
+        )
+    return stripped
 
 
 def parse_places(text: str) -> tuple[str, ...]:
@@ -410,13 +412,9 @@ class Settings:
         return self._text("base_uri") or ""
 
     @property
-    def used(self) -> LakeUri | None:
-        """The repository or ref that commands without a URI mean."""
-        from lakecli.uri import LakeUri
-
-        value = self._value(USE)
-        assert value is None or isinstance(value, LakeUri)
-        return value
+    def used(self) -> str | None:
+        """The URI of the repository or ref that commands without a URI mean."""
+        return self._text(USE)
 
     @property
     def cache_size(self) -> int:

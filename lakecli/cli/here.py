@@ -64,7 +64,8 @@ def _default(context: Context) -> LakeUri | None:
     found = linked(context)
     if found is not None:
         return LakeUri(found[1].src.repository, found[1].ref)
-    return context.settings.used
+    used = context.settings.used
+    return None if used is None else uri.parse(used)
 
 
 def repository_here(given: LakeUri | None, context: Context) -> LakeUri:

@@ -61,6 +61,6 @@ def use(
         return
     used = context.settings.used
     context.out.emit(
-        Used(uri=None if used is None else str(used)),
+        Used(uri=used),
         text=lambda: ["Using nothing" if used is None else f"Using {used}"],
     )
