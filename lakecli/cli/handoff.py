@@ -43,6 +43,7 @@ def presign_tree(
     manifest: Path | None,
     script: Path | None,
     inline: bool,
+    names: list[bytes] | None,
 ) -> None:
     """Sign a URL for everything below a path, and print the URLs or write them to files."""
     from lakecli.repository.handoff.documents import Document
@@ -54,7 +55,14 @@ def presign_tree(
     with ExitStack() as stack:
         documents = [(file, stack.enter_context(Document(format_))) for file, format_ in targets]
         handoff = stack.enter_context(
-            open_handoff(repository, ref_of(uri), uri.path or b"", expires_in=wanted, inline=inline)
+            open_handoff(
+                repository,
+                ref_of(uri),
+                uri.path or b"",
+                expires_in=wanted,
+                inline=inline,
+                names=names,
+            )
         )
         links = _counted(context, handoff)
         if documents:

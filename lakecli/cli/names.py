@@ -47,6 +47,8 @@ def are_given(options: NamesOptions) -> bool:
 def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
     """Return the names of ``--files-from``, each once and in order; ``None`` without the option.
 
+    A name may begin with ``./``, as those of find do.
+
     Raises:
         UsageError: ``-z`` without a file, or no name in it.
         NotFound: there is no such file.
@@ -64,7 +66,8 @@ def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
         raise NotFound(f"no file {source}") from None
     except OSError as error:
         raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
-    names = sorted({name for name in data.split(b"\0" if options.null else b"\n") if name})
+    separator = b"\0" if options.null else b"\n"
+    names = sorted({name.removeprefix(b"./") for name in data.split(separator)} - {b""})
     if not names:
         raise UsageError(f"there is no name in {source}", hint="one name a line")
     return names

@@ -189,11 +189,13 @@ _BY_OPTION: Final = {
     "fs download": (
         Answer("downloaded entry"),
         Answer("download", option="-r"),
+        Answer("download", option="--files-from"),
         Answer("transfer plan", option="--dry-run"),
     ),
     "fs presign": (
         Answer("presigned"),
         Answer("link", each=True, option="-r"),
+        Answer("link", each=True, option="--files-from"),
         Answer("handoff", option="--manifest"),
         Answer("handoff", option="--script"),
         Answer("checked link", each=True, option="--check"),
@@ -208,6 +210,8 @@ _BY_OPTION: Final = {
     "fs upload": (
         Answer("entry"),
         Answer("upload", option="-r"),
+        Answer("upload", option="--files-from"),
+        Answer("upload", option="SRC SRC"),
         Answer("transfer plan", option="--dry-run"),
     ),
     "local checkout": (Answer("synced"), Answer("synced", each=True, option="--all")),

@@ -43,11 +43,12 @@ from lakecli.repository.transfer.selection import EVERYTHING, Plan, Selection
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from lakecli.model import Entry
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
 
 
 LOOK_AHEAD: Final = 1_024
@@ -132,18 +133,27 @@ def download_tree(
     *,
     target: Path,
     options: DownloadOptions = _DEFAULTS,
+    names: Sequence[bytes] | None = None,
 ) -> DownloadReport:
     """Download every object below a directory; report those that fail, and write the others.
 
     A directory marker (a path that ends in a slash) becomes a directory. Nothing is written outside
     `target`, whatever the paths are and whatever symbolic links it holds.
 
+    Args:
+        repository: the repository.
+        ref: a ref expression.
+        prefix: the directory.
+        target: the directory to write to.
+        options: of the download.
+        names: of the objects below the prefix, if not all are meant.
+
     Raises:
         NotFound: the ref does not exist, or there is nothing below the prefix.
         UsageError: `target` cannot be a directory.
     """
     download = _TreeDownload(repository, options)
-    download.run(ref, as_directory(prefix), target)
+    download.run(ref, as_directory(prefix), target, names)
     return download.report
 
 
@@ -154,6 +164,7 @@ def plan_download(
     *,
     target: Path,
     options: DownloadOptions = _DEFAULTS,
+    names: Sequence[bytes] | None = None,
 ) -> Plan:
     """Return what `download_tree` would do, without fetching or writing.
 
@@ -164,7 +175,7 @@ def plan_download(
         UsageError: `target` cannot be a directory.
     """
     planned = _TreePlan(repository, options)
-    planned.run(ref, as_directory(prefix), target)
+    planned.run(ref, as_directory(prefix), target, names)
     return planned.plan
 
 
@@ -216,18 +227,33 @@ class _TreeDownload(Download):
         self._budget = FailureBudget()
         self._lock = Lock()
 
-    def run(self, ref: str, below: bytes, target: Path) -> None:
+    def run(
+        self, ref: str, below: bytes, target: Path, names: Sequence[bytes] | None = None
+    ) -> None:
         with open_view(self._repository, ref) as view:
-            records = view.scan(prefix=below)
-            first = next(records, None)
-            if first is None:
-                raise no_such_path(self._repository, ref, below)
+            if names is None:
+                records = view.scan(prefix=below)
+                first = next(records, None)
+                if first is None:
+                    raise no_such_path(self._repository, ref, below)
+                records = chain([first], records)
+            else:
+                records = self._named(view, ref, [below + name for name in names])
             with Destination(os.fsencode(target)) as destination:
                 self.workers.for_each(
-                    self._selected(chain([first], records), len(below)),
+                    self._selected(records, len(below)),
                     lambda item: self._one(destination, item[0], item[0][len(below) :], item[1]),
                 )
         self.report.failures.sort()
+
+    def _named(self, view: View, ref: str, paths: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the objects at some paths; record those that do not exist."""
+        for path in paths:
+            value = view.find(path)
+            if value is None:
+                self._fail(path, no_such_path(self._repository, ref, path))
+            else:
+                yield path, value
 
     def _selected(
         self, records: Iterator[tuple[bytes, bytes]], below: int

@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Final
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.objectstore.uri import is_local, parse
-from lakecli.repository.core.walk import size_of, walk
+from lakecli.repository.core.walk import Found, named, size_of, walk
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
 from lakecli.repository.transfer.selection import Plan
 from lakecli.repository.upload import Upload, check_branch, is_same
-from lakecli.uri import check_path
+from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.walk import Found
     from lakecli.repository.transfer.ingest import Ingested
     from lakecli.repository.upload import UploadOptions
 
@@ -74,6 +73,7 @@ def upload_tree(
     *,
     source: Path,
     options: UploadOptions,
+    names: Sequence[bytes] | None = None,
     report: UploadReport | None = None,
 ) -> UploadReport:
     """Upload every file below a directory; report files that fail, and upload the others.
@@ -87,6 +87,7 @@ def upload_tree(
         prefix: of the paths.
         source: the directory.
         options: of the upload.
+        names: of the files below the directory, if not all are meant.
         report: filled while the upload runs, so that the caller of an interrupted one has it.
 
     Raises:
@@ -95,13 +96,60 @@ def upload_tree(
     """
     prefix = _check_tree(repository, branch, prefix, source)
     upload = _TreeUpload(repository, branch, prefix, options, report or UploadReport())
-    report = upload.run(walk(os.fsencode(source), options.links))
+    report = upload.run(_files_of(source, names, options))
     drop_leftovers(repository)
     return report
 
 
+def upload_files(
+    repository: Repository,
+    branch: str,
+    prefix: bytes,
+    *,
+    sources: Sequence[Path],
+    options: UploadOptions,
+    report: UploadReport | None = None,
+) -> UploadReport:
+    """Upload files under their own names, as `upload_tree` uploads those of a directory.
+
+    Symbolic links are followed, because the caller named them.
+
+    Raises:
+        NotFound: no such branch.
+        UsageError: two files have the same name.
+    """
+    check_branch(repository, branch)
+    found = _files(sources)
+    upload = _TreeUpload(
+        repository, branch, as_directory(prefix), options, report or UploadReport()
+    )
+    report = upload.run(iter(found))
+    drop_leftovers(repository)
+    return report
+
+
+def plan_files(
+    repository: Repository,
+    branch: str,
+    prefix: bytes,
+    *,
+    sources: Sequence[Path],
+    options: UploadOptions,
+) -> Plan:
+    """Return what `upload_files` would do, as `plan_upload` does."""
+    check_branch(repository, branch)
+    found = _files(sources)
+    return _TreePlan(repository, branch, as_directory(prefix), options).plan(iter(found))
+
+
 def plan_upload(
-    repository: Repository, branch: str, prefix: bytes, *, source: Path, options: UploadOptions
+    repository: Repository,
+    branch: str,
+    prefix: bytes,
+    *,
+    source: Path,
+    options: UploadOptions,
+    names: Sequence[bytes] | None = None,
 ) -> Plan:
     """Return what `upload_tree` would do, from what this machine knows, without writing.
 
@@ -112,9 +160,33 @@ def plan_upload(
         Refused: the storage namespace lies below the directory.
     """
     prefix = _check_tree(repository, branch, prefix, source)
-    return _TreePlan(repository, branch, prefix, options).plan(
-        walk(os.fsencode(source), options.links)
-    )
+    return _TreePlan(repository, branch, prefix, options).plan(_files_of(source, names, options))
+
+
+def _files_of(
+    source: Path, names: Sequence[bytes] | None, options: UploadOptions
+) -> Iterator[Found]:
+    root = os.fsencode(source)
+    return walk(root, options.links) if names is None else named(root, names, options.links)
+
+
+def _files(sources: Sequence[Path]) -> list[Found]:
+    """Return files with their own names, in the order of these.
+
+    Raises:
+        UsageError: two have the same name.
+    """
+    found: dict[bytes, Found] = {}
+    for source in sources:
+        name = os.fsencode(source.name)
+        path = os.path.realpath(os.fsencode(source))
+        if name in found:
+            raise UsageError(
+                f"two files have the name {source.name!r}", hint="upload them one by one"
+            )
+        problem = "is a directory; upload it by itself with -r" if source.is_dir() else None
+        found[name] = Found(path, name, problem)
+    return [found[name] for name in sorted(found)]
 
 
 class _TreeUpload:
@@ -305,7 +377,7 @@ def _check_tree(repository: Repository, branch: str, prefix: bytes, source: Path
         raise NotFound(f"no such directory: {source}")
     check_branch(repository, branch)
     _check_outside(repository, source)
-    return prefix + b"/" if prefix and not prefix.endswith(b"/") else prefix
+    return as_directory(prefix)
 
 
 def _check_outside(repository: Repository, source: Path) -> None:

@@ -114,6 +114,21 @@ def test_presign_prints_a_url_for_each_object(lake: Cli) -> None:
         assert got.stdout == CONTENTS[record["path"].removeprefix("data/")]
 
 
+def test_presign_signs_what_a_list_names(lake: Cli) -> None:
+    first, second = sorted(CONTENTS, key=str.encode)[:2]
+    names = f"{second}\0{first}\0none\0".encode()
+    argv = ("fs", "presign", "--files-from=-", "-z", f"{MAIN}/data/", "--json")
+    listed = lake(*argv, stdin=names)
+    assert listed.exit_code == 3
+    assert [each["path"] for each in listed.json_lines] == [f"data/{first}", f"data/{second}"]
+    assert listed.error["paths"] == ["data/none"]
+    manifest = lake.directory / "named.json"
+    lake.ok(*argv[:-1], "--manifest", manifest, stdin=first.encode())
+    assert manifest.read_text().count('"path":') == 1
+    alone = lake(*argv, stdin=b"none\0")
+    assert (alone.exit_code, alone.stdout) == (3, "")
+
+
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 def test_a_partner_downloads_with_a_shell_and_curl(lake: Cli, shell: str) -> None:
     script = lake.directory / "get.sh"

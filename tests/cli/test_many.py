@@ -9,6 +9,8 @@ import pytest
 from lakecli.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.demo import Demo
     from tests.support.golden import Cli
 
@@ -157,3 +159,111 @@ def test_the_source_option_takes_the_path_as_it_is_typed(cli: Cli) -> None:
     whole = cli("fs", "upload", "-s", file, MAIN)
     assert whole.exit_code == ExitCode.USAGE
     assert "no path in 'lakefs://demo/main" in whole.stderr
+
+
+@pytest.fixture
+def files(cli: Cli) -> Path:
+    """A directory with files of some names."""
+    root = cli.directory / "files"
+    for name in ("a.csv", "b.csv", "sub/c d.csv", "sub/e"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    (root / "link").symlink_to("a.csv")
+    (root / "sublink").symlink_to("sub")
+    return root
+
+
+@pytest.mark.usefixtures("demo")
+def test_several_files_are_uploaded_in_one_operation(cli: Cli, files: Path) -> None:
+    before = operations(cli)
+    some = (files / "b.csv", files / "a.csv", files / "sub/e")
+    planned = cli.ok("fs", "upload", *some, f"{MAIN}/in/", "--dry-run", "--json").json
+    assert (planned["new"], planned["failed"]) == (3, 0)
+    done = cli.ok("fs", "upload", *some, f"{MAIN}/in", "--json").json
+    assert (done["uploaded"], done["size"], done["failed"]) == (3, 15, 0)
+    assert operations(cli) == before + 1
+    assert changes(cli) == ["+ added in/a.csv", "+ added in/b.csv", "+ added in/e"]
+    again = cli.ok("fs", "upload", *some, f"{MAIN}/in/")
+    assert again.stdout == "\nUpload Summary:\n\nNo changes\n"
+
+
+@pytest.mark.usefixtures("demo")
+def test_files_that_fail_are_listed_and_the_others_are_uploaded(cli: Cli, files: Path) -> None:
+    some = (files / "a.csv", files / "none", files / "sub", files / "link")
+    failed = cli("fs", "upload", *some, f"{MAIN}/in/", "--json")
+    assert failed.exit_code == ExitCode.PARTIAL
+    assert [each["error"] for each in failed.json["failures"]] == [
+        "no such file or directory",
+        "is a directory; upload it by itself with -r",
+    ]
+    assert changes(cli) == ["+ added in/a.csv", "+ added in/link"]
+    assert cli.ok("fs", "cat", f"{MAIN}/in/link").stdout == "a.csv"
+
+
+@pytest.mark.usefixtures("demo")
+def test_files_of_one_name_are_refused(cli: Cli, files: Path) -> None:
+    (files / "sub/a.csv").write_text("other")
+    refused = cli("fs", "upload", files / "a.csv", files / "sub/a.csv", f"{MAIN}/in/")
+    assert refused.exit_code == ExitCode.USAGE
+    assert "two files have the name 'a.csv'" in refused.stderr
+    for argv in (("-r", files, files), ("-", files / "a.csv"), ("--files-from=-", files, files)):
+        assert cli("fs", "upload", *argv, MAIN, stdin=b"x").exit_code == ExitCode.USAGE
+    assert cli("fs", "upload", "-r", files, "lakefs://demo").exit_code == ExitCode.USAGE
+    assert changes(cli) == []
+
+
+@pytest.mark.usefixtures("demo")
+def test_named_files_are_uploaded(cli: Cli, files: Path) -> None:
+    names = b"./sub/c d.csv\0a.csv\0"
+    done = cli.ok("fs", "upload", "--files-from=-", "-z", files, f"{MAIN}/up", stdin=names)
+    assert done.stdout.startswith(f"\ndiff 'local://{files}/' <--> 'lakefs://demo/main/up'...\n")
+    assert changes(cli) == ["+ added up/a.csv", "+ added up/sub/c d.csv"]
+    planned = cli.ok(
+        *("fs", "upload", "--files-from=-", files, f"{MAIN}/up", "--dry-run", "--json"),
+        stdin=b"a.csv\nb.csv\n",
+    ).json
+    assert (planned["new"], planned["unchanged"]) == (1, 1)
+
+
+@pytest.mark.usefixtures("demo")
+def test_names_outside_and_links_are_not_followed(cli: Cli, files: Path) -> None:
+    wrong = "../demo\n/etc/hosts\nsub/../a.csv\nsub\nsub//e\nlink\nsublink/e\nnone\nb.csv\n"
+    argv = ("fs", "upload", "--files-from=-", files, f"{MAIN}/up/", "--json")
+    failed = cli(*argv, stdin=wrong)
+    assert failed.exit_code == ExitCode.PARTIAL
+    shown = {
+        each["path"].removeprefix(f"{files}/"): each["error"] for each in failed.json["failures"]
+    }
+    leaves = "not a relative name without '.' and '..'"
+    assert shown == {
+        "../demo": leaves,
+        "/etc/hosts": leaves,
+        "sub/../a.csv": leaves,
+        "sub//e": leaves,
+        "sub": "is a directory",
+        "link": "a symbolic link",
+        "sublink/e": "a symbolic link",
+        "none": "no such file or directory",
+    }
+    assert changes(cli) == ["+ added up/b.csv"]
+    skipped = cli.ok(*argv, "--skip", stdin="link\nsublink/e\n").json
+    assert skipped["uploaded"] == 0
+    followed = cli.ok(*argv, "--follow", stdin="link\nsublink/e\n").json
+    assert followed["uploaded"] == 2
+
+
+@pytest.mark.usefixtures("filled")
+def test_named_objects_are_downloaded(cli: Cli) -> None:
+    target = cli.directory / "got"
+    argv = ("fs", "download", "--files-from=-", f"{MAIN}/data", target, "--json")
+    planned = cli.ok(*argv, "--dry-run", stdin="x\n").json
+    assert (planned["new"], target.exists()) == (1, False)
+    done = cli(*argv, stdin="y z\nnone\n")
+    assert done.exit_code == ExitCode.PARTIAL
+    assert done.json["downloaded"] == 1
+    assert [each["path"] for each in done.json["failures"]] == ["data/none"]
+    assert {each.name for each in target.iterdir()} == {"y z"}
+    assert (target / "y z").read_text() == "4\n"
+    unsafe = cli(*argv, stdin="../a\n")
+    assert unsafe.exit_code == ExitCode.PARTIAL
+    assert {each.name for each in target.iterdir()} == {"y z"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.argv import Globals, split
@@ -44,12 +45,22 @@ def check_answer(argv: Sequence[str], records: Sequence[Any], *, whole: bool) ->
     if answers is None:
         return
     answer = next(
-        (item for item in reversed(answers) if not item.option or item.option in argv), answers[0]
+        (item for item in reversed(answers) if not item.option or _selects(item.option, argv)),
+        answers[0],
     )
     if not answer.each:
         assert len(records) == 1 if whole else len(records) <= 1, (argv, records)
     for record in records:
         check_record(answer.record, record)
+
+
+def _selects(option: str, argv: Sequence[str]) -> bool:
+    if " " not in option:
+        return any(word.partition("=")[0] == option for word in argv)
+    # "SRC SRC": several words before the URI.
+    before = takewhile(lambda word: not word.startswith("lakefs://"), argv)
+    words = [word for word in before if not word.startswith("-")]
+    return len(words) - len(words_of(argv).split()) >= len(option.split())
 
 
 def check_record(name: str, record: Any) -> None:

@@ -10,6 +10,7 @@ from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Download
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument
+from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import entry_record
@@ -45,6 +46,7 @@ def fs_download(
     ] = ".",
     *,
     recursive: Recursive = False,
+    names: NamesOptions,
     chosen: SelectionOptions,
     transfer: TransferOptions,
     pre_sign: PreSign = False,
@@ -61,6 +63,8 @@ def fs_download(
     written outside DEST, not even through symbolic links. If some objects fail, the others are
     downloaded, the failures are listed, and the exit code is 3.
 
+    --files-from FILE downloads the objects that FILE names, relative to PATH, as -r does.
+
     --include and --exclude take patterns as in .gitignore, relative to PATH: * and ? do not match a
     slash, ** does; *.csv matches at any depth, /raw/ a directory at the top.
 
@@ -68,12 +72,15 @@ def fs_download(
         lakecli fs download lakefs://demo/main/reports/2026.csv
         lakecli fs download lakefs://demo/v1.0/reports/2026.csv old.csv
         lakecli fs download -r lakefs://demo/main~3/data/ ./data
+        lakecli fs download --files-from names.txt lakefs://demo/main/data/ ./data
         lakecli fs download -r lakefs://demo/main/ . --include '*.csv' --dry-run
     """
     del pre_sign
     if not destination:
         raise UsageError("DEST is empty")
     check_local(destination, hint="to copy to a bucket: lakecli export PATH DEST")
+    listed = read_names(context, names)
+    recursive = recursive or listed is not None
     if not recursive:
         path_of(path, hint="all objects: -r")
     from lakecli.repository.download import DownloadOptions
@@ -87,9 +94,9 @@ def fs_download(
             progress=shown,
         )
         if chosen.dry_run:
-            _plan(context, repository, path, Path(destination), options)
+            _plan(context, repository, path, Path(destination), options, names=listed)
         elif recursive:
-            _download_tree(context, repository, path, Path(destination), options)
+            _download_tree(context, repository, path, Path(destination), options, names=listed)
         else:
             _download_one(context, repository, path, destination, options)
 
@@ -100,10 +107,14 @@ def _plan(
     uri: LakeUri,
     target: Path,
     options: DownloadOptions,
+    *,
+    names: list[bytes] | None,
 ) -> None:
     from lakecli.repository.download import plan_download
 
-    plan = plan_download(repository, ref_of(uri), uri.path or b"", target=target, options=options)
+    plan = plan_download(
+        repository, ref_of(uri), uri.path or b"", target=target, options=options, names=names
+    )
     context.out.emit(plan_record(plan), text=lambda: plan_lines(plan))
     raise_failures(context, plan.failures, verb="download", hint="all others would be downloaded")
 
@@ -141,10 +152,14 @@ def _download_tree(
     uri: LakeUri,
     target: Path,
     options: DownloadOptions,
+    *,
+    names: list[bytes] | None,
 ) -> None:
     from lakecli.repository.download import download_tree
 
-    report = download_tree(repository, ref_of(uri), uri.path or b"", target=target, options=options)
+    report = download_tree(
+        repository, ref_of(uri), uri.path or b"", target=target, options=options, names=names
+    )
     failed = len(report.failures)
     context.out.emit(
         pick(

@@ -12,6 +12,7 @@ from lakecli.cli.answers.handoff import Presigned
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.params import Expires, Recursive
 from lakecli.cli.reading import Completion, Kind, Parser, read_prefix
 from lakecli.cli.text import local_date
@@ -40,6 +41,7 @@ def fs_presign(
     ] = None,
     *,
     recursive: Recursive = False,
+    names: NamesOptions,
     expires: Expires = None,
     format_: Annotated[
         FormatName | None,
@@ -91,7 +93,8 @@ def fs_presign(
     with links, by the suffix of FILE or by --format; --format alone prints the manifest. --script
     FILE writes a script that downloads and verifies everything, with sh and curl, or with Python if
     FILE ends in .py. Only you can read these files. If some objects fail, the others are done, the
-    failures are listed, and the exit code is 3.
+    failures are listed, and the exit code is 3. --files-from FILE does the same for the objects
+    that FILE names.
 
     --check MANIFEST compares a JSON or CSV manifest with the current state of its ref. The exit
     code is 13 if any URL has expired or its object differs from the ref.
@@ -104,12 +107,14 @@ def fs_presign(
         curl -O -J "$(lakecli fs presign -q lakefs://demo/v1.0/reports/2026.csv)"
         lakecli fs presign -r lakefs://demo/v1.0/reports/ --manifest links.html --script get.sh
         lakecli fs presign -r lakefs://demo/v1.0/reports/ --expires 7d --manifest links.json
+        lakecli fs presign --files-from names.txt lakefs://demo/v1.0/reports/
         lakecli fs presign --check links.json
         lakecli fs presign --put lakefs://demo/main/inbox/orders.csv --expires 1d
     """
+    listed = read_names(context, names)
     _check_options(
         path,
-        recursive=recursive,
+        recursive=recursive or listed is not None,
         check=check is not None,
         put=put,
         files=bool(format_ or manifest or script),
@@ -128,7 +133,7 @@ def fs_presign(
         from lakecli.cli.handoff import presign_put
 
         presign_put(context, path, expires, count=count)
-    elif recursive:
+    elif recursive or listed is not None:
         from lakecli.cli.handoff import presign_tree
 
         name = None if format_ is None else format_.value
@@ -140,6 +145,7 @@ def fs_presign(
             manifest=manifest,
             script=script,
             inline=inline,
+            names=listed,
         )
     else:
         _presign_one(context, path, expires, inline=inline)

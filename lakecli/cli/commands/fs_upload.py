@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Upload
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
+from lakecli.cli.names import STANDARD_INPUT, NamesOptions, read_names
 from lakecli.cli.params import ContentType, LinkOptions, Metadata, SelectionOptions, TransferOptions
 from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix
 from lakecli.cli.records import entry_record
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from lakecli.repository.upload import UploadOptions
     from lakecli.repository.upload_tree import UploadReport
 
-STANDARD_INPUT = "-"
-
 
 def fs_upload(
     context: Context,
@@ -48,11 +47,13 @@ def fs_upload(
         Argument(metavar="SRC", help="File, directory (with -r), or - for standard input"),
         Completion(Kind.FILE),
     ],
-    path: Annotated[
-        str | None,
-        Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]"),
+    more: Annotated[
+        list[str],
+        Argument(
+            metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]; before it, further files"
+        ),
         Completion(Kind.PATH),
-    ] = None,
+    ] = [],  # noqa: B006 - never changed
     *,
     source_option: Annotated[
         str | None,
@@ -67,6 +68,7 @@ def fs_upload(
     recursive: Annotated[
         bool, Option("--recursive", "-r", help="All files below the directory SRC")
     ] = False,
+    names: NamesOptions,
     content_type: ContentType = None,
     metadata: Metadata = NO_METADATA,
     links: LinkOptions,
@@ -74,7 +76,7 @@ def fs_upload(
     transfer: TransferOptions,
     pre_sign: PreSign = False,
 ) -> None:
-    """Upload a file, a directory or standard input to a branch.
+    """Upload files, a directory or standard input to a branch.
 
     Uploads are uncommitted changes of the branch. Uploading the same contents with the same type
     and metadata again changes nothing, and bytes that the repository has already are not sent. An
@@ -82,37 +84,37 @@ def fs_upload(
     are given.
 
     If PATH is a whole branch or ends in a slash, a file keeps its own name below PATH; with -s, as
-    in lakectl, PATH is the path of the object, even if it ends in a slash. With -r, the
-    files of the directory SRC keep their names below PATH, and nothing on the branch is deleted; a
-    SRC that is a file is uploaded as without -r.
+    in lakectl, PATH is the path of the object, even if it ends in a slash. Several files keep their
+    names below PATH. With -r, the files of the directory SRC keep their names below PATH, and
+    nothing on the branch is deleted; a SRC that is a file is uploaded as without -r. --files-from
+    FILE uploads the files that FILE names, relative to the directory SRC.
 
     Below a directory, symbolic links and special files fail unless --follow or --skip is given. If
     some files fail, the others are uploaded, the failures are listed, and the exit code is 3.
 
     Examples:
         lakecli fs upload report.csv lakefs://demo/main/reports/
+        lakecli fs upload *.csv lakefs://demo/main/reports/
         lakecli fs upload -r ./data lakefs://demo/main/data/ --meta source=crm
         lakecli fs upload -r . lakefs://demo/main/ --include '*.parquet' --exclude '/tmp/' --dry-run
+        find . -newer last -print0 | lakecli fs upload --files-from - -z . lakefs://demo/main/
         gzip -c dump.sql | lakecli fs upload - lakefs://demo/main/dump.sql.gz
         lakecli fs upload -s report.csv lakefs://demo/main/reports/2026.csv
     """
     del pre_sign
-    if source_option is not None:
-        if path is not None:
-            raise UsageError("SRC was given twice", hint="lakecli fs upload [-s] SRC PATH")
-        source, path = source_option, source
-    elif path is None:
-        raise UsageError("PATH is missing", hint="lakecli fs upload SRC PATH")
-    if not source:
-        raise UsageError("SRC is empty")
-    check_local(source, hint="for objects in a bucket: lakecli import --from URI --to PATH --copy")
+    sources, path = _arguments(source_option, source, more)
+    for each in sources:
+        check_local(
+            each, hint="for objects in a bucket: lakecli import --from URI --to PATH --copy"
+        )
     target = read_branch_prefix(path, context)
     policy = link_policy(links)
-    if source == STANDARD_INPUT and recursive:
-        raise UsageError("standard input is not a directory", hint="leave out -r")
+    listed = read_names(context, names)
+    _check_sources(sources, recursive=recursive, is_listed=listed is not None)
     from lakecli.repository.upload import UploadOptions
 
-    matching = selection(chosen, recursive=recursive)
+    is_tree = listed is not None or (recursive and Path(sources[0]).is_dir())
+    matching = selection(chosen, recursive=recursive or is_tree or len(sources) > 1)
     repository = context.synced_repository(target)
     with progress(context, "upload", hidden=transfer.no_progress) as shown:
         options = UploadOptions(
@@ -123,13 +125,16 @@ def fs_upload(
             parallelism=parallelism(context, repository, transfer.workers),
             progress=shown,
         )
+        many = _Many(repository, target, sources, options, listed)
         if chosen.dry_run:
-            plan = _plan(repository, target, source, options)
-        elif recursive and Path(source).is_dir():
-            report = _upload_tree(context, repository, target, source, options)
+            plan = many.plan()
+        elif is_tree or len(sources) > 1:
+            if is_tree:
+                _tell_directory(context, sources[0], target)
+            report = _upload_many(context, many)
         else:
             is_whole = source_option is not None and not recursive
-            _upload_one(context, repository, target, source, options, is_whole=is_whole)
+            _upload_one(context, repository, target, sources[0], options, is_whole=is_whole)
             return
     if chosen.dry_run:
         context.out.emit(plan_record(plan), text=lambda: plan_lines(plan))
@@ -155,11 +160,70 @@ def fs_upload(
     )
 
 
-def _plan(repository: Repository, target: LakeUri, source: str, options: UploadOptions) -> Plan:
-    from lakecli.repository.upload_tree import plan_upload
+def _arguments(option: str | None, first: str, more: list[str]) -> tuple[list[str], str]:
+    """Return the sources and the path.
 
-    branch, prefix = ref_of(target), target.path or b""
-    return plan_upload(repository, branch, prefix, source=Path(source), options=options)
+    Raises:
+        UsageError: there is a source too many, or something is missing.
+    """
+    if option is not None:
+        if more:
+            raise UsageError("SRC was given twice", hint="lakecli fs upload [-s] SRC PATH")
+        sources, path = [option], first
+    elif not more:
+        raise UsageError("PATH is missing", hint="lakecli fs upload SRC PATH")
+    else:
+        sources, path = [first, *more[:-1]], more[-1]
+    if "" in sources:
+        raise UsageError("SRC is empty")
+    return sources, path
+
+
+def _check_sources(sources: list[str], *, recursive: bool, is_listed: bool) -> None:
+    """Refuse sources that say nothing together."""
+    if STANDARD_INPUT in sources and (recursive or is_listed):
+        raise UsageError("standard input is not a directory", hint="leave out -r")
+    if len(sources) > 1:
+        if STANDARD_INPUT in sources:
+            raise UsageError("standard input has no name", hint="upload it by itself")
+        if recursive or is_listed:
+            raise UsageError(
+                "-r and --files-from take one directory", hint="run one command for each"
+            )
+
+
+class _Many(NamedTuple):
+    """An upload of a directory, of named files below one, or of several files."""
+
+    repository: Repository
+    target: LakeUri
+    sources: list[str]
+    options: UploadOptions
+    names: list[bytes] | None
+
+    def plan(self) -> Plan:
+        """Return what would be uploaded."""
+        from lakecli.repository.upload_tree import plan_files, plan_upload
+
+        where = (self.repository, ref_of(self.target), self.target.path or b"")
+        if len(self.sources) > 1:
+            sources = list(map(Path, self.sources))
+            return plan_files(*where, sources=sources, options=self.options)
+        source = Path(self.sources[0])
+        return plan_upload(*where, source=source, options=self.options, names=self.names)
+
+    def upload(self, report: UploadReport) -> UploadReport:
+        """Upload, and fill the report."""
+        from lakecli.repository.upload_tree import upload_files, upload_tree
+
+        where = (self.repository, ref_of(self.target), self.target.path or b"")
+        if len(self.sources) > 1:
+            sources = list(map(Path, self.sources))
+            return upload_files(*where, sources=sources, options=self.options, report=report)
+        source = Path(self.sources[0])
+        return upload_tree(
+            *where, source=source, options=self.options, names=self.names, report=report
+        )
 
 
 def _upload_one(
@@ -193,29 +257,20 @@ def _upload_one(
     )
 
 
-def _upload_tree(
-    context: Context,
-    repository: Repository,
-    target: LakeUri,
-    source: str,
-    options: UploadOptions,
-) -> UploadReport:
-    from lakecli.repository.upload_tree import UploadReport, upload_tree
-
-    report = UploadReport()
+def _tell_directory(context: Context, source: str, target: LakeUri) -> None:
+    """Print the line that lakectl prints before it compares a directory."""
     directory = source if source.endswith("/") else f"{source}/"
     context.out.say(
         "", f"diff 'local://{quote_path(directory)}' <--> '{quote_path(str(target))}'..."
     )
+
+
+def _upload_many(context: Context, many: _Many) -> UploadReport:
+    from lakecli.repository.upload_tree import UploadReport
+
+    report = UploadReport()
     try:
-        return upload_tree(
-            repository,
-            ref_of(target),
-            target.path or b"",
-            source=Path(source),
-            options=options,
-            report=report,
-        )
+        return many.upload(report)
     except BaseException:
         if report.uploaded or report.unchanged:
             done = report.uploaded + report.unchanged

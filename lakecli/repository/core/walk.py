@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 class LinkPolicy(StrEnum):
@@ -52,6 +53,40 @@ def walk(root: bytes, policy: LinkPolicy) -> Iterator[Found]:
             yield item
         else:
             waiting.append(_list(item, policy))
+
+
+def named(root: bytes, names: Iterable[bytes], policy: LinkPolicy) -> Iterator[Found]:
+    """Yield the files of some relative names below a directory, in the order of the names.
+
+    A name that is no file, or leaves the directory, is yielded with a problem. Symbolic links and
+    special files are treated as by `walk`, also those above a file.
+    """
+    for name in names:
+        path = os.path.join(root, name)
+        problem, is_special = _problem_of(root, name, follow=policy is LinkPolicy.FOLLOW)
+        if not (is_special and policy is LinkPolicy.SKIP):
+            yield Found(path, name, problem)
+
+
+def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, bool]:
+    """Return why a name cannot be uploaded, and whether that is a matter of the policy."""
+    parts = name.split(b"/")
+    if any(part in (b"", b".", b"..") for part in parts):
+        return "not a relative name without '.' and '..'", False
+    path = root
+    try:
+        for part in parts:
+            path = os.path.join(path, part)
+            status = os.stat(path, follow_symlinks=follow)
+            if stat.S_ISLNK(status.st_mode):
+                return "a symbolic link", True
+    except OSError as error:
+        return (error.strerror or str(error)).lower(), False
+    if stat.S_ISREG(status.st_mode):
+        return None, False
+    if stat.S_ISDIR(status.st_mode):
+        return "is a directory", False
+    return "a special file (pipe, socket or device)", True
 
 
 def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[Found | _Directory]:

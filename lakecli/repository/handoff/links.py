@@ -22,7 +22,7 @@ from lakecli.repository.core.view import no_such_path, open_view
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
     from lakecli.model import Entry
@@ -126,6 +126,7 @@ class Handoff:
     _view: View
     _expires_in: timedelta
     _inline: bool = False
+    _names: Sequence[bytes] | None = None
     totals: Totals = field(default_factory=Totals)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
@@ -140,7 +141,7 @@ class Handoff:
         below = self.header.prefix
         first_error: LakeError | None = None
         is_empty = True
-        for path, entry, signed in self._signed(self._view.scan(prefix=below)):
+        for path, entry, signed in self._signed(self._records()):
             is_empty = False
             if isinstance(signed, LakeError):
                 first_error = first_error or signed
@@ -159,10 +160,24 @@ class Handoff:
             self.totals.add(link)
             self.totals.outside += may_change(entry)
             yield link
-        if is_empty:
+        if is_empty and not self.failures:
             raise no_such_path(self._view.repository, self.header.ref, below)
         if first_error is not None and not self.totals.count:
             raise first_error
+
+    def _records(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the objects in path order, and record those that are named and do not exist."""
+        below = self.header.prefix
+        if self._names is None:
+            yield from self._view.scan(prefix=below)
+            return
+        for name in self._names:
+            value = self._view.find(below + name)
+            if value is None:
+                missing = no_such_path(self._view.repository, self.header.ref, below + name)
+                self.failures.append((below + name, missing.message))
+            else:
+                yield below + name, value
 
     def _signed(
         self, records: Iterator[tuple[bytes, bytes]]
@@ -202,6 +217,7 @@ def open_handoff(
     *,
     expires_in: timedelta,
     inline: bool = False,
+    names: Sequence[bytes] | None = None,
 ) -> Iterator[Handoff]:
     """Open the links to all objects of a ref below a directory.
 
@@ -211,6 +227,7 @@ def open_handoff(
         prefix: a directory; a missing trailing slash is added.
         expires_in: the lifetime of the URLs.
         inline: let browsers show every object, including those that they would run.
+        names: of the objects below the directory, in order, if not all are meant.
 
     Raises:
         NotFound: no such ref.
@@ -226,4 +243,4 @@ def open_handoff(
             prefix=below,
             created_at=repository.lake.now().astimezone(UTC),
         )
-        yield Handoff(header, view, expires_in, inline)
+        yield Handoff(header, view, expires_in, inline, names)
