@@ -57,14 +57,14 @@ __lakecli_options() {
     'find-merge-base') REPLY='--at-op' ;;
     'fs cat') REPLY='--at-op --files-from --null --verify -z' ;;
     'fs cp') REPLY='-r --recursive' ;;
-    'fs download') REPLY='--at-op --dry-run --exclude --include --no-progress -p --parallelism -r --recursive' ;;
+    'fs download') REPLY='--at-op --dry-run --exclude --files-from --include --no-progress --null -p --parallelism -r --recursive -z' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive' ;;
     'fs mv') REPLY='-r --recursive' ;;
-    'fs presign') REPLY='--check --count --expires --format --inline --manifest -n --put -r --recursive --script' ;;
+    'fs presign') REPLY='--check --count --expires --files-from --format --inline --manifest -n --null --put -r --recursive --script -z' ;;
     'fs rm') REPLY='--dry-run --files-from --must-exist --null -r --recursive -z' ;;
     'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
     'fs stat') REPLY='--at-op --expires --files-from --null --pre-sign -z' ;;
-    'fs upload') REPLY='--content-type --dry-run --exclude --follow --include --meta --no-progress -p --parallelism -r --recursive -s --skip --source' ;;
+    'fs upload') REPLY='--content-type --dry-run --exclude --files-from --follow --include --meta --no-progress --null -p --parallelism -r --recursive -s --skip --source -z' ;;
     'fsck') REPLY='--conf --data --dry-run --engine --external --from --master --repair --sample' ;;
     'gc delete-config') REPLY='' ;;
     'gc get-config') REPLY='-p' ;;
@@ -163,6 +163,7 @@ __lakecli_value() {
     'fs cat --files-from') REPLY='file' ;;
     'fs download --at-op') REPLY='operation' ;;
     'fs download --exclude') REPLY='nothing' ;;
+    'fs download --files-from') REPLY='file' ;;
     'fs download --include') REPLY='nothing' ;;
     'fs download -p') REPLY='nothing' ;;
     'fs download --parallelism') REPLY='nothing' ;;
@@ -172,6 +173,7 @@ __lakecli_value() {
     'fs presign --check') REPLY='file' ;;
     'fs presign --count') REPLY='nothing' ;;
     'fs presign --expires') REPLY='nothing' ;;
+    'fs presign --files-from') REPLY='file' ;;
     'fs presign --format') REPLY='=json csv curl aria2 html' ;;
     'fs presign --manifest') REPLY='file' ;;
     'fs presign -n') REPLY='nothing' ;;
@@ -189,6 +191,7 @@ __lakecli_value() {
     'fs stat --files-from') REPLY='file' ;;
     'fs upload --content-type') REPLY='nothing' ;;
     'fs upload --exclude') REPLY='nothing' ;;
+    'fs upload --files-from') REPLY='file' ;;
     'fs upload --include') REPLY='nothing' ;;
     'fs upload --meta') REPLY='nothing' ;;
     'fs upload -p') REPLY='nothing' ;;
@@ -351,7 +354,7 @@ __lakecli_argument() {
     'fs stage 1') REPLY='path' ;;
     'fs stat 1') REPLY='path' ;;
     'fs upload 1') REPLY='file' ;;
-    'fs upload 2') REPLY='path' ;;
+    'fs upload '*) REPLY='path' ;;
     'fsck 1') REPLY='repository' ;;
     'gc delete-config 1') REPLY='repository' ;;
     'gc get-config 1') REPLY='repository' ;;

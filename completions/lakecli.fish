@@ -84,7 +84,7 @@ function __lakecli_words
                 'rm' 'Remove objects from a branch, or all objects at and below some paths' \
                 'stage' 'Add an object to a branch whose bytes are in a bucket already' \
                 'stat' 'Show size, checksum, times and metadata of an object' \
-                'upload' 'Upload a file, a directory or standard input to a branch'
+                'upload' 'Upload files, a directory or standard input to a branch'
         case 'gc'
             printf '%s\t%s\n' \
                 'delete-config' 'Delete the retention rules: keep whatever branches and tags reach' \
@@ -269,12 +269,15 @@ function __lakecli_options
                 '--at-op' 'Read the state right after this operation' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--exclude' 'Not paths that match, as in .gitignore' \
+                '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--include' 'Only paths that match, as in .gitignore' \
                 '--no-progress' 'Show no progress' \
+                '--null' 'The names of --files-from end with NUL, not with a line' \
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '-r' 'All objects below the path' \
-                '--recursive' 'All objects below the path'
+                '--recursive' 'All objects below the path' \
+                '-z' 'The names of --files-from end with NUL, not with a line'
         case 'fs ls'
             printf '%s\t%s\n' \
                 '--after' 'Start after this path' \
@@ -291,14 +294,17 @@ function __lakecli_options
                 '--check' 'Show which URLs expired and which objects changed' \
                 '--count' 'With --put, number of URLs' \
                 '--expires' 'Lifetime of the URL: 90s, 30m, 12h, 7d' \
+                '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--format' 'With -r, format of the manifest; default: by its suffix' \
                 '--inline' 'Let browsers display every object, even HTML and scripts' \
                 '--manifest' 'With -r, write the URLs to this file' \
                 '-n' 'With --put, number of URLs' \
+                '--null' 'The names of --files-from end with NUL, not with a line' \
                 '--put' 'Print a URL for uploading an object; see fs stage' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
-                '--script' 'With -r, write a script that downloads everything: Python if FILE ends in .py'
+                '--script' 'With -r, write a script that downloads everything: Python if FILE ends in .py' \
+                '-z' 'The names of --files-from end with NUL, not with a line'
         case 'fs rm'
             printf '%s\t%s\n' \
                 '--dry-run' 'Show what would be done, but do nothing' \
@@ -330,17 +336,20 @@ function __lakecli_options
                 '--content-type' 'Content type; default: by the suffix of PATH' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--exclude' 'Not paths that match, as in .gitignore' \
+                '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--follow' 'Follow symbolic links' \
                 '--include' 'Only paths that match, as in .gitignore' \
                 '--meta' 'Metadata to record' \
                 '--no-progress' 'Show no progress' \
+                '--null' 'The names of --files-from end with NUL, not with a line' \
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '-r' 'All files below the directory SRC' \
                 '--recursive' 'All files below the directory SRC' \
                 '-s' 'SRC as an option; PATH is then the only argument, and the whole path of a file' \
                 '--skip' 'Skip symbolic links and special files' \
-                '--source' 'SRC as an option; PATH is then the only argument, and the whole path of a file'
+                '--source' 'SRC as an option; PATH is then the only argument, and the whole path of a file' \
+                '-z' 'The names of --files-from end with NUL, not with a line'
         case 'fsck'
             printf '%s\t%s\n' \
                 '--conf' 'Spark setting, as for spark-submit' \
@@ -703,6 +712,8 @@ function __lakecli_value
             echo 'operation'
         case 'fs download --exclude'
             echo 'nothing'
+        case 'fs download --files-from'
+            echo 'file'
         case 'fs download --include'
             echo 'nothing'
         case 'fs download -p'
@@ -721,6 +732,8 @@ function __lakecli_value
             echo 'nothing'
         case 'fs presign --expires'
             echo 'nothing'
+        case 'fs presign --files-from'
+            echo 'file'
         case 'fs presign --format'
             echo '=json csv curl aria2 html'
         case 'fs presign --manifest'
@@ -755,6 +768,8 @@ function __lakecli_value
             echo 'nothing'
         case 'fs upload --exclude'
             echo 'nothing'
+        case 'fs upload --files-from'
+            echo 'file'
         case 'fs upload --include'
             echo 'nothing'
         case 'fs upload --meta'
@@ -1073,7 +1088,7 @@ function __lakecli_argument
             echo 'path'
         case 'fs upload 1'
             echo 'file'
-        case 'fs upload 2'
+        case 'fs upload *'
             echo 'path'
         case 'fsck 1'
             echo 'repository'
