@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
     from pathlib import Path
 
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Repository
 
 STORE_CALLS = ("put", "put_new", "put_content", "flush", "spool", "adopt")
@@ -83,7 +84,12 @@ class Killer:
 
     def watch(self, repository: Repository) -> None:
         """Make every writing call to the store two steps, before and after it."""
-        serve(repository, cast("Any", _Watched(through(repository).store, self)))
+        serve(repository, watched(through(repository).store, self))
+
+
+def watched(store: ObjectStore, killer: Killer) -> ObjectStore:
+    """Return a store whose writing calls are two steps each, before and after."""
+    return cast("ObjectStore", _Watched(store, killer))
 
 
 class _Watched:
