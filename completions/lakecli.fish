@@ -249,7 +249,8 @@ function __lakecli_options
                 '--no-verify' 'Let the store copy objects unverified; compare sizes only' \
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
-                '--since' 'Only what differs from this ref, which was exported before'
+                '--since' 'Only what differs from this ref, which was exported before' \
+                '--to-lakefs-import' 'Copy nothing: write a Parquet manifest of paths and addresses to the file DEST'
         case 'find-merge-base'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation'

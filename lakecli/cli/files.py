@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -29,25 +31,41 @@ def check_writable(path: Path) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name, and rename it; write a device or a pipe directly.
+    """Write a file as `replacing` does.
+
+    Raises:
+        PermissionDenied: it cannot be written.
+    """
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file under a temporary name, which is renamed at the end unless there is an error.
+
+    A device or a pipe is written directly.
 
     Raises:
         PermissionDenied: it cannot be written.
     """
     try:
         if path.exists() and not path.is_file():
-            path.write_bytes(data)
+            with path.open("wb") as file:
+                yield file
         else:
-            _replace(path, data)
+            with _replacing(path) as file:
+                yield file
     except OSError as error:
         raise PermissionDenied(f"cannot write {path}: {error.strerror}") from error
 
 
-def _replace(path: Path, data: bytes) -> None:
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

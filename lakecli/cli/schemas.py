@@ -131,7 +131,6 @@ _ONE: Final = {
     "commit": "cherry-pick, commit",
     "entry": "fs stage",
     "examination": "doctor",
-    "export": "export",
     "fetched": "fetch",
     "imported": "import",
     "linked directory": "local init",
@@ -186,6 +185,7 @@ _BY_OPTION: Final = {
         Answer("difference", each=True),
         Answer("change counts", each=True, option="--stat"),
     ),
+    "export": (Answer("export"), Answer("export manifest", option="--to-lakefs-import")),
     "fs download": (
         Answer("downloaded entry"),
         Answer("download", option="-r"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from pyarrow.parquet import read_table
 
+from lakecli.cli.exit_codes import ExitCode
 from lakecli.identity import h
 from lakecli.layout import data_key
 
@@ -76,3 +79,60 @@ def test_export_runs_on_spark(cli: Cli, out: Path, spark: object) -> None:
     assert (told["new"], told["failed"]) == (4, 0)
     assert (out.with_name("other") / "t/day=2/b").read_text() == "two"
     assert (out.with_name("other") / "_SUCCESS").exists()
+
+
+def test_a_manifest_of_paths_is_imported_elsewhere(cli: Cli, demo: Demo, out: Path) -> None:
+    manifest = cli.directory / "paths.parquet"
+    upload(cli, {"t/uncommitted": "no"})
+    answer = cli.ok("export", f"{MAIN}/t/", manifest, "--to-lakefs-import", "--json").json
+    assert (answer["objects"], answer["size"], answer["uncommitted"]) == (3, 6, True)
+    rows = read_table(manifest).to_pylist()
+    assert [row["path"] for row in rows] == ["_SUCCESS", "day=1/a", "day=2/b"]
+    first = rows[1]
+    assert first["physical_address"] == f"local://{demo.namespace}/{data_key(first['checksum'])}"
+    assert (first["size"], first["content_type"]) == (3, "application/octet-stream")
+    assert not list(cli.directory.glob(".paths*"))
+    cli.ok("repo", "create", "lakefs://other", cli.directory / "other")
+    cli.ok("config", "set", "trust.addresses", f"local://{demo.namespace}")
+    cli.ok("import", "--from", manifest, "--to", "lakefs://other/main/u/", "-m", "m")
+    assert cli.ok("fs", "cat", "lakefs://other/main/u/day=2/b").stdout == "two"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((f"{MAIN}/", "s3://bucket/x"), ExitCode.USAGE),
+        ((f"{MAIN}/", "missing/x.parquet"), ExitCode.NOT_FOUND),
+        ((f"{MAIN}/", "."), ExitCode.USAGE),
+        ((f"{MAIN}/", "x.parquet", "--since", "v1"), ExitCode.USAGE),
+        ((f"{MAIN}/nowhere/", "x.parquet"), ExitCode.NOT_FOUND),
+        (("lakefs://demo/none/", "x.parquet"), ExitCode.NOT_FOUND),
+    ],
+)
+def test_a_manifest_that_cannot_be_written_leaves_no_file(
+    cli: Cli, out: Path, arguments: tuple[str, ...], code: ExitCode
+) -> None:
+    source, destination, *others = arguments
+    target = destination if "://" in destination else cli.directory / destination
+    result = cli("export", source, target, *others, "--to-lakefs-import")
+    assert result.exit_code == code
+    assert not list(cli.directory.glob("*.parquet*"))
+
+
+def test_a_manifest_refuses_paths_that_parquet_cannot_hold(cli: Cli, out: Path) -> None:
+    upload(cli, {"caf\udce9": "x"})
+    cli.ok("commit", MAIN, "-m", "second")
+    target = cli.directory / "x.parquet"
+    result = cli("export", f"{MAIN}/", target, "--to-lakefs-import")
+    assert result.exit_code == ExitCode.REFUSED
+    assert "not UTF-8" in result.stderr
+    assert not target.exists()
+
+
+def test_a_manifest_without_arrow_names_the_extra_first(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    result = cli("export", "lakefs://none/main/", "missing/x", "--to-lakefs-import")
+    assert "writing Parquet needs pyarrow" in result.stderr
+    assert "[spark]" in result.stderr

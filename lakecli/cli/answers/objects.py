@@ -220,6 +220,24 @@ class Imported(TypedDict):
     commit: Commit | None
 
 
+class ExportManifest(TypedDict):
+    """A manifest that export --to-lakefs-import wrote.
+
+    Attributes:
+        commit_id: the commit whose objects it lists.
+        destination: path of the file.
+        objects: number of objects.
+        size: their bytes.
+        uncommitted: whether the branch has uncommitted changes, which are not in it.
+    """
+
+    commit_id: CommitId
+    destination: str
+    objects: int
+    size: int
+    uncommitted: bool
+
+
 class Export(TypedDict):
     """The result of an export.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.objects import Export
+from lakecli.cli.answers.objects import Export, ExportManifest
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.engine import SPARK_FROM, open_runner
@@ -54,6 +55,13 @@ def export(
         bool,
         Option("--no-verify", help="Let the store copy objects unverified; compare sizes only"),
     ] = False,
+    to_lakefs_import: Annotated[
+        bool,
+        Option(
+            "--to-lakefs-import",
+            help="Copy nothing: write a Parquet manifest of paths and addresses to the file DEST",
+        ),
+    ] = False,
     transfer: TransferOptions,
     engine: EngineOptions,
 ) -> None:
@@ -76,11 +84,27 @@ def export(
     _lakecli_export_COMMIT_TIME_SUCCESS.json or …_FAILURE.json. If some objects fail, the others are
     copied, the failures are listed, no _SUCCESS is written, and the exit code is 3.
 
+    With --to-lakefs-import no object is copied. DEST is a file of this machine that becomes a
+    Parquet manifest, sorted by path: path below PATH, physical_address (a full URI), size,
+    checksum, mtime, content_type and metadata. `lakecli import` reads it, and so does whatever
+    reads Parquet. `lakectl import` reads prefixes only: of this list, lakeFS's import API takes
+    each address as a source of type object. It needs pyarrow.
+
     Examples:
         lakecli export lakefs://demo/v1.0/ s3://published/demo
         lakecli export lakefs://demo/main/tables/orders/ ./orders --dry-run
         lakecli export lakefs://demo/v1.1/ s3://published/demo --since v1.0
+        lakecli export lakefs://demo/v1.0/ paths.parquet --to-lakefs-import
     """
+    if to_lakefs_import:
+        if since or dry_run or no_success or no_verify:
+            raise UsageError(
+                "--to-lakefs-import copies nothing: --since, --dry-run, --no-success and "
+                "--no-verify do not apply",
+                hint="leave them out",
+            )
+        _write_manifest(context, path, destination, hidden=transfer.no_progress)
+        return
     from lakecli.pipeline.exports.records import ExportOptions
     from lakecli.pipeline.exports.run import count_exported, summarise
     from lakecli.pipeline.exports.run import export as run
@@ -114,6 +138,32 @@ def export(
     problem = summarise(report)
     if problem is not None:
         raise_failures(context, failures, verb="export", hint=problem.hint or "")
+
+
+def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden: bool) -> None:
+    from lakecli.cli.files import check_writable, replacing
+    from lakecli.pipeline.exports.manifest import check_can_write, write_manifest
+
+    check_can_write()
+    if not destination or "://" in destination:
+        raise UsageError(
+            f"DEST has to be a file of this machine with --to-lakefs-import: {destination!r}",
+            hint="write the manifest here, then copy it",
+        )
+    check_writable(target := Path(destination))
+    repository, ref = context.synced_repository(path), ref_of(path)
+    with progress(context, "export", hidden=hidden) as shown, replacing(target) as file:
+        written = write_manifest(repository, ref, path.path or b"", file, progress=shown)
+    if written.uncommitted:
+        context.out.note(f"uncommitted changes of {ref} are not exported")
+    context.out.emit(
+        pick(ExportManifest, written, destination=destination),
+        text=lambda: [
+            f"Commit: {written.commit_id}",
+            f"Manifest: {destination}",
+            f"objects: {written.objects}, {human_size(written.size)}",
+        ],
+    )
 
 
 def _destination(text: str) -> str:

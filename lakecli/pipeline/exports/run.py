@@ -91,7 +91,7 @@ def export(
         commit = commit_at(repository, txn, ref)
         since = commit_at(repository, txn, options.since) if options.since else None
         branch = RefStore(txn, repository.key).find_branch(ref)
-    uncommitted = branch is not None and _has_changes(repository, ref)
+    uncommitted = branch is not None and has_changes(repository, ref)
     region = (
         "" if options.dry_run and is_local(uri) else repository.lake.runtime.prepare_namespace(uri)
     )
@@ -187,7 +187,8 @@ def _checked(repository: Repository, destination: str) -> str:
     return uri
 
 
-def _has_changes(repository: Repository, branch: str) -> bool:
+def has_changes(repository: Repository, branch: str) -> bool:
+    """Return whether a branch has uncommitted changes."""
     from lakecli.repository.core.uncommitted import uncommitted
 
     with open_view(repository, branch) as view:
