@@ -272,6 +272,15 @@ def read_metadata(texts: list[str], _context: Context) -> Mapping[str, str]:
     return metadata
 
 
+def read_new_metadata(texts: list[str], context: Context) -> Mapping[str, str]:
+    """Read metadata that replaces other metadata: an empty text means none.
+
+    Raises:
+        UsageError: a pair without ``=``, or without a key.
+    """
+    return read_metadata([text for text in texts if text], context)
+
+
 def read_conf(texts: list[str], _context: Context) -> Mapping[str, str]:
     """Read ``--conf``: one pair in each, split at the first ``=``, as spark-submit does.
 

@@ -166,6 +166,7 @@ _EACH: Final = {
     "difference": "local diff",
     "ignored": "check-ignore",
     "linked directory": "local list",
+    "entry": "fs update-metadata",
     "listed": "fs ls",
     "listed branch": "branch list",
     "local change": "local status",

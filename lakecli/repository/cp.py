@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.errors import UsageError
+from lakecli.repository.core.attributes import UNCHANGED
 from lakecli.repository.core.gate import claim_values
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.subtree import claimed_batches
@@ -13,13 +14,20 @@ from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:
     from lakecli.model import Entry
+    from lakecli.repository.core.attributes import Attributes
     from lakecli.repository.core.lake import Repository
 
 
 def cp(
-    repository: Repository, *, source_ref: str, source: bytes, branch: str, path: bytes
+    repository: Repository,
+    *,
+    source_ref: str,
+    source: bytes,
+    branch: str,
+    path: bytes,
+    attributes: Attributes = UNCHANGED,
 ) -> Entry:
-    """Stage at `path` the entry that a ref has at `source`.
+    """Stage at `path` the entry that a ref has at `source`, with other attributes if given.
 
     Raises:
         NotFound: no such ref, branch or source.
@@ -28,18 +36,27 @@ def cp(
     """
     check_path(path)
     if (source_ref, source) == (branch, path):
-        raise UsageError("source and destination are the same path")
+        raise _same()
     with open_view(repository, source_ref) as view:
         entry, value = view.entry(source), view.find(source)
     assert value is not None
-    Stager(repository, branch, kind="cp").write(claim_values(repository, [(path, value)]))
+    changed = attributes.apply(value)
+    Stager(repository, branch, kind="cp").write(claim_values(repository, [(path, changed)]))
     return entry
 
 
 def cp_tree(
-    repository: Repository, *, source_ref: str, source: bytes, branch: str, path: bytes
+    repository: Repository,
+    *,
+    source_ref: str,
+    source: bytes,
+    branch: str,
+    path: bytes,
+    attributes: Attributes = UNCHANGED,
 ) -> int:
     """Stage below `path` everything that a ref has below `source`; return how many objects.
+
+    With `attributes` the copies have these.
 
     Both are directories: a missing trailing slash is added.
 
@@ -49,13 +66,24 @@ def cp_tree(
     """
     below, target = as_directory(source), as_directory(path)
     if (source_ref, below) == (branch, target):
-        raise UsageError("source and destination are the same path")
+        raise _same()
     stager = Stager(repository, branch, kind="cp")
     count = 0
     with open_view(repository, source_ref) as view:
         for batch in claimed_batches(view, below, target):
-            stager.write([(target + old[len(below) :], value) for old, value in batch])
+            copies = [(target + old[len(below) :], value) for old, value in batch]
+            if attributes != UNCHANGED:
+                changed = [(new, attributes.apply(value)) for new, value in copies]
+                copies = claim_values(repository, changed)
+            stager.write(copies)
             count += len(batch)
     if not count:
         raise no_such_path(repository, source_ref, below)
     return count
+
+
+def _same() -> UsageError:
+    return UsageError(
+        "source and destination are the same path",
+        hint="to change metadata in place: lakecli fs update-metadata",
+    )

@@ -386,6 +386,8 @@ Metadata:
 """,
     ),
     Step("fs stat lakefs://demo/main/none", "", 6),
+    Step("fs update-metadata lakefs://demo/main/staged --metadata k=v"),
+    Step("fs update-metadata lakefs://demo/main/none --metadata k=v", "", 6),
     Step("fs rm lakefs://demo/main/staged"),
     Step("fs rm lakefs://demo/main/staged"),
     Step("fs rm -r lakefs://demo/main/none"),

@@ -71,6 +71,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
         ["fs", "upload", "{files}/new", f"{REPOSITORY}/main/t/1"],
         ["fs", "upload", "-r", "{files}/t", f"{REPOSITORY}/main/t/"],
     ],
+    "fs update-metadata": [["fs", "update-metadata", f"{REPOSITORY}/main/t/1", "--meta", "k=v"]],
     "import": [["import", "--from", "{files}/t", "--to", f"{REPOSITORY}/main/t/", "-m", "m"]],
     **{f"local {word}": [] for word in ("checkout", "clone", "diff", "init", "list", "pull")},
     "local commit": [["local", "commit", "{files}/wd", "-m", "m"]],

@@ -179,6 +179,7 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
         "fs rm": [("fs", "rm", f"{ref}/moved"), ("fs", "rm", "-r", f"{ref}/none/")],
         "fs stage": [("fs", "stage", f"{ref}/staged", "--incoming", "0" * 32)],
         "fs stat": [("fs", "stat", name)],
+        "fs update-metadata": [("fs", "update-metadata", f"{ref}/uploaded", "--meta", "k=v")],
         "fs upload": [
             ("fs", "upload", str(sample.directory / "file"), f"{ref}/uploaded"),
             ("fs", "upload", "-r", str(source), f"{ref}/uploads/"),

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Annotated
+
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.params import PrefixUri, Recursive
 from lakecli.cli.places import TargetUri, answer, target_of
+from lakecli.cli.reading import Parser, read_new_metadata
 from lakecli.uri import ref_of
 
 
 def fs_cp(
-    context: Context, source: PrefixUri, destination: TargetUri, *, recursive: Recursive = False
+    context: Context,
+    source: PrefixUri,
+    destination: TargetUri,
+    *,
+    recursive: Recursive = False,
+    metadata: Annotated[
+        Mapping[str, str] | None,
+        Option("--meta", metavar="KEY=VALUE", help="Metadata of the copies; '' for none"),
+        Parser(read_new_metadata, repeatable=True),
+    ] = None,
+    content_type: Annotated[
+        str | None, Option("--content-type", metavar="TYPE", help="Content type of the copies")
+    ] = None,
 ) -> None:
     """Copy an object, or all objects below a path, to a branch of the same repository.
 
@@ -17,22 +34,33 @@ def fs_cp(
     of the destination branch. PATH may name any ref.
 
     If DEST is a whole branch or ends in a slash, an object keeps its own name below DEST. With -r
-    the objects below PATH keep their names below DEST.
+    the objects below PATH keep their names below DEST. Content type and metadata are those of the
+    source, unless --meta or --content-type replaces them.
 
     Examples:
         lakecli fs cp lakefs://demo/main/a.csv lakefs://demo/main/archive/
         lakecli fs cp lakefs://demo/main~5/a.csv lakefs://demo/main/a.csv
         lakecli fs cp -r lakefs://demo/v1.0/data/ lakefs://demo/dev/data-v1/
+        lakecli fs cp lakefs://demo/main/a.csv lakefs://demo/main/b.csv --meta owner=ada
     """
+    from lakecli.repository.core.attributes import Attributes
     from lakecli.repository.cp import cp, cp_tree
 
     repository = context.synced_repository(source, destination)
     ref, branch = ref_of(source), ref_of(destination)
+    attributes = Attributes(content_type, metadata)
     if recursive:
         before, after = source.path or b"", destination.path or b""
-        count = cp_tree(repository, source_ref=ref, source=before, branch=branch, path=after)
     else:
         before, after = target_of(source, destination)
-        cp(repository, source_ref=ref, source=before, branch=branch, path=after)
-        count = 1
+    copy = cp_tree if recursive else cp
+    made = copy(
+        repository,
+        source_ref=ref,
+        source=before,
+        branch=branch,
+        path=after,
+        attributes=attributes,
+    )
+    count = made if isinstance(made, int) else 1
     answer(context, "copy", source, destination._replace(path=after), count)

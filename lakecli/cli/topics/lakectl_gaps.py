@@ -56,8 +56,6 @@ abuse random-delete, abuse random-read, abuse random-write: there is no server t
 
 branch-protect add, branch-protect delete, branch-protect list: a rule of one machine would bind no
 other; restrict who may write to the bucket
-
-fs update-metadata: `lakecli fs upload --meta` sets the metadata with the contents
 """)
 """Commands of lakectl; one that lakecli has by now is not shown."""
 

@@ -11,7 +11,8 @@
                    pins: addresses of one version of an object; data_index; merge_base;
                    uncommitted: staging compared with the commit; ref_moves: the past of a ref
     staging        stager: the one way into a staging area; staging_tokens, staged_conflicts;
-                   subtree: all objects below a directory; walk: files of a local directory
+                   subtree: all objects below a directory; attributes: other metadata for an
+                   entry; walk: files of a local directory
     moving refs    transaction: building a commit and moving a branch to it; mover: the protocol for
                    the move, and its local form; landing: what the move changes here;
                    operations: the log of what was done; ref_changes: refs in it;
