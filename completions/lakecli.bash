@@ -8,7 +8,7 @@ __lakecli_words() {
     'bisect') REPLY='bad good log reset run skip start view' ;;
     'branch') REPLY='create delete list reset revert show' ;;
     'config') REPLY='get list set unset' ;;
-    'fs') REPLY='cat cp download ls mv presign rm stage stat upload' ;;
+    'fs') REPLY='cat cp download ls mv presign rm stage stat update-metadata upload' ;;
     'gc') REPLY='delete-config get-config run set-config status undo' ;;
     'local') REPLY='checkout clone commit diff init list pull status' ;;
     'op') REPLY='log redo restore show undo' ;;
@@ -56,7 +56,7 @@ __lakecli_options() {
     'fetch') REPLY='' ;;
     'find-merge-base') REPLY='--at-op' ;;
     'fs cat') REPLY='--at-op --files-from --null --verify -z' ;;
-    'fs cp') REPLY='-r --recursive' ;;
+    'fs cp') REPLY='--content-type --meta -r --recursive' ;;
     'fs download') REPLY='--at-op --dry-run --exclude --files-from --include --no-progress --null -p --parallelism -r --recursive -z' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive' ;;
     'fs mv') REPLY='-r --recursive' ;;
@@ -64,6 +64,7 @@ __lakecli_options() {
     'fs rm') REPLY='--dry-run --files-from --must-exist --null -r --recursive -z' ;;
     'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
     'fs stat') REPLY='--at-op --expires --files-from --null --pre-sign -z' ;;
+    'fs update-metadata') REPLY='--content-type --meta --metadata' ;;
     'fs upload') REPLY='--content-type --dry-run --exclude --files-from --follow --include --meta --no-progress --null -p --parallelism -r --recursive -s --skip --source -z' ;;
     'fsck') REPLY='--conf --data --dry-run --engine --external --from --master --repair --sample' ;;
     'gc delete-config') REPLY='' ;;
@@ -161,6 +162,8 @@ __lakecli_value() {
     'find-merge-base --at-op') REPLY='operation' ;;
     'fs cat --at-op') REPLY='operation' ;;
     'fs cat --files-from') REPLY='file' ;;
+    'fs cp --content-type') REPLY='nothing' ;;
+    'fs cp --meta') REPLY='nothing' ;;
     'fs download --at-op') REPLY='operation' ;;
     'fs download --exclude') REPLY='nothing' ;;
     'fs download --files-from') REPLY='file' ;;
@@ -189,6 +192,9 @@ __lakecli_value() {
     'fs stat --at-op') REPLY='operation' ;;
     'fs stat --expires') REPLY='nothing' ;;
     'fs stat --files-from') REPLY='file' ;;
+    'fs update-metadata --content-type') REPLY='nothing' ;;
+    'fs update-metadata --meta') REPLY='nothing' ;;
+    'fs update-metadata --metadata') REPLY='nothing' ;;
     'fs upload --content-type') REPLY='nothing' ;;
     'fs upload --exclude') REPLY='nothing' ;;
     'fs upload --files-from') REPLY='file' ;;
@@ -353,6 +359,7 @@ __lakecli_argument() {
     'fs rm '*) REPLY='path' ;;
     'fs stage 1') REPLY='path' ;;
     'fs stat 1') REPLY='path' ;;
+    'fs update-metadata '*) REPLY='path' ;;
     'fs upload 1') REPLY='file' ;;
     'fs upload '*) REPLY='path' ;;
     'fsck 1') REPLY='repository' ;;

@@ -84,6 +84,7 @@ function __lakecli_words
                 'rm' 'Remove objects from a branch, or all objects at and below some paths' \
                 'stage' 'Add an object to a branch whose bytes are in a bucket already' \
                 'stat' 'Show size, checksum, times and metadata of an object' \
+                'update-metadata' 'Replace the metadata or the content type of objects' \
                 'upload' 'Upload files, a directory or standard input to a branch'
         case 'gc'
             printf '%s\t%s\n' \
@@ -263,6 +264,8 @@ function __lakecli_options
                 '-z' 'The names of --files-from end with NUL, not with a line'
         case 'fs cp'
             printf '%s\t%s\n' \
+                '--content-type' 'Content type of the copies' \
+                '--meta' 'Metadata of the copies; \'\' for none' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs download'
@@ -332,6 +335,11 @@ function __lakecli_options
                 '--null' 'The names of --files-from end with NUL, not with a line' \
                 '--pre-sign' 'Show a URL that reads the object without credentials' \
                 '-z' 'The names of --files-from end with NUL, not with a line'
+        case 'fs update-metadata'
+            printf '%s\t%s\n' \
+                '--content-type' 'The new content type' \
+                '--meta' 'The new metadata; \'\' for none' \
+                '--metadata' 'The new metadata; \'\' for none'
         case 'fs upload'
             printf '%s\t%s\n' \
                 '--content-type' 'Content type; default: by the suffix of PATH' \
@@ -709,6 +717,10 @@ function __lakecli_value
             echo 'operation'
         case 'fs cat --files-from'
             echo 'file'
+        case 'fs cp --content-type'
+            echo 'nothing'
+        case 'fs cp --meta'
+            echo 'nothing'
         case 'fs download --at-op'
             echo 'operation'
         case 'fs download --exclude'
@@ -765,6 +777,12 @@ function __lakecli_value
             echo 'nothing'
         case 'fs stat --files-from'
             echo 'file'
+        case 'fs update-metadata --content-type'
+            echo 'nothing'
+        case 'fs update-metadata --meta'
+            echo 'nothing'
+        case 'fs update-metadata --metadata'
+            echo 'nothing'
         case 'fs upload --content-type'
             echo 'nothing'
         case 'fs upload --exclude'
@@ -1086,6 +1104,8 @@ function __lakecli_argument
         case 'fs stage 1'
             echo 'path'
         case 'fs stat 1'
+            echo 'path'
+        case 'fs update-metadata *'
             echo 'path'
         case 'fs upload 1'
             echo 'file'
