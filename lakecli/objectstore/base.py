@@ -109,6 +109,22 @@ class ObjectInfo(NamedTuple):
     metadata: Mapping[str, str] = NO_METADATA
 
 
+class Attributes(NamedTuple):
+    """What a store keeps with an object; a directory keeps neither.
+
+    Attributes:
+        content_type: ``""``: the store's default.
+        metadata: names and values.
+    """
+
+    content_type: str = ""
+    metadata: Mapping[str, str] = _NO_HEADERS
+
+
+PLAIN: Final = Attributes()
+JSON: Final = Attributes("application/json")
+
+
 class PresignedUrl(NamedTuple):
     """A bearer URL and the time at which it stops working.
 
@@ -225,13 +241,7 @@ class ObjectStore(Protocol):
         """
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         """Write an object atomically and durably; readers see the old or the new one.
 

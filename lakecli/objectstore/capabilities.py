@@ -28,9 +28,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from lakecli.errors import LakeError
+from lakecli.objectstore.base import PLAIN, Attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
     from typing import BinaryIO
 
     from lakecli.objectstore.access import Access
@@ -90,15 +91,12 @@ class CopiesFrom(Protocol):
     """Copies objects from other namespaces of its kind on the store's side."""
 
     def copy_from(
-        self,
-        source: ObjectStore,
-        source_key: str,
-        key: str,
-        *,
-        content_type: str,
-        metadata: Mapping[str, str],
+        self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
-        """Copy an object; return ``False`` if this store cannot copy from `source`."""
+        """Copy an object; return ``False`` if this store cannot copy from `source`.
+
+        The copy has these attributes, not the original's.
+        """
 
 
 @runtime_checkable
@@ -194,21 +192,17 @@ def copy_across(
     source_key: str,
     target: ObjectStore,
     key: str,
-    *,
-    content_type: str = "",
-    metadata: Mapping[str, str] | None = None,
+    attributes: Attributes = PLAIN,
 ) -> bool:
     """Copy an object between namespaces without fetching it; return whether that is possible.
 
-    The copy has the content type and the metadata given here, not the original's.
+    The copy has these attributes, not the original's.
 
     Raises:
         ObjectNotFound: no such `source_key`.
         PermissionDenied: the credentials of the target's store may not read the source.
     """
-    return isinstance(target, CopiesFrom) and target.copy_from(
-        source, source_key, key, content_type=content_type, metadata=metadata or {}
-    )
+    return isinstance(target, CopiesFrom) and target.copy_from(source, source_key, key, attributes)
 
 
 def renew(store: ObjectStore, key: str, *, aside: str) -> None:

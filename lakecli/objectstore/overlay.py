@@ -9,10 +9,19 @@ from __future__ import annotations
 from heapq import merge
 from typing import TYPE_CHECKING, BinaryIO
 
-from lakecli.objectstore.base import ANY, Absent, ConditionFailed, ObjectNotFound, exists, key_bytes
+from lakecli.objectstore.base import (
+    ANY,
+    PLAIN,
+    Absent,
+    Attributes,
+    ConditionFailed,
+    ObjectNotFound,
+    exists,
+    key_bytes,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
     from pathlib import Path
 
@@ -66,18 +75,12 @@ class OverlayStore:
             return self.lower.open(key)
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         """See `ObjectStore.put`; an object below counts as being there."""
         if isinstance(condition, Absent) and exists(self.lower, key):
             raise ConditionFailed(f"{key} is there already")
-        return self.upper.put(key, body, condition, content_type=content_type, metadata=metadata)
+        return self.upper.put(key, body, condition, attributes)
 
     def put_new(self, key: str, body: bytes) -> bool:
         """See `ObjectStore.put_new`."""

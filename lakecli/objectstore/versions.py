@@ -14,10 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol
 
 from lakecli.errors import Unsupported
+from lakecli.objectstore.base import PLAIN, Attributes
 from lakecli.objectstore.capabilities import HasVersions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
     from pathlib import Path
 
@@ -142,16 +143,10 @@ class AtVersion:
         return None
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         """Refuse: versions do not change."""
-        del body, condition, content_type, metadata
+        del body, condition, attributes
         self._refuse(key)
 
     def put_new(self, key: str, body: bytes) -> bool:

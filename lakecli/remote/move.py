@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
 from lakecli.layout import ref_key
-from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, Version
+from lakecli.objectstore.base import ABSENT, JSON, ConditionFailed, Match, Version
 from lakecli.progress import ignore_step
 from lakecli.remote.ref_records import MAX_MOVES, Move, RemoteRef, dump_ref
 from lakecli.remote.reflog import iter_moves, spill
@@ -230,7 +230,7 @@ class _Attempt:
                 ref_key(intent.kind, intent.name),
                 dump_ref(new),
                 ABSENT if version is None else Match(version),
-                content_type="application/json",
+                JSON,
             )
         except LakeError as error:
             self._error = error

@@ -15,6 +15,7 @@ import pytest
 from lakecli.objectstore.base import (
     ABSENT,
     ANY,
+    Attributes,
     BucketNotFound,
     ConditionFailed,
     Match,
@@ -187,13 +188,8 @@ class ObjectStoreContract(ABC):
             assert store.get(f"k{number}") == b"456789"
 
     def test_head_returns_size_type_and_metadata(self, store: ObjectStore) -> None:
-        version = store.put(
-            "a/k",
-            b"12345",
-            ANY,
-            content_type="text/csv; charset=utf-8",
-            metadata={"colour": "blue", "x-y_z": "1 2"},
-        )
+        attributes = Attributes("text/csv; charset=utf-8", {"colour": "blue", "x-y_z": "1 2"})
+        version = store.put("a/k", b"12345", ANY, attributes)
         info = store.head("a/k")
         assert (info.key, info.size, info.version) == ("a/k", 5, version)
         assert info.modified_at.tzinfo is not None
@@ -418,7 +414,7 @@ class ObjectStoreContract(ABC):
         assert [info.key for info in store.list("many/")] == kept
 
     def test_renew_gives_an_object_a_new_time(self, store: ObjectStore) -> None:
-        store.put("k/1", b"body", ANY, content_type="text/plain", metadata={"k": "v"})
+        store.put("k/1", b"body", ANY, Attributes("text/plain", {"k": "v"}))
         before = store.head("k/1")
         renew(store, "k/1", aside="k/aside")
         after = store.head("k/1")
@@ -433,7 +429,7 @@ class ObjectStoreContract(ABC):
                 renew(store, key, aside="k/aside")
 
     def test_copy_keeps_contents_and_metadata(self, store: ObjectStore) -> None:
-        store.put("from", b"body", ANY, content_type="text/plain", metadata={"k": "v"})
+        store.put("from", b"body", ANY, Attributes("text/plain", {"k": "v"}))
         store.copy("from", "deep/er/to")
         assert store.get("deep/er/to") == b"body"
         assert store.get("from") == b"body"

@@ -21,6 +21,7 @@ from lakecli.objectstore.azure.store import AzureStore
 from lakecli.objectstore.base import (
     ABSENT,
     ANY,
+    Attributes,
     BucketNotFound,
     ConditionFailed,
     Match,
@@ -86,7 +87,7 @@ class TestAzureStore(CheckedPartsContract, ObjectStoreContract):
 
 @pytest.mark.parametrize("size", [PART_SIZE, 2 * PART_SIZE + 3])
 def test_large_streams_keep_their_condition(store: AzureStore, size: int) -> None:
-    created = store.put("k", chunked(size), ABSENT, content_type="a/b", metadata={"x-y": "1"})
+    created = store.put("k", chunked(size), ABSENT, Attributes("a/b", {"x-y": "1"}))
     info = store.head("k")
     assert (info.size, info.content_type, info.metadata) == (size, "a/b", {"x-y": "1"})
     assert info.version == created
@@ -357,11 +358,11 @@ def test_the_longest_key_is_accepted(store: AzureStore) -> None:
 
 def test_metadata_keys_that_are_no_identifiers_are_kept(store: AzureStore) -> None:
     metadata = {"plain": "1", "x-y": "a b", "1st": "2", "Größe": "XL", "_x002d_": "3", "a_b": "4"}
-    store.put("k", b"", ANY, metadata=metadata)
+    store.put("k", b"", ANY, Attributes(metadata=metadata))
     assert store.head("k").metadata == metadata
     for refused in ({"k": "blank "}, {"k": "ü"}, {"k": "a\nb"}, {"": "v"}):
         with pytest.raises(UsageError, match="this metadata"):
-            store.put("k", b"", ANY, metadata=refused)
+            store.put("k", b"", ANY, Attributes(metadata=refused))
 
 
 @given(st.lists(st.text("aZ0_x-.é🎉 fF25d", max_size=12).filter(bool), unique=True, max_size=5))

@@ -14,6 +14,7 @@ from lakecli.errors import IntegrityError, Unsupported, UsageError
 from lakecli.objectstore.base import (
     ABSENT,
     ANY,
+    Attributes,
     BucketNotFound,
     ConditionFailed,
     Match,
@@ -68,7 +69,7 @@ class TestGsStore(CheckedPartsContract, ObjectStoreContract):
 
 @pytest.mark.parametrize("size", [PART_SIZE, 2 * PART_SIZE, 2 * PART_SIZE + 3])
 def test_large_streams_keep_their_condition(store: GsStore, size: int) -> None:
-    created = store.put("k", chunked(size), ABSENT, content_type="a/b", metadata={"k": "v"})
+    created = store.put("k", chunked(size), ABSENT, Attributes("a/b", {"k": "v"}))
     info = store.head("k")
     assert (info.size, info.content_type, info.metadata) == (size, "a/b", {"k": "v"})
     assert info.version == created
@@ -240,7 +241,7 @@ def test_impossible_keys_are_refused(store: GsStore) -> None:
 
 def test_metadata_can_hold_any_text(store: GsStore) -> None:
     metadata = {"Größe": "XL 🎉", "x-y": " blanks ", "empty": ""}
-    store.put("k", b"", ANY, metadata=metadata)
+    store.put("k", b"", ANY, Attributes(metadata=metadata))
     assert store.head("k").metadata == metadata
 
 

@@ -18,6 +18,7 @@ from lakecli.errors import (
 from lakecli.objectstore.base import (
     ABSENT,
     ANY,
+    Attributes,
     BucketNotFound,
     ConditionFailed,
     Match,
@@ -79,7 +80,7 @@ def test_large_streams_keep_their_condition(store: S3Store) -> None:
     size = 2 * PART_SIZE + 3
     for seekable in (True, False):
         key = f"large-{seekable}"
-        created = store.put(key, body_of(size, seekable=seekable), ABSENT, content_type="a/b")
+        created = store.put(key, body_of(size, seekable=seekable), ABSENT, Attributes("a/b"))
         assert (store.head(key).size, store.head(key).content_type) == (size, "a/b")
         with pytest.raises(ConditionFailed):
             store.put(key, body_of(size, seekable=seekable), ABSENT)
@@ -131,7 +132,7 @@ def test_objects_above_the_limit_are_copied_in_parts(
 ) -> None:
     # A test has neither time nor disk for objects above 5 GiB.
     body = bytes(range(256)) * 25_000
-    store.put("from", body, ANY, content_type="a/b", metadata={"k": "v"})
+    store.put("from", body, ANY, Attributes("a/b", {"k": "v"}))
     monkeypatch.setattr("lakecli.objectstore.s3.multipart.SINGLE_LIMIT", len(body) - 1)
     monkeypatch.setattr("lakecli.objectstore.s3.multipart.COPY_PART_SIZE", 5 << 20)
     from botocore.exceptions import ClientError

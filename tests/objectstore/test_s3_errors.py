@@ -21,6 +21,7 @@ from lakecli.errors import (
 from lakecli.objectstore.base import (
     ABSENT,
     ANY,
+    Attributes,
     BucketNotFound,
     Match,
     ObjectNotFound,
@@ -487,7 +488,7 @@ def test_lakecli_logs_no_secrets(
 
 def test_metadata_that_http_cannot_carry_is_refused(store: S3Store) -> None:
     with pytest.raises(UsageError, match="Non ascii characters") as raised:
-        store.put("k", b"", ANY, metadata={"k": "ü"})
+        store.put("k", b"", ANY, Attributes(metadata={"k": "ü"}))
     assert "\n" not in raised.value.message
 
 

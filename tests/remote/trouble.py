@@ -8,11 +8,11 @@ from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.objectstore.base import ABSENT, BucketNotFound, ConditionFailed
+from lakecli.objectstore.base import ABSENT, PLAIN, Attributes, BucketNotFound, ConditionFailed
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lakecli.errors import LakeError
     from lakecli.objectstore.base import Condition, ObjectInfo, Version
@@ -98,18 +98,10 @@ class TroubledStore(MemoryStore):
         return super().list(prefix, after=after)
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         def send() -> Version:
-            return super(TroubledStore, self).put(
-                key, body, condition, content_type=content_type, metadata=metadata
-            )
+            return super(TroubledStore, self).put(key, body, condition, attributes)
 
         self._wire.tick()
         fault = self._plan("put")

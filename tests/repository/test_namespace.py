@@ -10,7 +10,7 @@ import pytest
 from lakecli import layout
 from lakecli.errors import AlreadyExists, ErrorKind, IntegrityError, Unreachable
 from lakecli.ids import RepositoryUuid
-from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed
+from lakecli.objectstore.base import ABSENT, ANY, PLAIN, Attributes, ConditionFailed
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.core import namespace
 from lakecli.repository.core.namespace import NewerRepository, check_needs, describe, owner_of
@@ -56,13 +56,13 @@ class Undecided(MemoryStore):
         self.retries = Retries(CLAIMS, sleep=self.waited.append, random=lambda: 1.0)
 
     def put(
-        self, key: str, body: bytes | BinaryIO, condition: Condition, **attributes: Any
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         if condition == ABSENT and self._left:
             self._left -= 1
             self._instead()
             raise ConditionFailed("409 ConditionalRequestConflict")
-        return super().put(key, body, condition, **attributes)
+        return super().put(key, body, condition, attributes)
 
 
 def test_a_conflict_answer_to_a_claim_is_retried(repository: Repository) -> None:

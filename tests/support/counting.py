@@ -6,10 +6,11 @@ from collections import Counter
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
+from lakecli.objectstore.base import PLAIN, Attributes
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from lakecli.objectstore.base import Condition, ObjectInfo, Version
 
@@ -56,16 +57,10 @@ class CountingStore(MemoryStore):
         return super().open(key)
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         self.count("put", key)
-        return super().put(key, body, condition, content_type=content_type, metadata=metadata)
+        return super().put(key, body, condition, attributes)
 
     def head(self, key: str) -> ObjectInfo:
         self.count("head", key)

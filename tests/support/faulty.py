@@ -9,13 +9,22 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.objectstore.base import ABSENT, ANY, Match, ObjectNotFound, PresignedUrl, Version
+from lakecli.objectstore.base import (
+    ABSENT,
+    ANY,
+    PLAIN,
+    Attributes,
+    Match,
+    ObjectNotFound,
+    PresignedUrl,
+    Version,
+)
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.objectstore.memory.uploads import MemoryUploads
 from lakecli.objectstore.probe.url import Fetched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakecli.errors import LakeError
     from lakecli.objectstore.base import Condition, ObjectInfo, PresignRequest
@@ -95,13 +104,7 @@ class FaultyStore(MemoryStore):
         return iter(()) if self.lists_late else super().list(prefix, after=after)
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         self.ask("put")
         if f"ns/{key}" in self.bucket.objects:
@@ -111,7 +114,7 @@ class FaultyStore(MemoryStore):
             isinstance(condition, Match) and "Match" in self.ignores
         ):
             condition = ANY
-        version = super().put(key, body, condition, content_type=content_type, metadata=metadata)
+        version = super().put(key, body, condition, attributes)
         if self.forgets:
             super().delete([key])
         return Version(f"other-{version}") if self.lies_about_versions else version

@@ -19,7 +19,7 @@ from lakecli.objectstore.streams import parts_of, send_all
 from lakecli.retry import COPIES, Retries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime, timedelta
 
     from azure.storage.blob import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
 
     from lakecli.objectstore.azure.login import AzureLogin
+    from lakecli.objectstore.base import Attributes
     from lakecli.objectstore.dates import ServerDate
 
 PAGE_SIZE = 1_000
@@ -38,20 +39,14 @@ ONCE = {"retry_total": 0, "retry_connect": 0, "retry_read": 0, "retry_status": 0
 """Options of a request that is not repeated."""
 
 
-class Attributes(NamedTuple):
-    """Content type and metadata of a blob to write."""
-
-    content_type: str
-    metadata: Mapping[str, str]
-
-    def options(self) -> dict[str, Any]:
-        """Return the SDK's options."""
-        options: dict[str, Any] = {}
-        if self.content_type:
-            options["content_settings"] = ContentSettings(content_type=self.content_type)
-        if self.metadata:
-            options["metadata"] = dict(self.metadata)
-        return options
+def _options(attributes: Attributes) -> dict[str, Any]:
+    """Return attributes, whose metadata is encoded, as options of the SDK."""
+    options: dict[str, Any] = {}
+    if attributes.content_type:
+        options["content_settings"] = ContentSettings(content_type=attributes.content_type)
+    if attributes.metadata:
+        options["metadata"] = dict(attributes.metadata)
+    return options
 
 
 class StagedBlock(NamedTuple):
@@ -129,7 +124,7 @@ class AzureClient:
             overwrite=True,
             max_concurrency=1,
             validate_content=True,
-            **attributes.options(),
+            **_options(attributes),
             **condition,
         )
         return answer["etag"]
@@ -162,7 +157,7 @@ class AzureClient:
 
         blocks = send_all(parts_of(first, rest), stage)
         answer = blob.commit_block_list(
-            blocks, validate_content=True, **attributes.options(), **condition
+            blocks, validate_content=True, **_options(attributes), **condition
         )
         return answer["etag"]
 
@@ -272,7 +267,7 @@ class AzureClient:
         """Copy a blob of any container of the account; return the store's final status."""
         origin = self._service.get_container_client(container).get_blob_client(source)
         copied = self._blob(target)
-        options = attributes.options()
+        options = _options(attributes)
         settings = options.pop("content_settings", None)
         status = self._copy(origin, copied, options)
         if settings is not None and status == "success":

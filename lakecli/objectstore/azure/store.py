@@ -23,11 +23,7 @@ from lakecli.errors import Unsupported
 from lakecli.objectstore.azure.errors import AzureTranslator
 from lakecli.objectstore.azure.listing import current_blobs, in_byte_order
 from lakecli.objectstore.azure.login import HOW_TO_LOG_IN, find_login
-from lakecli.objectstore.azure.names import (
-    check_name,
-    decode_metadata,
-    encode_metadata,
-)
+from lakecli.objectstore.azure.names import check_name, decode_metadata, encode_metadata
 from lakecli.objectstore.azure.versions import (
     TRIES,
     replaced,
@@ -36,7 +32,9 @@ from lakecli.objectstore.azure.versions import (
     version_time,
 )
 from lakecli.objectstore.base import (
+    PLAIN,
     Absent,
+    Attributes,
     ConditionFailed,
     Match,
     ObjectInfo,
@@ -120,13 +118,7 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         return self._reader.open(key, version_id)
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         """Write an object; see `ObjectStore.put`.
 
@@ -134,10 +126,10 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         """
         from io import BytesIO
 
-        from lakecli.objectstore.azure.client import ONCE, Attributes
+        from lakecli.objectstore.azure.client import ONCE
         from lakecli.objectstore.azure.service import SINGLE_LIMIT
 
-        attributes = Attributes(content_type, encode_metadata(metadata or {}))
+        attributes = attributes._replace(metadata=encode_metadata(attributes.metadata))
         options = _options_of(condition)
         if isinstance(body, bytes | bytearray | memoryview):
             first, is_whole = bytes(body), len(body) <= SINGLE_LIMIT
@@ -240,21 +232,13 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
             raise self.translator.not_copied(status, target)
 
     def copy_from(
-        self,
-        source: ObjectStore,
-        source_key: str,
-        key: str,
-        *,
-        content_type: str,
-        metadata: Mapping[str, str],
+        self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
         """Copy an object of any container of this account."""
-        from lakecli.objectstore.azure.client import Attributes
-
         if not isinstance(source, AzureStore) or source.account != self.account:
             return False
         target = self.full(key)
-        attributes = Attributes(content_type, encode_metadata(metadata))
+        attributes = attributes._replace(metadata=encode_metadata(attributes.metadata))
         with source.translated(source_key) as origin:
             status = self.sdk().copy_from(source.container, origin, target, attributes)
             self._check_copied(status, target)
@@ -313,7 +297,7 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
-        from lakecli.objectstore.azure.client import Attributes, if_absent
+        from lakecli.objectstore.azure.client import if_absent
         from lakecli.objectstore.azure.service import SINGLE_LIMIT
 
         try:
@@ -321,7 +305,7 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
                 self.put(key, body, Absent())
                 return True
             with self.translated(key, may_be_absent=True) as full:
-                self.sdk().write(full, body, Attributes("", {}), if_absent())
+                self.sdk().write(full, body, PLAIN, if_absent())
         except ConditionFailed:
             return False
         return True

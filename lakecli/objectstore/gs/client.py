@@ -24,6 +24,7 @@ from google.cloud.storage.batch import Batch
 from google_crc32c import value as crc32c
 from requests.adapters import HTTPAdapter
 
+from lakecli.objectstore.base import PLAIN, Attributes
 from lakecli.objectstore.gs.attempts import Attempts
 from lakecli.objectstore.gs.credentials import DEFAULT_DOMAIN
 from lakecli.objectstore.gs.errors import TRANSIENT_STATUS
@@ -56,13 +57,6 @@ class Piece(NamedTuple):
     data: bytes
     generation: int | None
     crc32c: str | None
-
-
-class Attributes(NamedTuple):
-    """Content type and metadata of an object to write."""
-
-    content_type: str
-    metadata: Mapping[str, str]
 
 
 class GsClient:
@@ -149,7 +143,7 @@ class GsClient:
 
     def write_garbled(self, name: str, data: bytes) -> None:
         """Write an object with the checksum of other bytes."""
-        blob = self._new_blob(name, Attributes("", {}))
+        blob = self._new_blob(name, PLAIN)
         blob.crc32c = b64encode((crc32c(data) ^ 1).to_bytes(4, "big")).decode()
         blob.upload_from_string(data, checksum=None, timeout=TIMEOUT, retry=None)
 

@@ -17,7 +17,9 @@ from urllib.parse import quote
 
 from lakecli.errors import UsageError
 from lakecli.objectstore.base import (
+    PLAIN,
     Absent,
+    Attributes,
     BucketNotFound,
     ConditionFailed,
     Match,
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.access import Access
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
-    from lakecli.objectstore.gs.client import Attributes, GsClient, Piece
+    from lakecli.objectstore.gs.client import GsClient, Piece
     from lakecli.objectstore.gs.uploads import GsUploads
     from lakecli.objectstore.uri import NamespaceUri
 
@@ -133,13 +135,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         return cast("BinaryIO", stream)
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         """Write an object; see `ObjectStore.put`.
 
@@ -147,9 +143,6 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         """
         from io import BytesIO
 
-        from lakecli.objectstore.gs.client import Attributes
-
-        attributes = Attributes(content_type, metadata or {})
         generation = _generation_for(condition)
         if isinstance(body, bytes | bytearray | memoryview):
             body = BytesIO(body)
@@ -222,21 +215,14 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
             self.sdk().copy(origin, target)
 
     def copy_from(
-        self,
-        source: ObjectStore,
-        source_key: str,
-        key: str,
-        *,
-        content_type: str,
-        metadata: Mapping[str, str],
+        self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
         """Copy an object of any bucket."""
         if not isinstance(source, GsStore):
             return False
-        from lakecli.objectstore.gs.client import Attributes
-
-        # Without any attribute the copy would get those of the original.
-        attributes = Attributes(content_type or "application/octet-stream", metadata)
+        if not attributes.content_type:
+            # Without any attribute the copy would get those of the original.
+            attributes = attributes._replace(content_type="application/octet-stream")
         target = self.full(key)
         with source.reading(source_key) as origin:
             self.sdk().copy_from(source.bucket, origin, target, attributes)
@@ -286,12 +272,9 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
-        from lakecli.objectstore.gs.client import Attributes
-
         try:
             with self.translated(key, may_be_absent=True) as full:
-                attributes = Attributes("", {})
-                self.sdk().write(full, body, attributes, generation=0, may_repeat=True)
+                self.sdk().write(full, body, PLAIN, generation=0, may_repeat=True)
         except ConditionFailed:
             return False
         return True

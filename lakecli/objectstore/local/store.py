@@ -18,7 +18,9 @@ from lakecli.errors import Unsupported
 from lakecli.objectstore.base import (
     ABSENT,
     ANY,
+    PLAIN,
     Absent,
+    Attributes,
     ConditionFailed,
     Match,
     ObjectInfo,
@@ -44,7 +46,7 @@ from lakecli.objectstore.local.files import (
 from lakecli.objectstore.local.listing import info_of, version_of, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime, timedelta
     from pathlib import Path
 
@@ -102,20 +104,14 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
         return os.fdopen(descriptor, "rb")
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
-        """Write an object; `content_type` and `metadata` are not kept.
+        """Write an object; its attributes are not kept.
 
         Raises:
             ConditionFailed: `condition` did not hold.
         """
-        del content_type, metadata
+        del attributes
         return self._put(key, condition, lambda descriptor: _write(descriptor, body))
 
     def put_new(self, key: str, body: bytes) -> bool:

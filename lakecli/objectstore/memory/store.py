@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from lakecli.errors import Unsupported
 from lakecli.objectstore.base import (
     ABSENT,
+    PLAIN,
     Absent,
+    Attributes,
     BucketNotFound,
     ConditionFailed,
     Match,
@@ -33,7 +35,7 @@ from lakecli.objectstore.base import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
@@ -137,13 +139,7 @@ class MemoryStore:
         return io.BytesIO(self._find(key).body)
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         """Write an object; see `ObjectStore.put`."""
         if isinstance(body, bytes | bytearray | memoryview):
@@ -171,8 +167,8 @@ class MemoryStore:
                 size=len(data),
                 modified_at=bucket.now(),
                 version=version,
-                content_type=content_type,
-                metadata=dict(metadata or {}),
+                content_type=attributes.content_type,
+                metadata=dict(attributes.metadata),
             )
             bucket.keep(self._prefix + key, Stored(data, info))
         return version

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 import google_crc32c
 
 from lakecli.errors import IntegrityError
+from lakecli.objectstore.base import PLAIN, Attributes
 from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from lakecli.objectstore.base import Condition, Version
@@ -30,13 +31,7 @@ class MemoryUpload:
 
 class _Store(Protocol):
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version: ...
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[object]: ...

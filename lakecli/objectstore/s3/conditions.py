@@ -1,4 +1,4 @@
-"""Conditions and versions as S3 has them: headers and ETags."""
+"""Conditions, versions and attributes as S3 has them: headers, ETags and arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakecli.objectstore.base import Absent, Match, Version
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakecli.objectstore.base import Condition
+    from lakecli.objectstore.base import Attributes, Condition
 
 
 def headers_of(condition: Condition) -> dict[str, str]:
@@ -21,6 +21,12 @@ def headers_of(condition: Condition) -> dict[str, str]:
             return {"IfMatch": condition.checked()}
         case _:
             return {}
+
+
+def arguments_of(attributes: Attributes) -> dict[str, Any]:
+    """Return the arguments of a request that writes an object with these attributes."""
+    named = {"ContentType": attributes.content_type, "Metadata": dict(attributes.metadata)}
+    return {name: value for name, value in named.items() if value}
 
 
 def version_of(answer: Mapping[str, Any]) -> Version:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from lakecli.errors import Unsupported
 from lakecli.objectstore.base import (
     ANY,
+    PLAIN,
+    Attributes,
     Match,
     ObjectInfo,
     ObjectNotFound,
@@ -28,7 +30,7 @@ from lakecli.objectstore.base import (
 from lakecli.objectstore.capabilities import HasVersions, OpensRanges
 from lakecli.objectstore.cloud_store import CloudStore, Refusal
 from lakecli.objectstore.s3 import versions
-from lakecli.objectstore.s3.conditions import headers_of, version_of
+from lakecli.objectstore.s3.conditions import arguments_of, headers_of, version_of
 from lakecli.objectstore.s3.connection import S3Connection
 from lakecli.objectstore.s3.errors import S3Translator, status_of
 from lakecli.objectstore.s3.multipart import SINGLE_LIMIT, Multipart, copy_object
@@ -117,13 +119,7 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
             return self._reader.open_range(full, start=start, length=length)
 
     def put(
-        self,
-        key: str,
-        body: bytes | BinaryIO,
-        condition: Condition,
-        *,
-        content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
         """Write an object; see `ObjectStore.put`.
 
@@ -131,11 +127,6 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         5 GiB, because not every server honours a condition on joining parts; only the creation of
         an object that is larger, or of unknown size, is sent in parts.
         """
-        attributes: dict[str, Any] = {}
-        if content_type:
-            attributes["ContentType"] = content_type
-        if metadata:
-            attributes["Metadata"] = dict(metadata)
         conditions = headers_of(condition)
         if isinstance(body, bytes | bytearray | memoryview):
             return self._put_whole(key, bytes(body), conditions, attributes)
@@ -251,27 +242,20 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
             self._copy({"Bucket": self.bucket, "Key": origin}, key, {})
 
     def copy_from(
-        self,
-        source: ObjectStore,
-        source_key: str,
-        key: str,
-        *,
-        content_type: str,
-        metadata: Mapping[str, str],
+        self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
         """Copy an object of any bucket of this endpoint."""
         if not isinstance(source, S3Store):
             return False
-        attributes: dict[str, Any] = {"Metadata": dict(metadata)}
-        if content_type:
-            attributes["ContentType"] = content_type
+        # Without any argument the copy would have the attributes of the original.
+        arguments = {"Metadata": {}, **arguments_of(attributes)}
         with source.translated(source_key) as origin:
-            self._copy({"Bucket": source.bucket, "Key": origin}, key, attributes)
+            self._copy({"Bucket": source.bucket, "Key": origin}, key, arguments)
         return True
 
-    def _copy(self, where: dict[str, str], key: str, attributes: dict[str, Any]) -> None:
+    def _copy(self, where: dict[str, str], key: str, arguments: dict[str, Any]) -> None:
         target = {"Bucket": self.bucket, "Key": self.full(key)}
-        copy_object(self._connection.client(), where, target, attributes)
+        copy_object(self._connection.client(), where, target, arguments)
 
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
@@ -354,16 +338,16 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
             raise conflict
 
     def _put_whole(
-        self, key: str, body: object, conditions: dict[str, str], attributes: dict[str, Any]
+        self, key: str, body: object, conditions: dict[str, str], attributes: Attributes
     ) -> Version:
         with self.translated(key, may_be_absent=bool(conditions)) as full:
             answer = self._connection.client(max_attempts=1 if conditions else None).put_object(
-                Bucket=self.bucket, Key=full, Body=body, **conditions, **attributes
+                Bucket=self.bucket, Key=full, Body=body, **conditions, **arguments_of(attributes)
             )
         return self._version_put(key, answer)
 
     def _put_stream(
-        self, key: str, body: BinaryIO, conditions: dict[str, str], attributes: dict[str, Any]
+        self, key: str, body: BinaryIO, conditions: dict[str, str], attributes: Attributes
     ) -> Version:
         first = read_exactly(body, PART_SIZE)
         if len(first) < PART_SIZE:
@@ -373,7 +357,7 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         with self.translated(key, may_be_absent=bool(conditions)) as full:
             once = self._connection.client(max_attempts=1 if conditions else None)
             target = {"Bucket": self.bucket, "Key": full}
-            answer = Multipart(self._connection.client(), target, attributes).upload(
+            answer = Multipart(self._connection.client(), target, arguments_of(attributes)).upload(
                 parts_of(first, body),
                 lambda **upload: once.complete_multipart_upload(**upload, **conditions),
             )

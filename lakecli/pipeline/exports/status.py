@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli import __version__
-from lakecli.objectstore.base import ANY
+from lakecli.objectstore.base import ANY, JSON, PLAIN
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.pipeline.exports.records import SUCCESS
 from lakecli.pipeline.store_location import open_by_uri
@@ -113,4 +113,4 @@ def _put(job: Job, name: str, body: bytes) -> None:
             target.write(name.encode(), [body])
         return
     store = open_by_uri(job.destination, region=job.region)
-    store.put(name, body, ANY, content_type="application/json" if body else "")
+    store.put(name, body, ANY, JSON if body else PLAIN)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 from lakecli.errors import Refused, UsageError
 from lakecli.model import CLIENT_METADATA_PREFIX
-from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.base import ANY, Attributes, ObjectNotFound
 from lakecli.objectstore.capabilities import can_copy, copy_across
 from lakecli.objectstore.streams import ReadStream
 from lakecli.objectstore.uri import is_local, parse
@@ -197,13 +197,8 @@ class BucketTarget:
         assert item.entry is not None
         body = b"".join(pieces) if item.entry.size <= WHOLE else cast("BinaryIO", _Held(pieces))
         metadata, is_whole = self._metadata(item)
-        self._store.put(
-            self._key(item),
-            body,
-            ANY,
-            content_type=item.entry.content_type,
-            metadata=metadata,
-        )
+        attributes = Attributes(item.entry.content_type, metadata)
+        self._store.put(self._key(item), body, ANY, attributes)
         return is_whole
 
     def may_copy(self, source: ObjectStore) -> bool:
@@ -213,14 +208,8 @@ class BucketTarget:
     def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
         """Have the store copy an object."""
         assert item.entry is not None
-        return copy_across(
-            source,
-            key,
-            self._store,
-            self._key(item),
-            content_type=item.entry.content_type,
-            metadata=self._metadata(item)[0],
-        )
+        attributes = Attributes(item.entry.content_type, self._metadata(item)[0])
+        return copy_across(source, key, self._store, self._key(item), attributes)
 
     def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
         """Compare an object with what the earlier export wrote, without reading it.

@@ -14,7 +14,7 @@ from lakecli import layout
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, IntegrityError, Refused, Unreachable
 from lakecli.ids import RepositoryUuid
-from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, ObjectNotFound
+from lakecli.objectstore.base import ABSENT, ANY, JSON, PLAIN, ConditionFailed, ObjectNotFound
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.refs.names import is_branch_name
 from lakecli.retry import CLAIMS, Retries
@@ -261,10 +261,10 @@ def _create(store: ObjectStore, key: str, body: bytes, retries: Retries) -> None
     Raises:
         Unreachable: it does not exist.
     """
-    content_type = "application/json" if key == layout.REPOSITORY else ""
+    attributes = JSON if key == layout.REPOSITORY else PLAIN
     for _ in retries.attempts():
         try:
-            store.put(key, body, ABSENT, content_type=content_type)
+            store.put(key, body, ABSENT, attributes)
         except ConditionFailed:
             with suppress(ObjectNotFound):
                 store.head(key)
@@ -294,7 +294,7 @@ def restore(store: ObjectStore, record: RepositoryRecord) -> None:
     if owner is not None and owner != record.uuid:
         raise _taken(store, f"repository {owner}")
     if owner is None:
-        store.put(layout.REPOSITORY, _document(record), ANY, content_type="application/json")
+        store.put(layout.REPOSITORY, _document(record), ANY, JSON)
 
 
 def find_lakefs_marker(store: ObjectStore) -> str | None:

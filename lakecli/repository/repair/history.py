@@ -10,7 +10,7 @@ from lakecli.errors import IntegrityError
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import MAX_REF_SIZE, REFS, pack_key, ref_key
-from lakecli.objectstore.base import ABSENT, ConditionFailed, Match, ObjectNotFound, Version
+from lakecli.objectstore.base import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.commit_record import problems_of_commit
@@ -206,4 +206,4 @@ def _put_ref(repository: Repository, key: str, known: Tracked, version: Version 
         version=Version(""),
     )
     condition = ABSENT if version is None else Match(version)
-    repository.store.put(key, dump_ref(ref), condition, content_type="application/json")
+    repository.store.put(key, dump_ref(ref), condition, JSON)

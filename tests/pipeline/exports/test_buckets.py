@@ -9,7 +9,7 @@ import pytest
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import Refused
 from lakecli.model import Entry
-from lakecli.objectstore.base import ANY, BucketNotFound
+from lakecli.objectstore.base import ANY, Attributes, BucketNotFound
 from lakecli.objectstore.capabilities import copy_across
 from lakecli.objectstore.registry import open_store
 from lakecli.pipeline.exports import target as target_module
@@ -156,13 +156,11 @@ def test_without_reading(repository: Repository, buckets: tuple[str, str]) -> No
 
 def test_copies_by_the_store_have_the_metadata(buckets: tuple[str, str]) -> None:
     source, target = open_store(f"{buckets[0]}/a b"), open_store(f"{buckets[1]}/c")
-    source.put("x y%2f+ü", b"body", ANY, content_type="text/old", metadata={"old": "1"})
-    assert copy_across(source, "x y%2f+ü", target, "k/é ?#", metadata={"new": "2"})
+    source.put("x y%2f+ü", b"body", ANY, Attributes("text/old", {"old": "1"}))
+    assert copy_across(source, "x y%2f+ü", target, "k/é ?#", Attributes(metadata={"new": "2"}))
     assert target.get("k/é ?#") == b"body"
     assert dict(target.head("k/é ?#").metadata) == {"new": "2"}
-    assert copy_across(
-        source, "x y%2f+ü", target, "k2", content_type="text/new", metadata={"n": "2"}
-    )
+    assert copy_across(source, "x y%2f+ü", target, "k2", Attributes("text/new", {"n": "2"}))
     assert target.head("k2").content_type == "text/new"
     assert not copy_across(source, "x", open_store("/tmp/x"), "x")
 

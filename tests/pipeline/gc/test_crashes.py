@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
 
 from lakecli.identity import h
 from lakecli.layout import data_key
+from lakecli.objectstore.base import PLAIN, Attributes
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.pipeline.gc.run import Action
 from lakecli.remote.collection import LEASE, Phase, StateMoved, read_state
@@ -122,12 +123,12 @@ class KillingStore(MemoryStore):
     def put(
         self,
         key: str,
-        body: object,
+        body: bytes | BinaryIO,
         condition: Condition,
-        **rest: object,
+        attributes: Attributes = PLAIN,
     ) -> Version:
         dies = self._count()
-        version = super().put(key, body, condition, **rest)  # type: ignore[arg-type]
+        version = super().put(key, body, condition, attributes)
         if dies:
             raise Killed
         return version

@@ -10,7 +10,7 @@ import pytest
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.identity import h
 from lakecli.layout import INCOMING, data_key, incoming_key
-from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.base import ANY, Attributes, ObjectNotFound
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff.incoming import CLIENT_INCOMING, new_links, take_in
 from lakecli.repository.stat import stat
@@ -41,7 +41,7 @@ def take(repository: Repository, path: bytes = b"in/a.csv", **options: Any) -> t
 
 
 def send(repository: Repository, data: bytes = SENT) -> None:
-    repository.store.put(incoming_key(ID), data, ANY, content_type="text/evil")
+    repository.store.put(incoming_key(ID), data, ANY, Attributes("text/evil"))
 
 
 def left(store: ObjectStore) -> list[str]:
