@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Bound(StrEnum):
-    """Which side of the limit is right."""
+    """On which side of the limit a figure must be."""
 
     AT_MOST = "<="
     BELOW = "<"
@@ -25,7 +25,7 @@ class Claim(NamedTuple):
     Attributes:
         limit: in `unit`.
         unit: ``x`` for a ratio.
-        against: what the ratio is to; ``""`` where there is none.
+        against: what a ratio is to; ``""`` if it is none.
     """
 
     bound: Bound
@@ -34,7 +34,7 @@ class Claim(NamedTuple):
     against: str = ""
 
     def holds(self, figure: float) -> bool:
-        """Whether a figure keeps the promise."""
+        """Whether a figure is within the limit."""
         if self.bound is Bound.AT_LEAST:
             return figure >= self.limit
         return figure < self.limit if self.bound is Bound.BELOW else figure <= self.limit
@@ -130,7 +130,7 @@ CLAIMS: Final = {
 
 
 class Row(NamedTuple):
-    """A claim and the figure measured for it; `detail` says from what it was computed."""
+    """A claim and its measured figure; `detail` says how it was computed."""
 
     name: str
     figure: float
@@ -146,16 +146,16 @@ class Row(NamedTuple):
 
 
 class Report:
-    """Every figure of a run, to be shown at its end."""
+    """Every figure of a run, shown at its end."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
 
     def check(self, name: str, figure: float, detail: str = "") -> None:
-        """Note the figure of a claim.
+        """Record the figure of a claim.
 
         Raises:
-            AssertionError: it does not hold.
+            AssertionError: the claim does not hold.
         """
         row = Row(name, figure, detail)
         self.rows.append(row)

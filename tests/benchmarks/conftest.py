@@ -36,16 +36,16 @@ def pytest_terminal_summary(
 
 @pytest.fixture(scope="session")
 def report(pytestconfig: pytest.Config) -> Report:
-    """Where figures are noted, and shown at the end of the run."""
+    """The report that collects the figures, and is shown at the end of the run."""
     return pytestconfig.stash[REPORT]
 
 
 @pytest.fixture(scope="session")
 def scratch() -> Iterator[Path]:
-    """A directory on a disk, which goes when everything has been measured.
+    """A directory on a disk, which is removed at the end of the run.
 
-    ``TMPDIR`` says on which one; a file system where much was deleted lately makes new files
-    ten times more slowly, for all who are compared.
+    ``TMPDIR`` selects the disk. On a file system on which much was deleted lately, new files take
+    ten times as long, for all compared programs.
     """
     disk = os.environ.get("TMPDIR") or (DISK if os.access(DISK, os.W_OK) else None)
     path = Path(tempfile.mkdtemp(prefix="lakecli-benchmarks-", dir=disk))
@@ -63,7 +63,7 @@ def machine(scratch: Path, place: Place) -> Machine:
     environ = {
         name: text
         for name, text in os.environ.items()
-        # Not to keep compiled modules, for one, would make every start three times as long.
+        # Without compiled modules, for one, every start would take three times as long.
         if not name.startswith((*SCRUBBED, "PYTHON")) or name == "PYTHONPATH"
     }
     environ |= {
@@ -89,7 +89,7 @@ def million(place: Place) -> Large:
 
 @pytest.fixture(scope="session")
 def both(million: Large, place: Place) -> tuple[Large, Large]:
-    """That, and one of ten million."""
+    """The repository of a million entries, and one of ten million."""
     return million, _large(place, "ten-million", 10_000_000)
 
 

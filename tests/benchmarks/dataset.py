@@ -29,7 +29,7 @@ _TYPE: Final = "application/vnd.apache.parquet"
 
 
 def directory(hour: int) -> bytes:
-    """Return the path of an hour of a table, with a slash behind it."""
+    """Return the path of an hour of a table, with a trailing slash."""
     table, hour = divmod(hour, HOURS_IN_TABLE)
     day = _FIRST_DAY + timedelta(days=hour // 24)
     return f"tables/events_{table:04d}/dt={day.isoformat()}/hour={hour % 24:02d}/".encode()

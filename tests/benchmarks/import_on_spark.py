@@ -1,8 +1,8 @@
-"""A process that imports manifests on an embedded Spark, and says what that took.
+"""A process that imports manifests on an embedded Spark, and reports its cost.
 
-Arguments: home, directory for Spark's own files, URI of a repository, manifests. Prints one line
-of JSON for each: seconds by the wall, processor seconds of this process and all below it, and the
-most memory that the driver has had so far, which is the JVM and this process.
+Arguments: home, directory for Spark's own files, URI of a repository, manifests. For each it prints
+a line of JSON: wall seconds, processor seconds of this process and its descendants, and the peak
+memory of the driver so far, which is the JVM and this process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def processes() -> dict[int, tuple[int, float]]:
-    """Return the parent of every process and its processor seconds, with reaped children's."""
+    """Return the parent of every process and its processor seconds, including reaped children."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -40,7 +40,7 @@ def processes() -> dict[int, tuple[int, float]]:
 
 
 def processor_seconds(root: int) -> float:
-    """Return the processor seconds of a process and all below it."""
+    """Return the processor seconds of a process and its descendants."""
     known = processes()
     total = 0.0
     waiting = [root]
@@ -52,7 +52,7 @@ def processor_seconds(root: int) -> float:
 
 
 def resident(pid: int) -> int:
-    """Return the most bytes of memory that a process has had."""
+    """Return the peak memory of a process, in bytes."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) << 10

@@ -1,4 +1,4 @@
-"""Repositories to measure commands on, made and changed through the library."""
+"""Repositories on which commands are measured, created and changed through the library."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 MAIN: Final = "main"
 EVERYTHING: Final = "everything"
-"""A tag: the data set as it is, whatever was done to the main branch afterwards."""
+"""A tag of the unchanged data set, whatever happens to the main branch."""
 
 _STAGED_AT_ONCE: Final = 1 << 16
 
 
 class Place(NamedTuple):
-    """Where the measured repositories lie: a home, and a directory for their namespaces."""
+    """Where the measured repositories are: a home, and a directory for their namespaces."""
 
     home: Path
     namespaces: Path
@@ -105,7 +105,7 @@ class Large:
             tag.create(repository, EVERYTHING, MAIN)
 
     def path(self, number: int) -> bytes:
-        """Return the path that round `number` is about: one that is there, or a new one."""
+        """Return the path of round `number`: an existing or a new one."""
         entry = random.Random(number).randrange(self.count)
         return dataset.new_key(entry) if number % 2 else dataset.key_of(entry)
 
@@ -122,7 +122,7 @@ class Large:
             commit(repository, on, message=f"Round {number}", committer="benchmark")
 
     def part(self, number: int) -> None:
-        """Let branches ``left`` and ``right`` part from main, by a commit of one change each."""
+        """Let branches ``left`` and ``right`` diverge from main, by a commit of one change each."""
         for name, path in (("left", number), ("right", 1000 + number)):
             with self.open() as repository:
                 try:

@@ -40,21 +40,21 @@ MIB: Final = 1 << 20
 
 PYTHON: Final = sys.executable
 LAKECLI: Final = str(Path(sysconfig.get_path("scripts"), "lakecli"))
-"""The program as it was installed."""
+"""The installed program."""
 
 _LOOK_EVERY: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process took: seconds by the wall, seconds of processors, bytes written."""
+    """The cost of a process: wall seconds, processor seconds, bytes written."""
 
     seconds: float
     cpu: float
     written: int
 
     def __add__(self, other: Usage) -> Usage:
-        """Return what two processes took, one after the other."""
+        """Return the cost of two processes that ran one after the other."""
         return Usage(
             self.seconds + other.seconds, self.cpu + other.cpu, self.written + other.written
         )
@@ -62,7 +62,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The most memory that a process took, in bytes."""
+    """The peak memory of a process, in bytes."""
 
     anonymous: int
     resident: int
@@ -73,7 +73,7 @@ class Machine:
 
     Args:
         environ: of every program.
-        log: file that takes what they print.
+        log: file that receives their output.
     """
 
     def __init__(self, environ: Mapping[str, str], log: Path) -> None:
@@ -98,7 +98,7 @@ class Machine:
         return Usage(seconds, usage.ru_utime + usage.ru_stime, int(counts["wchar"]))
 
     def memory(self, *argv: str | Path) -> Memory:
-        """Run a program to its end, looking at its memory.
+        """Run a program to its end, and watch its memory.
 
         Raises:
             AssertionError: it failed.
@@ -140,21 +140,21 @@ class Machine:
 
 
 class Comparison(NamedTuple):
-    """What a subject took in each round, and what each of its baselines took in the same round."""
+    """The cost of a subject in each round, and of each of its baselines in the same round."""
 
     subject: list[Usage]
     baselines: Mapping[str, list[Usage]]
 
     def ratio(self, name: str) -> float:
-        """How many times a baseline's median the subject's is."""
+        """Return the ratio of the subject's median to a baseline's."""
         return seconds(self.subject) / seconds(self.baselines[name])
 
     def cpu_ratio(self, name: str) -> float:
-        """How many times a baseline's median processor time the subject's is."""
+        """Return the ratio of the subject's median processor time to a baseline's."""
         return processor_seconds(self.subject) / processor_seconds(self.baselines[name])
 
     def detail(self, name: str) -> str:
-        """Say what the ratio was computed from."""
+        """Return a text that says how the ratio was computed."""
         return f"{seconds(self.subject):.4f} s : {seconds(self.baselines[name]):.4f} s, {name}"
 
 
@@ -195,10 +195,10 @@ def compare(
     baselines: Mapping[str, Callable[[int], Usage]],
     prepare: Callable[[int], object] = lambda _number: None,
 ) -> Comparison:
-    """Run baselines and subject in turn; the preparation of a round goes before all of them.
+    """Run baselines and subject in turn; a round is prepared before any of them runs.
 
-    A round that is not counted goes first: it fills caches and compiles modules. Everything is
-    told the number of its round, 0 in that first one.
+    A first round, number 0, is not counted: it fills caches and compiles modules. Every callback
+    gets the number of its round.
     """
     numbers = iter(range(1 + rounds))
     usages = Comparison([], {name: [] for name in baselines})

@@ -29,11 +29,11 @@ COUNT = 500_000
 COMMITS = 20
 ROUNDS = 3
 CHANGED = 4
-"""Ranges that each commit changes: of about 90, not quite one in twenty."""
+"""Ranges that each commit changes, of about 90: nearly one in twenty."""
 
 
 class Marked(NamedTuple):
-    """What one mark did, and what it took."""
+    """The result and the cost of one mark."""
 
     done: GcReport
     tables: dict[str, int]
@@ -77,7 +77,7 @@ def test_mark(
 
 
 def mark(large: Large, monkeypatch: pytest.MonkeyPatch) -> Marked:
-    """Mark once, from a repository just opened, and count what is read of each table."""
+    """Mark once, from a newly opened repository, and count the reads of each table."""
     with large.open() as repository:
         store = repository.store
         read: Counter[str] = Counter()

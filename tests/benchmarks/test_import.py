@@ -27,7 +27,7 @@ CORES = 2
 
 
 class Manifests(NamedTuple):
-    """The same objects, in the order of their keys and in none."""
+    """Manifests of the same objects, sorted by key and unsorted."""
 
     ordered: Path
     mixed: Path

@@ -44,7 +44,7 @@ NAME = "from-lakefs"
 
 
 class Foreign(NamedTuple):
-    """A namespace whose refs are in a dump only."""
+    """A namespace whose refs are only in a dump."""
 
     directory: Path
     manifest: RefsManifest
@@ -91,7 +91,7 @@ def foreign(million: Large, place: Place) -> Foreign:
 
 
 def take_over(place: Place, foreign: Foreign) -> float:
-    """Clone the namespace, and return the seconds of processor that took."""
+    """Clone the namespace, and return the processor seconds."""
     with place.open() as lake:
         before = process_time()
         clone_from_lakefs(

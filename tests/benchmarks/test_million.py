@@ -1,7 +1,7 @@
-"""Commands on large repositories, whose work must follow the change and not the tree.
+"""Commands on large repositories, whose cost must depend on the change and not on the tree.
 
-Every round is about another random path, every second of them new. The namespace is a directory
-of this machine, so that ranges and metaranges are read where they are.
+Every round uses another random path, every second one a new path. The namespace is a local
+directory, so ranges and metaranges are read in place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAGE = "1000"
 
 
 class Operation(NamedTuple):
-    """A command to measure: what a round needs before the clock runs, and its arguments."""
+    """A command to measure: the preparation of a round, and its arguments."""
 
     prepare: Callable[[Large, int], None]
     arguments: Callable[[Large, int], list[str]]
@@ -72,7 +72,7 @@ def _check_sizes(
     large: Large,
     taken: Sequence[Usage],
 ) -> None:
-    """Check what an operation writes and what memory it needs, where that is claimed."""
+    """Check what an operation writes and how much memory it needs, if there is a claim about it."""
     suffix = ", 10M" if large.count > 1_000_000 else ""
     if f"{name}{suffix}, written" in CLAIMS:
         most = max(usage.written for usage in taken)

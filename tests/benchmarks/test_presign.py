@@ -1,6 +1,6 @@
 """Signing URLs of everything below a prefix, and of one object, on namespaces in three clouds.
 
-The servers are asked when the repositories are made, and not while URLs are signed.
+The servers receive requests when the repositories are created, and none while URLs are signed.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ STAT_ROUNDS = 21
 
 
 class Cloud(NamedTuple):
-    """A machine with credentials, and a repository in a bucket that has everything committed."""
+    """A machine with credentials, and a repository in a bucket with everything committed."""
 
     machine: Machine
     uri: str
 
 
 def _namespace(request: pytest.FixtureRequest, name: str) -> tuple[str, dict[str, str]]:
-    """Return a place for a repository, and what a machine needs to know to get there."""
+    """Return a namespace for a repository, and the environment that a machine needs to use it."""
     if name == "S3":
         endpoint = request.getfixturevalue("moto_endpoint")
         return f"s3://{new_bucket(endpoint)}/lake", {
@@ -72,7 +72,7 @@ def _namespace(request: pytest.FixtureRequest, name: str) -> tuple[str, dict[str
 def cloud(
     request: pytest.FixtureRequest, machine: Machine, place: Place, scratch: Path
 ) -> tuple[str, Cloud]:
-    """A cloud's name, and a repository there."""
+    """The name of a cloud, and a repository there."""
     namespace, environ = _namespace(request, request.param)
     in_cloud = Machine(machine.environ | environ, scratch / "presign-log")
     large = Large(place, f"presign-{request.param.lower()}", OBJECTS)

@@ -31,7 +31,7 @@ FILLED = 100
 """The round whose uploads are downloaded."""
 
 MEASURED = 101
-"""The one whose memory is looked at."""
+"""The round whose memory is measured."""
 
 
 class Transfers(NamedTuple):
@@ -50,7 +50,7 @@ class Transfers(NamedTuple):
         )
 
     def fill(self) -> Self:
-        """Have both programs upload everything, for downloads."""
+        """Have both programs upload everything, so that there is something to download."""
         self.prepare(FILLED)
         self.upload(FILLED)
         self.rclone_up(FILLED)

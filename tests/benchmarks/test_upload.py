@@ -29,7 +29,7 @@ FILES_IN_DIRECTORY = 100
 
 
 class Uploads(NamedTuple):
-    """One tree, and the ways to bring it somewhere."""
+    """One tree of files, and the ways to upload it."""
 
     machine: Machine
     place: Place
@@ -37,7 +37,7 @@ class Uploads(NamedTuple):
     target: Path
 
     def prepare(self, number: int) -> None:
-        """Make room for a round."""
+        """Prepare the directories of a round."""
         self.target.mkdir(exist_ok=True)
         self.place.create(self._name(number))
         self.machine.run(_program("git"), "init", "--quiet", self._git(number))
@@ -58,7 +58,7 @@ class Uploads(NamedTuple):
         git = (
             _program("git"),
             "-c",
-            "gc.auto=0",  # or it works on in the background
+            "gc.auto=0",  # otherwise Git goes on working in the background
             f"--git-dir={self._git(number)}/.git",
             f"--work-tree={self.source}",
         )

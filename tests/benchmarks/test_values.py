@@ -28,7 +28,7 @@ COUNT = 20_000
 
 
 def uploaded(number: int) -> Entry:
-    """Return an entry: of each two one as an upload records it, one as an import does."""
+    """Return an entry: alternately as an upload and as an import records it."""
     checksum = f"{number:064x}"
     at = datetime.fromtimestamp(1_700_000_000 + number // 100, UTC)
     if number % 2:

@@ -1,4 +1,4 @@
-"""Commits: counts, what is no change, and what is written when."""
+"""Commits: the counts, which changes count as none, and what is written when."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ A = "a" * 64
 
 
 def age(path: Path, seconds: int) -> None:
-    """Make a file's last use older."""
+    """Set the last use of a file to an earlier time."""
     status = path.stat()
     used = status.st_mtime - seconds
     os.utime(path, (used, used))
@@ -113,7 +113,7 @@ def test_a_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("absolute", [True, False])
 def test_no_other_name_leaves_the_directory(tmp_path: Path, *, absolute: bool) -> None:
-    """A forged commit names an absolute path as its tree: joined, it would be any file."""
+    """A forged commit names an absolute path as its tree, which may be that of any file."""
     canary = tmp_path / "canary"
     canary.write_bytes(b"mine")
     before = canary.stat()
@@ -244,7 +244,7 @@ def test_the_lru_cache_keeps_the_most_recently_used_values() -> None:
 
 
 def test_the_buckets_copy_of_a_table_counts(tmp_path: Path) -> None:
-    """Another clone wrote the same entries at other times: one name, other bytes."""
+    """Another clone wrote the same entries at other times: the same name, but other bytes."""
     bucket = MemoryBucket()
     theirs = TreeStore(MemoryStore(bucket), cache=None, range_entries=16)
     entries = {b"a": entry(seconds=1), b"b": entry(seconds=2)}

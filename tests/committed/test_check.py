@@ -1,4 +1,4 @@
-"""What fsck asks of trees: everything sound passes, everything damaged is told."""
+"""What fsck finds in trees: no defect in sound ones, and every defect in damaged ones."""
 
 from __future__ import annotations
 

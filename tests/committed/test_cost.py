@@ -1,4 +1,4 @@
-"""Work follows the change, not the tree: ranges opened and written, and requests, counted."""
+"""The cost depends on the change, not on the tree: counts of ranges and requests."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_one_changed_entry(trees: TreeStore, tree: MetarangeId, number: int) -> 
 
 
 def test_one_added_or_removed_entry(trees: TreeStore, tree: MetarangeId) -> None:
-    """It may shift by one where a long range may end, which some edits do; most do not."""
+    """It may shift by one if a long range may end there, which few edits do."""
     steps: list[Changes] = []
     for path in inner_keys(trees, tree)[20:380:20]:
         steps += [{path + b"+": value(1)}, {path: None}]
@@ -225,7 +225,7 @@ def test_merge_of_changes_in_one_range(trees: TreeStore, tree: MetarangeId) -> N
 
 
 def test_ranges_that_both_sides_share_are_not_read(trees: TreeStore, tree: MetarangeId) -> None:
-    """Both have the same thousand changes; what the source changed besides is all that counts."""
+    """Both sides have the same thousand changes; only the further changes of the source count."""
     common: Changes = {key(at): value(-at - 1) for at in range(1000, 2000)}
     other = change(trees, tree, common)
     assert build(trees, changed(MODEL, common)) == other

@@ -1,4 +1,4 @@
-"""What is missing, damaged or not what it should be: one clear error, never a wrong answer."""
+"""Missing, damaged and wrong tables: one clear error, and never a wrong result."""
 
 from __future__ import annotations
 

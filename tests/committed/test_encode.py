@@ -1,4 +1,4 @@
-"""Entries in columns are encoded as they are one by one."""
+"""Entries that are encoded in columns have the same bytes as entries encoded one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees of lakeFS: read as they are, rebuilt at their first commit, never spliced."""
+"""Trees of lakeFS: they are read as they are, rebuilt at their first commit, and never spliced."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_the_first_commit_on_a_range_that_lakefs_wrote(
 
 
 def check_everything(store: MemoryStore, tree: MetarangeId, *, made_up: set[bytes]) -> None:
-    """Verify a tree; only the values that the test made up are no entries."""
+    """Verify a tree; the test's made-up values are not entries."""
     trees = new_trees(store, range_entries=1024)
     records, problems = check_metarange(trees, tree)
     assert problems == []

@@ -1,4 +1,4 @@
-"""The vectors of the format: IDs that lie in buckets for years."""
+"""Test vectors of the format, because IDs stay in buckets for years."""
 
 from __future__ import annotations
 

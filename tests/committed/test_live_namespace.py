@@ -1,4 +1,4 @@
-"""A namespace that a lakeFS server wrote reads as that server said."""
+"""A namespace that a lakeFS server wrote is read with the results that the server returned."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_entries(store: MemoryStore, commits: Commits, ref: str) -> None:
         decoded = decode_entry(value)
         assert decoded.physical_address == entry["physical_address"]
         assert (decoded.size, decoded.checksum) == (entry["size_bytes"], entry["checksum"])
-        # The server's API says this of an entry without a type.
+        # The server's API returns this for an entry without a type.
         shown = decoded.content_type or "application/octet-stream"
         assert shown == entry["content_type"]
         assert dict(decoded.metadata) == (entry["metadata"] or {})

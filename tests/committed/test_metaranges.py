@@ -1,4 +1,4 @@
-"""Metaranges: RangeData as protobuf writes it, and nothing but IDs where IDs belong."""
+"""Metaranges: RangeData is encoded as protobuf encodes it, and ID fields accept only IDs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Point reads: right whatever is kept, and few requests to a bucket."""
+"""Point reads: correct with any state of the caches, and with few requests to a bucket."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_range_of_a_bucket_that_is_read_again_and_again_is_fetched_whole(
 
 
 def test_a_copy_of_another_size_in_the_bucket_is_read_as_it_is() -> None:
-    """Two clones wrote one range with different times; the bucket kept the other one's."""
+    """Two clones wrote one range with different times; the bucket has the other clone's copy."""
     store, elsewhere = RecordingStore(), RecordingStore()
     mine = {path: value(at, b"x" * 90) for at, path in enumerate(large_model(100))}
     theirs = {path: value(at, b"other") for at, path in enumerate(large_model(100))}
@@ -167,7 +167,7 @@ def test_a_block_that_reaches_over_the_end_of_its_range_is_refused(
         narrower = record._replace(max_key=key(2))
     values = (encode_range_record(narrower),)
     trees.remember(Metarange(tree, (narrower.max_key,), values, range_entries=4096))
-    # Of tables that lakecli wrote this is noticed when they are opened; of lakeFS's it is not.
+    # For tables that lakecli wrote, opening them detects this; for lakeFS's tables, it does not.
     monkeypatch.setattr("lakecli.committed.tree_store.check_described", lambda *_: None)
     with pytest.raises(Mismatch, match="a block from"):
         find(trees, tree, key(2)) if how == "point" else list(scan(trees, tree))

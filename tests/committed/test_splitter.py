@@ -1,4 +1,4 @@
-"""Where ranges end: a promise about data in buckets."""
+"""Where ranges end, which must never change, because buckets hold ranges for years."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One `TreeStore` shared between threads: every answer is of the tree that was asked for."""
+"""One `TreeStore` shared between threads: every result is of the requested tree."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RIGHT = {key(at): value(at, b"right") for at in range(0, COUNT, 3)}
 
 @pytest.fixture
 def switching() -> Iterator[None]:
-    """Let threads take turns as often as they can."""
+    """Let threads switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -49,7 +49,7 @@ def two_trees() -> tuple[TreeStore, MetarangeId, MetarangeId]:
 def test_another_tree_is_read_while_a_read_waits_for_the_bucket(
     monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """What another thread does meanwhile is done within the call that one waits for."""
+    """Another thread reads its tree inside the call that the first thread waits for."""
     trees, left, right = two_trees()
     waits = getattr(trees, step)
 
@@ -91,7 +91,7 @@ def test_eight_threads_read_two_trees(monkeypatch: pytest.MonkeyPatch, room: int
 
 
 class Told:
-    """A guard that remembers what it was told."""
+    """A guard that records its arguments."""
 
     is_active = True
 
@@ -110,7 +110,7 @@ class Told:
 
 
 def test_a_writer_claims_its_own_tables_only() -> None:
-    """Two trees under way at once; the other one's tables are not durable yet."""
+    """Two trees are written at once; the tables of the other one are not durable yet."""
     store, guard = RecordingStore(), Told()
     trees = new_trees(store, range_entries=16)
     trees._guard = lambda: guard

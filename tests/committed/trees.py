@@ -115,7 +115,7 @@ def apply_all(model: Model, steps: Iterable[Changes]) -> list[Model]:
 
 
 class RecordingStore(MemoryStore):
-    """A bucket that notes the reads it is asked for."""
+    """A bucket that records which reads it receives."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -142,7 +142,7 @@ def test_a_crash_while_a_store_is_created_leaves_no_damage(tmp_path: Path) -> No
 
 
 def test_no_healthy_file_is_called_damaged(tmp_path: Path) -> None:
-    """Whatever was written and deleted, also where LMDB leaves the file shorter than it says."""
+    """Whatever was written and deleted, also if LMDB leaves the file shorter than it says."""
     draw = random.Random(3)
     shorter = 0
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""Several processes on one store, killed ones, and ones that may not have much."""
+"""Several processes on one store, killed processes, and processes with little memory or disk."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_a_write_that_the_disk_does_not_take_changes_nothing(home: Path) -> None
 
 
 def on_a_disk_of(size: str, directory: Path) -> tuple[str, ...]:
-    """Return what to put in front of a command that shall find a small disk at `directory`."""
+    """Return the words before a command that give it a small disk at `directory`."""
     probe = [*IN_A_NAMESPACE, "true"]
     if shutil.which("unshare") is None or subprocess.run(probe, check=False).returncode:
         pytest.skip("no user namespaces here, so no small disk can be mounted")

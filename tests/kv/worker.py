@@ -1,6 +1,6 @@
-"""Another process at work on a local store, started by the tests of this directory.
+"""A process that uses a local store, started by the tests of this directory.
 
-``python worker.py COMMAND DIRECTORY [ARGUMENT]``; prints a line when a state is reached and waits
+``python worker.py COMMAND DIRECTORY [ARGUMENT]`` prints a line when it reaches a state, and waits
 for a line on stdin before it leaves that state. Errors of lakecli are printed as ``kind: message``.
 """
 
@@ -33,7 +33,7 @@ def count(directory: Path, times: str) -> None:
 
 
 def hold_write(directory: Path, size: str) -> None:
-    """Stay inside a write transaction that has changed much."""
+    """Stay in a write transaction that has changed much."""
     with LocalStore.open(directory) as store, store.write() as txn:
         txn.put(Table.BRANCHES, b"main", b"new")
         txn.put_sorted(Table.STAGING, [(b"%08d" % n, bytes(1000)) for n in range(int(size))])
@@ -50,7 +50,7 @@ def hold_read(directory: Path) -> None:
 
 
 def hold_small_map(directory: Path) -> None:
-    """Have the store open with a small map while somebody else makes it grow."""
+    """Keep the store open with a small map while another process makes it grow."""
     with LocalStore.open(directory, map_size=1 << 20) as store:
         with store.read():
             say("open")
@@ -69,7 +69,7 @@ def put_and_get(directory: Path) -> None:
 
 
 def limited_space(directory: Path, spare: str) -> None:
-    """Do that with so many bytes of address space left."""
+    """Do the same with a limited address space."""
     lmdb.version()
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limit = used + int(spare)
@@ -78,14 +78,14 @@ def limited_space(directory: Path, spare: str) -> None:
 
 
 def limited_file(directory: Path, limit: str) -> None:
-    """Write more than a file may have, then less."""
+    """Write more than the size limit of a file allows, then less."""
     with LocalStore.open(directory) as store:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
         fill(store)
 
 
 def full_disk(directory: Path) -> None:
-    """Write more than the disk takes, then less."""
+    """Write more than the disk can hold, then less."""
     with LocalStore.open(directory) as store:
         fill(store)
 

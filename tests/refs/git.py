@@ -1,7 +1,7 @@
-"""The same history as a real Git repository, to ask Git for the right answers.
+"""The same history as a real Git repository, to compare results with Git's.
 
-Git names objects by SHA-256 here, so that its commit IDs are as long as lakeFS's and stand in for
-them: both sides are asked about the very same names.
+Git uses SHA-256 here, so that its commit IDs are as long as lakeFS's and can replace them: both
+sides get the same IDs.
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ class GitHistory:
 def random_parents(
     rng: random.Random, count: int, *, reach: int, merges: float, roots: float = 0
 ) -> list[list[int]]:
-    """Return a random history: who descends from whom, by number.
+    """Return a random history: the parents of each commit, by number.
 
     Args:
-        rng: where chance comes from.
+        rng: the source of randomness.
         count: of commits.
-        reach: how many commits back a parent may lie; small ones give long thin histories.
-        merges: the share of commits with two parents or three.
+        reach: how many commits back a parent may be; small ones give long, thin histories.
+        merges: the share of commits with two or three parents.
         roots: the share of commits without parents, besides the first.
     """
     parents: list[list[int]] = [[]]

@@ -45,7 +45,7 @@ LEGAL = {
     "main@{}": ("main", [("@{date}", 1)]),
     "naïve~2": ("naïve", [("~", 2)]),
 }
-# What is wrong, and at which character.
+# The error, and the position of the wrong character.
 ILLEGAL = {
     "": ("empty ref expression", None),
     "~1": ("no branch, tag or commit ID before '~'", 1),
@@ -108,7 +108,7 @@ def test_illegal(text: str) -> None:
 
 @pytest.mark.parametrize("rule", MODIFIERS, ids=lambda rule: rule.symbol)
 def test_every_row_of_the_table(rule: ModifierRule) -> None:
-    """What a row says is what the parser does, and `resolve` knows what it means."""
+    """Every row of the table is parsed as it says, and `resolve` implements its modifier."""
     assert rule.summary
     assert (rule.symbol in resolve.PAST) == bool(rule.within)
     if rule.within:

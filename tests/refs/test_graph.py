@@ -104,7 +104,7 @@ def _reachable(refs: FakeRefs, start: CommitId) -> set[CommitId]:
 
 
 def _long(forks: str = "") -> FakeRefs:
-    """Return a linear history m0 to m9999, and what else is asked for."""
+    """Return a linear history m0 to m9999, and the given further commits."""
     chain = "-".join(f"m{number}" for number in range(LONG))
     return graph(f"{chain}, {forks}")
 
@@ -138,7 +138,7 @@ def test_cost_follows_the_distance_to_the_base() -> None:
 
 
 def test_cost_after_many_merges() -> None:
-    """A side branch that is merged again and again does not draw in what is below its base."""
+    """A side branch that is merged repeatedly does not visit what is below its base."""
     chains = ["m0-m1-s1"]
     for number in range(2, 2000):
         chains.append(f"m{number - 1}+s{number - 1}-m{number}")
@@ -161,7 +161,7 @@ def test_a_missing_parent_is_named() -> None:
 
 
 def test_generations_that_lie_are_found_out() -> None:
-    """They would lead to a wrong base; better none."""
+    """They would lead to a wrong base; an error is better."""
     refs = graph("a-b-c, b-d")
     broken = refs.commits[id_of("b")]
     refs.commits[broken.id] = broken._replace(generation=3)

@@ -17,9 +17,9 @@ from tests.remote.chains import commit, intent
 
 
 def main(uri: str, name: str, count: str) -> None:
-    """Race."""
+    """Make the moves."""
     store = open_store(uri)
-    find_ref(store, RefKind.BRANCH, "main")  # whatever takes its time is loaded now
+    find_ref(store, RefKind.BRANCH, "main")  # everything that takes long to load is loaded now
     print("ready", flush=True)
     sys.stdin.readline()
     retries = Retries(RetryPolicy(64, first_delay=0.01))

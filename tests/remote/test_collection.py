@@ -1,4 +1,4 @@
-"""Moving the state of garbage collection, and what the store may answer."""
+"""Moving the state of garbage collection, with every answer that a store may give."""
 
 from __future__ import annotations
 

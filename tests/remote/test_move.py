@@ -1,4 +1,4 @@
-"""Moving a ref: what the answers of a store may be, and what became of the move."""
+"""Moving a ref: the answers that a store may give, and the outcome of the move."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Bucket:
-    """A bucket seen through a store without faults and one with the faults of a test."""
+    """A bucket, through a store without faults and through one with the faults of a test."""
 
     def __init__(self) -> None:
         self.bucket = MemoryBucket()
@@ -39,7 +39,7 @@ class Bucket:
         self.store = MemoryStore(self.bucket, "ns/")
 
     def troubled(self, *faults: tuple[str, Fault | None]) -> TroubledStore:
-        """Return a store whose requests fail as told, one after the other, and then no more."""
+        """Return a store whose requests fail as given, one after the other, and then no more."""
         left = list(faults)
 
         def plan(kind: str) -> Fault | None:

@@ -1,4 +1,4 @@
-"""Any writers, any faults, any order: each applied move is there once, and its outcome is true."""
+"""Any writers, faults and order: each applied move is there once, and its outcome is correct."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ positions = st.sampled_from([None, commit(101), commit(102)])
 
 
 class _KilledError(BaseException):
-    """A process ended without a word."""
+    """A process was killed."""
 
 
 class Plan(NamedTuple):
@@ -59,7 +59,7 @@ class Plan(NamedTuple):
 
 
 class World:
-    """A bucket, and what its writers were told of their moves."""
+    """A bucket, and the outcomes that its writers got."""
 
     def __init__(self) -> None:
         self.bucket = MemoryBucket()
@@ -157,7 +157,7 @@ def test_each_applied_move_is_made_once_and_reported_as_applied(
 
 
 def bury(store: MemoryStore) -> None:
-    """Move the ref until nothing of what its object held is left there, to a commit of its own."""
+    """Move the ref, to a commit of its own, until its object holds none of the earlier moves."""
     for number in range(MAX_MOVES + 1):
         ref = find_ref(store, RefKind.BRANCH, "main")
         before, since = (None, 0) if ref is None else (ref.commit_id, ref.sequence)

@@ -1,4 +1,4 @@
-"""Commit packs: what is written is read, damage is seen, and few of them are left."""
+"""Commit packs: they are read as written, damage is detected, and there are few of them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ FORGED_IDS = [
 
 
 def forged(*, metarange_id: str = "", parents: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
-    """A record as `encode_commit` writes it, of a commit that no constructor makes."""
+    """A record as `encode_commit` writes it, of a commit that no constructor creates."""
     fields: dict[str, Any] = {"metarange_id": metarange_id, "parents": parents}
     found = commit_id(
         committer="", message="", created_at=0, metadata={}, metarange_id=metarange_id,
@@ -106,7 +106,7 @@ def forged(*, metarange_id: str = "", parents: tuple[str, ...] = ()) -> tuple[by
 @pytest.mark.parametrize("text", FORGED_IDS)
 @pytest.mark.parametrize("field", ["metarange_id", "parents", "second parent"])
 def test_a_commit_that_names_no_id_is_refused(field: str, text: str) -> None:
-    """Its own ID is right: it is the SHA-256 of whatever the forger wrote."""
+    """Its own ID is correct: it is the SHA-256 of what the forger wrote."""
     if field == "metarange_id":
         key, value = forged(metarange_id=text)
     else:
@@ -244,7 +244,7 @@ def test_an_object_larger_than_any_pack_is_not_fetched(monkeypatch: pytest.Monke
 def test_records_that_are_many_times_as_large_as_their_pack(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They fill the memory and the disk of whoever reads them."""
+    """They would fill the memory and the disk of every reader."""
     monkeypatch.setattr(packs, "PACK_ALLOWANCE", 10_000)
     store = MemoryStore()
     pack_id = packs.write_pack(store, [make(f"{number}" + "x" * 60_000) for number in range(20)])
@@ -267,7 +267,7 @@ def test_only_new_packs_are_read() -> None:
 
 
 class LateStore(CountingStore):
-    """Lists nothing of what was written since a moment."""
+    """A store whose listing lacks what was written after some moment."""
 
     hidden: Collection[str] = ()
 

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def race(uri: str, *, processes: int, moves: int) -> None:
-    """Let processes make moves, and check that each applied one is there once, and no other."""
+    """Let processes make moves, and check that exactly the applied ones are there, once each."""
     with ExitStack() as stack:
         racers = [
             stack.enter_context(

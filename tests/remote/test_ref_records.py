@@ -1,4 +1,4 @@
-"""Ref objects: their bytes, and bytes that are none."""
+"""Ref objects: their bytes, and bytes that are not a ref object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reflog in the bucket: all moves of a ref, whatever no longer fits into its object."""
+"""The reflog in the bucket: it has all moves of a ref that no longer fit into its object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bucket whose answers are troubled, and writers that take turns as a test says."""
+"""A bucket with faults, and writers that run in an order that the test sets."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ AMBIGUOUS = ("409", "412", "404", "500", "timeout")
 
 
 class Fault(NamedTuple):
-    """What goes wrong with one request.
+    """A fault of one request.
 
     Attributes:
         answer: of `ANSWERS`.
         effect: of a PUT: ``no``, ``done``, or ``later``: the request is under way, and arrives
-            after some further requests of anybody.
+            after some further requests of any writer.
     """
 
     answer: str
     effect: str = "no"
 
     def error(self) -> LakeError:
-        """Return what an adapter makes of the answer."""
+        """Return the error that an adapter raises for the answer."""
         return ANSWERS[self.answer]()
 
 
 @dataclass
 class Wire:
-    """What is under way to a bucket, from all stores of a test."""
+    """The requests that are under way to a bucket, from all stores of a test."""
 
     late: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ class Wire:
         self.late.append((delay, request))
 
     def tick(self) -> None:
-        """Count one request, and deliver what is due."""
+        """Count one request, and deliver those that are due."""
         due = [request for delay, request in self.late if delay <= 0]
         self.late = [(delay - 1, request) for delay, request in self.late if delay > 0]
         for request in due:
@@ -70,12 +70,12 @@ class Wire:
 
 
 class TroubledStore(MemoryStore):
-    """A store that asks for each request what shall go wrong with it.
+    """A store that asks the test for the fault of each request.
 
     Args:
         bucket: shared by all stores of a test.
-        wire: likewise.
-        plan: told the kind of a request: ``get``, ``put``, ``list``.
+        wire: shared by all stores of a test.
+        plan: gets the kind of a request: ``get``, ``put``, ``list``.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class TroubledStore(MemoryStore):
 
 
 class Turns:
-    """Threads of which exactly one runs at a time, in an order that the test decides."""
+    """Threads of which exactly one runs at a time, in an order that the test sets."""
 
     def __init__(self, order: Sequence[int]) -> None:
         self._order = iter(order)
@@ -139,7 +139,7 @@ class Turns:
         self.errors: list[BaseException] = []
 
     def run(self, writers: Sequence[Callable[[Callable[[], None]], None]]) -> None:
-        """Run writers to their ends; each calls what it is given where another may go on."""
+        """Run writers to their ends; each calls its argument where another one may continue."""
         threads = []
         for number, writer in enumerate(writers):
             turn = self._waiting[number] = Semaphore(0)

@@ -61,7 +61,7 @@ ODD_NAMES = (
     ),
     *(b"<script>alert(1)</script>", b"a&amp;b", b'"><img src=x>', b"=1+1", b"con", b"a:b", b"n\\x"),
 )
-"""Names that mean something to somebody, and nevertheless are those of files."""
+"""Names that have a meaning to a shell or a file system, and are valid names of files."""
 
 EVIL_NAMES = (
     *(
