@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -274,21 +274,23 @@ class LongTeam(RuleBasedStateMachine):
         self.team.restore_backup(self.backup)
 
 
-def check_lives(*, examples: int, steps: int, is_random: bool = False) -> None:
+def check_lives(*, examples: int, steps: int, number: int | None = None) -> None:
     """Run the state machine; the story of a failure is whole, to shrink it would take minutes.
 
     Args:
         examples: how many lives of a team.
         steps: commands in each of them, at most.
-        is_random: try other lives in each run.
+        number: chooses the lives; ``None``: always the same.
     """
+    if number is not None:
+        seed(number)(LongTeam)
     run_state_machine_as_test(
         LongTeam,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
             deadline=None,
-            derandomize=not is_random,
+            derandomize=number is None,
             database=None,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
@@ -296,8 +298,23 @@ def check_lives(*, examples: int, steps: int, is_random: bool = False) -> None:
     )
 
 
-def check_lives_for(seconds: float, *, steps: int) -> None:
-    """Run the state machine again and again, with other lives each time, for a bounded time."""
+def check_some_lives(number: int) -> None:
+    """Run lives that a number chooses: as many as take about a minute."""
+    check_lives(examples=LIVES_AT_ONCE, steps=60, number=number)
+
+
+def find_failing_lives(seconds: float, *, first: int) -> int | None:
+    """Return the number of lives that fail; ``None`` if none does in this time.
+
+    Args:
+        seconds: how long to search.
+        first: the number to begin with.
+    """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        check_lives(examples=LIVES_AT_ONCE, steps=steps, is_random=True)
+        try:
+            check_some_lives(first)
+        except AssertionError:
+            return first
+        first += 1
+    return None
