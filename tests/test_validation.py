@@ -102,6 +102,32 @@ def test_times_that_cannot_be(text: str) -> None:
         validation.moment(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "year"), [("1970-01-01T00:00:00Z", 1970), ("9998-12-31T00:00:00Z", 9998)]
+)
+def test_the_first_and_the_last_time_that_can_be(text: str, year: int) -> None:
+    assert validation.moment(text).year == year
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_true_and_false(value: bool) -> None:  # noqa: FBT001  # it is what is checked
+    assert validation.boolean(value) is value
+
+
+@pytest.mark.parametrize("value", [0, 1, "true", None])
+def test_what_is_neither_true_nor_false(value: object) -> None:
+    with pytest.raises(Invalid, match="neither true nor false"):
+        validation.boolean(value)
+
+
+def test_powers_of_two() -> None:
+    check = validation.power_of_two(1, 1 << 20)
+    assert [check(1 << number) for number in range(21)] == [1 << number for number in range(21)]
+    for number in (3, 5, 6, 7, 9, 12, (1 << 20) - 1):
+        with pytest.raises(Invalid, match="not a power of two"):
+            check(number)
+
+
 def test_undecodable_bytes_are_text_and_half_characters_are_not() -> None:
     assert validation.text(9)("\udc80") == "\udc80"
     with pytest.raises(Invalid, match="half a character"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import textwrap
@@ -44,6 +45,50 @@ def put_much(store: LocalStore) -> None:
 def read_one(directory: Path) -> bytes | None:
     with LocalStore.open(directory) as store, store.read() as txn:
         return txn.get(Table.BRANCHES, b"main")
+
+
+@linux
+def test_the_lock_file_of_a_new_store_is_allocated(tmp_path: Path) -> None:
+    """LMDB maps it sparse; on a full disk, the first access would kill the process."""
+    put_one(tmp_path / "home", b"1")
+    status = (tmp_path / "home" / "lock.mdb").stat()
+    assert status.st_blocks * 512 >= status.st_size > 0
+
+
+def test_a_lock_file_that_is_in_use_is_not_allocated_again(tmp_path: Path) -> None:
+    put_one(tmp_path, b"1")
+    before = (tmp_path / "lock.mdb").read_bytes()
+    environment._allocate_lock_file(tmp_path)
+    assert (tmp_path / "lock.mdb").read_bytes() == before
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_fork_does_not_use_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, writes: bool
+) -> None:
+    with LocalStore.open(tmp_path) as store:
+        monkeypatch.setattr("os.getpid", lambda: 1)
+        with pytest.raises(LakeError, match="before this process was forked"), suppress(OSError):
+            store.write().__enter__() if writes else store.read().__enter__()
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (resource.RLIM_INFINITY, [16, 8, 4, 2, 1]),
+        (16, [16, 4, 2, 1]),
+        (1 << 20, [16, 8, 4, 2, 1]),
+        (2, [16]),
+    ],
+)
+def test_maps_are_tried_from_the_largest_down(
+    monkeypatch: pytest.MonkeyPatch, limit: int, expected: list[int]
+) -> None:
+    unit = environment.SMALLEST_MAP_SIZE
+    found = limit if limit == resource.RLIM_INFINITY else limit * unit
+    monkeypatch.setattr(resource, "getrlimit", lambda _what: (found, found))
+    assert [size / unit for size in environment._map_sizes(16 * unit)] == expected
 
 
 class TestTransactions:

@@ -174,7 +174,9 @@ class Model:
                     changes = {
                         path: each for path, each in place.staged.items() if tree.get(path) != each
                     }
-                    assert found == changes, f"{person}/{name}\n{self.story()}"
+                    assert found == changes, (
+                        f"{person}/{name}: {found} is not {changes}\n{self.story()}"
+                    )
         self._check_bucket(who)
 
     def check_log(self, who: str) -> None:

@@ -16,9 +16,9 @@ from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote.move import Outcome, apply, look_up
-from lakecli.remote.ref_records import NotOurs
+from lakecli.remote.ref_records import MAX_MOVES, NotOurs
 from lakecli.remote.refs import find_ref
-from lakecli.retry import REF_MOVES, Retries
+from lakecli.retry import REF_MOVES, Retries, RetryPolicy
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Wire
 from tests.support.counting import CountingStore
@@ -169,6 +169,41 @@ def test_ours_though_others_moved_on(bucket: Bucket, answer: str) -> None:
     assert result.outcome is Outcome.APPLIED
     assert result.ref is not None
     assert result.ref.commit_id == commit(3)
+
+
+@pytest.mark.parametrize("answer", AMBIGUOUS)
+def test_ours_though_others_moved_what_we_had_created(bucket: Bucket, answer: str) -> None:
+    store = bucket.troubled(("put", Fault(answer, "done")))
+
+    def interfere(step: str) -> None:
+        if step == "read" and find_ref(bucket.store, RefKind.BRANCH, "main") is not None:
+            apply(bucket.store, intent("other", commit(1), commit(2)), retries=PATIENT)
+
+    result = apply(store, intent("w", None, commit(1)), retries=PATIENT, on_step=interfere)
+    assert result.outcome is Outcome.APPLIED
+    assert result.ref is not None
+    assert result.ref.commit_id == commit(2)
+
+
+@pytest.mark.parametrize(("moves", "spills"), [(MAX_MOVES - 1, 0), (MAX_MOVES, 1)])
+def test_a_full_ref_object_spills_its_oldest_moves(bucket: Bucket, moves: int, spills: int) -> None:
+    advance(bucket.store, moves)
+    steps: list[str] = []
+    wanted = intent("w", commit(moves), commit(moves + 1))
+    apply(bucket.store, wanted, retries=PATIENT, on_step=steps.append)
+    assert steps.count("spill") == spills
+    assert len(checked_moves(bucket.store)) == moves + 1
+
+
+def test_failed_reads_are_repeated_after_growing_pauses(bucket: Bucket) -> None:
+    lost = ("get", Fault("timeout", "no"))
+    store = bucket.troubled(("get", None), ("put", Fault("timeout", "no")), lost, lost, lost)
+    slept: list[float] = []
+    policy = RetryPolicy(attempts=3, first_delay=1)
+    retries = Retries(policy, sleep=slept.append, random=lambda: 1.0)
+    result = apply(store, intent("w", None, commit(1)), retries=retries)
+    assert result.outcome is Outcome.APPLIED
+    assert slept == [1, 2, 4, 1]  # three reads that fail, then the second PUT
 
 
 def test_the_race_is_lost_even_without_an_answer(bucket: Bucket) -> None:

@@ -324,6 +324,22 @@ def test_push_refuses_old_data_that_is_gone(repository: Repository, bucket: Faul
     assert push(repository, "main", options=ME).state is Pushing.UPDATED
 
 
+@pytest.mark.parametrize(("days_old", "is_refused"), [(5, False), (8, True), (13, True)])
+def test_data_is_trusted_for_half_of_the_grace_period(
+    repository: Repository, bucket: FaultyStore, days_old: int, *, is_refused: bool
+) -> None:
+    add(repository, b"gone", days_old=days_old)
+    for number in range(SAMPLE):
+        path = b"younger-%d" % number
+        add(repository, path)
+        put_data(bucket, path)
+    if is_refused:
+        with pytest.raises(NotInBucket):
+            push(repository, "main", options=ME)
+    else:
+        push(repository, "main", options=ME)
+
+
 def test_young_data_is_not_trusted_once_the_youngest_is_gone(
     repository: Repository, bucket: FaultyStore
 ) -> None:

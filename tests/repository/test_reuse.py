@@ -276,6 +276,39 @@ def test_a_claim_reads_the_state_again_after_an_hour(place: Place) -> None:
     assert list(iter_keeps(place.store, 3)) == [KEY]
 
 
+def test_a_claim_waits_for_a_sweep_that_began_while_it_was_kept(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.put(KEY, days=9)
+    place.set_state(Phase.CONDEMNED, 3)
+    put = place.store.put
+
+    def put_late(key: str, *rest: Any) -> object:
+        monkeypatch.undo()
+        place.set_state(Phase.SWEEPING, 3)
+        return put(key, *rest)
+
+    def sleep(seconds: float) -> None:
+        place.slept.append(seconds)
+        place.store.delete([KEY])
+        place.set_state(Phase.IDLE, 4)
+
+    place.guard = GcGuard(place.store, monotonic=place.seconds, sleep=sleep)
+    monkeypatch.setattr(place.store, "put", put_late)
+    assert place.guard.claim([KEY]) == {}
+    assert len(place.slept) == 1
+
+
+def test_claims_share_one_reading_of_the_state(place: Place) -> None:
+    place.put(KEY)
+    place.put(OTHER)
+    place.set_state(Phase.IDLE)
+    place.guard.claim([KEY])
+    place.store.reset()
+    place.guard.claim([OTHER])
+    assert place.store.counts == {"head": 1}
+
+
 def test_a_claim_is_repeated_when_the_state_moves(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.proto.varint import Malformed
+from lakecli.sstable.block import entries_end, payload_of, payload_size, seal
 from lakecli.sstable.reader import BytesSource, FileSource, Table
 from lakecli.sstable.writer import TableWriter
 from tests.sstable.tables import batches, build, keys, many_records, open_bytes, records
@@ -28,6 +30,31 @@ def test_every_record_reads_back(rows: list[Record], others: list[bytes]) -> Non
     for key in [*held, *others]:
         assert table.get(key) == held.get(key)
         assert list(table.records(key)) == [row for row in rows if row[0] >= key]
+
+
+@pytest.mark.parametrize("size", [100, 128, 16_383, 16_384, 20_000])
+@pytest.mark.parametrize("shared", [127, 128, 129, 300])
+def test_long_shared_prefixes_and_values_of_every_width_read_back(shared: int, size: int) -> None:
+    prefix = b"d" * shared
+    rows = [(prefix + b"%03d" % number, b"\x01" * size) for number in range(40)]
+    table = open_bytes(build(rows, type=b"ranges"))
+    assert list(table.records()) == rows
+    assert [table.get(key) for key, _ in rows] == [value for _, value in rows]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("payload", [b"a" * 10_000, bytes(range(256)), b"a" * 127, b"a" * 128])
+def test_the_size_of_a_payload_is_known_before_it_is_decoded(
+    payload: bytes, *, compress: bool
+) -> None:
+    stored = seal(payload, compress=compress)
+    assert payload_size(stored) == len(payload) == len(payload_of(stored))
+
+
+@pytest.mark.parametrize(("size", "count"), [(11, 2), (12, 3), (10, 2), (12, 0), (8, 1 << 31)])
+def test_restart_points_that_do_not_fit_are_refused(size: int, count: int) -> None:
+    with pytest.raises(Malformed, match="restart points"):
+        entries_end(bytes(size - 4) + count.to_bytes(4, "little"))
 
 
 @settings(max_examples=15, deadline=None)
