@@ -76,11 +76,13 @@ class LongTeam(RuleBasedStateMachine):
 
     @rule(person=WHO, branch=BRANCH, path=PATH, sync=SYNC)
     def upload_again(self, *, person: str, branch: str, path: str, sync: bool) -> None:
-        """Stage a path as it is."""
+        """Remove a path and stage it as it was."""
         if self.on(person, branch):
             checksum = self.team.contents_of(person, branch).get(path)
             for text in filter(lambda text: checksum_of(text) == checksum, TEXTS):
-                self.team.upload(person, branch, path, text, sync=sync)
+                self.team.remove(person, branch, path, sync=sync)
+                if self.on(person, branch):
+                    self.team.upload(person, branch, path, text, sync=sync)
 
     @rule(person=WHO, branch=BRANCH, path=PATH, sync=SYNC)
     def remove(self, *, person: str, branch: str, path: str, sync: bool) -> None:

@@ -102,6 +102,12 @@ class Team(Model):
         if reply.exit_code == ExitCode.OK:
             if stages is not None:
                 branch, changes = stages()
+                if all(each.kind in AUTOMATIC for each in operations):
+                    # What the head has is not staged again, not even as a record of its own.
+                    tree = self.trees[self.places[person][branch].head]
+                    changes = {
+                        path: each for path, each in changes.items() if tree.get(path) != each
+                    }
                 self.places[person][branch].staged.update(changes)
                 self.losses.note_staged(changes.values())
             if cleans:
@@ -127,9 +133,9 @@ class Team(Model):
         self, person: str, operations: Sequence[Operation], before: Areas
     ) -> Areas:
         """Return what was staged when branches had followed the bucket, before the command."""
-        unstaged = {
-            change.branch for each in operations if each.kind == "sync" for change in each.staging
-        }
+        followed = [each for each in operations if each.kind == "sync"]
+        unstaged = {change.branch for each in followed for change in each.staging}
+        unstaged |= {change.name for each in followed for change in each.refs}
         after = {
             name: dict(self.places[person][name].staged)
             if name in unstaged and name in self.places[person]

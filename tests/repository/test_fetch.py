@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.remote.packs import write_pack
 from lakecli.repository import branch, tag
+from lakecli.repository.core.namespace import NewerRepository
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import MAX_NAMED, Change, fetch
 from lakecli.repository.undo.undo import undo
@@ -317,6 +319,23 @@ def test_fetch_refuses_bad_input(
     assert raised.value.kind == kind
     assert raised.value.hint
     assert position(two) is None
+
+
+def test_what_only_newer_versions_may_write_is_fetched_and_not_pushed(
+    clones: tuple[Repository, ...], bucket: FaultyStore
+) -> None:
+    one, two = clones
+    made = make_commit(one, b"a")
+    share(one, "main")
+    fields = json.loads(bucket.get(layout.REPOSITORY))
+    newer = json.dumps({**fields, "needs_write": ["something new"]}).encode()
+    bucket.put(layout.REPOSITORY, newer, ANY)
+    fetch(two)
+    assert position(two) == made.id
+    make_commit(one, b"b")
+    with pytest.raises(NewerRepository):
+        share(one, "main")
+    assert position(one) == made.id
 
 
 def test_fetch_ignores_unknown_keys(clones: tuple[Repository, ...], bucket: FaultyStore) -> None:

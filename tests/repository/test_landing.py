@@ -8,9 +8,10 @@ import pytest
 
 from lakecli.errors import IntegrityError
 from lakecli.kv.intents import IntentStore
-from lakecli.model import StagingToken
+from lakecli.model import CommitId, StagingToken
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
+from lakecli.repository.core import staging_tokens
 from lakecli.repository.core.landing import Landing
 from lakecli.repository.core.pending import State, finish_pending
 from lakecli.validation import Invalid
@@ -92,6 +93,25 @@ def test_a_landing_is_read_as_it_was_written(*, from_staging: bool) -> None:
 def test_what_is_no_landing_is_refused(fields: object) -> None:
     with pytest.raises(Invalid):
         Landing.from_fields(fields)
+
+
+def test_a_landing_of_an_early_version_has_what_was_staged() -> None:
+    assert Landing.from_fields({"operation": "commit", "sealed": []}).from_staging
+
+
+@pytest.mark.parametrize(
+    ("since", "moves"), [(None, True), (CommitId("a" * 64), True), (CommitId("b" * 64), False)]
+)
+def test_a_staging_token_moves_on_from_where_it_was_started(
+    repository: Repository, since: CommitId | None, *, moves: bool
+) -> None:
+    first, last = CommitId("a" * 64), CommitId("c" * 64)
+    with repository.lake.kv.write() as txn:
+        token = staging_tokens.start(txn, repository, "main", first)
+        staging_tokens.move_on(txn, token, last, since=since)
+        assert staging_tokens.started_on(txn, token) == (last if moves else first)
+        staging_tokens.move_on(txn, StagingToken(bytes(16)), last)
+        assert staging_tokens.started_on(txn, StagingToken(bytes(16))) is None
 
 
 EARLIER = {

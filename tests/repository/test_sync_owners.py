@@ -563,6 +563,27 @@ class TestProcesses:
         assert ref is not None
         assert ref.sequence == 1
 
+    def test_a_move_that_was_undone_while_it_was_pushed_is_moved_back(
+        self, both: tuple[Repository, Repository]
+    ) -> None:
+        one, two = both
+        before = there(one, "v1", RefKind.TAG)
+        first = synced(one, "one")
+        first.catch_up()
+        tag.delete(first.repository, "v1")
+        runtime = one.lake.runtime
+
+        def on_step(name: str) -> None:
+            if name == "put":
+                one.lake.runtime = runtime
+                with killed(two) as other:
+                    undo(other)
+
+        one.lake.runtime = runtime._replace(on_step=on_step)
+        first.finish()
+        assert there(one, "v1", RefKind.TAG) == tag.show(one, "v1").commit_id == before
+        assert rows(one) == []
+
     @pytest.mark.parametrize("step", ["pack", "intent", "move", "track"])
     def test_a_move_added_while_the_note_is_pushed_stays(
         self, step: str, both: tuple[Repository, Repository]
@@ -588,6 +609,19 @@ class TestProcesses:
 
 class TestFollowing:
     """Cases that mutants of following had survived."""
+
+    def test_a_tag_with_the_name_of_a_branch_here_is_not_made(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        branch.create(bob, "taken", source="main")
+        tag.create(ada, "taken", "main")
+        push(ada, "taken", options=ME)
+        with auto(bob):
+            pass
+        with pytest.raises(NotFound):
+            tag.show(bob, "taken")
+        assert branch.show(bob, "taken").commit_id == here(bob)
 
     def test_sealed_work_keeps_a_branch_that_others_deleted(
         self, clones: tuple[Repository, ...]
