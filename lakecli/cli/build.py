@@ -33,6 +33,10 @@ _TYPER_CONTEXT: Final = inspect.Parameter(
 )
 
 
+class MissingValue(UsageError):
+    """An option lacks its value."""
+
+
 class Built(NamedTuple):
     """A command that Typer can read and describe.
 
@@ -54,11 +58,8 @@ class Built(NamedTuple):
         except TyperException as error:
             if getattr(error, "ctx", None) is not None:
                 raise
-            # The parser itself raised it: an option lacks its value.
-            from lakecli.cli.describe import describe
-
-            hint = f"{name} {describe(self).synopsis}"
-            raise UsageError(_message(error), hint=f"{hint}\n  {name} --help") from None
+            # The parser itself raised it.
+            raise MissingValue(_message(error), hint=f"{name} --help") from None
         with typer_context as ctx:
             code: int = self.typer.invoke(ctx)
             return code

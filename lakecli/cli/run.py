@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from lakecli.cli.argv import Globals, normalise, split
 from lakecli.cli.context import Context
-from lakecli.cli.tree import COMMANDS, GROUPS, find_command, is_prefix
-from lakecli.errors import ErrorKind, LakeError, is_interrupt
+from lakecli.cli.tree import COMMANDS, GROUPS, PROGRAM, find_command, is_prefix
+from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lakecli.cli.build import Built
     from lakecli.cli.context import Environment
     from lakecli.cli.declare import Declaration
     from lakecli.cli.output import Output
@@ -108,7 +109,20 @@ def _parse(
     from lakecli.cli.build import build_declared
 
     built = build_declared(declared, joined)
-    return lambda context: built.run(context, arguments)
+    return lambda context: _run_built(built, context, arguments)
+
+
+def _run_built(built: Built, context: Context, arguments: list[str]) -> int:
+    """Run a command; an option that lacks its value is answered with the usage."""
+    from lakecli.cli.build import MissingValue
+
+    try:
+        return built.run(context, arguments)
+    except MissingValue as error:
+        from lakecli.cli.describe import describe
+
+        usage = f"{PROGRAM} {built.words} {describe(built).synopsis}"
+        raise UsageError(error.message, hint=f"{usage}\n  {error.hint}") from None
 
 
 def _find_plugin(

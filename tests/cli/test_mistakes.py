@@ -113,9 +113,14 @@ MISTAKES = (
     Mistake("repo lakefs://demo", "unknown", "did you mean lakecli repo list?"),
     # A value that is missing.
     Mistake(
-        "commit lakefs://demo/main -m",
+        "tag create lakefs://demo/v2 lakefs://demo/main --at-op",
+        "no such option: --at-op",
+        "lakecli tag create --help",
+    ),
+    Mistake(
+        "merge lakefs://demo/dev lakefs://demo/main -m",
         "option '-m' requires an argument",
-        "lakecli commit BRANCH [OPTIONS]\n  lakecli commit --help",
+        "lakecli merge SOURCE BRANCH [OPTIONS]\n  lakecli merge --help",
     ),
     Mistake(
         "branch create lakefs://demo/dev --source",
