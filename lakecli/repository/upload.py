@@ -18,7 +18,7 @@ from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.address import is_external, locate
-from lakecli.repository.core.gate import claim_uploaded
+from lakecli.repository.core.gate import claim_uploaded, claim_values
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.view import branch_at, open_view
 from lakecli.repository.core.walk import LinkPolicy
@@ -202,6 +202,14 @@ class Upload:
             with self._repository.lake.kv.write() as txn:
                 file_hashes.remember_many(txn, hashes)
 
+    def keep(self, entries: list[tuple[bytes, bytes]]) -> None:
+        """Claim objects that the branch has already and that were not uploaded again.
+
+        Args:
+            entries: their paths and encoded entries.
+        """
+        claim_values(self._repository, entries)
+
     def record_one(
         self, path: bytes, ingested: Ingested, expected: bytes | None, *, has_mtime: bool
     ) -> Entry:
@@ -216,6 +224,7 @@ class Upload:
         if ingested.is_kept:
             assert expected is not None
             self.stage([], [ingested])
+            self.keep([(path, expected)])
             return decode_entry(expected)
         entry = self.entry(path, ingested, at=self._repository.lake.now(), has_mtime=has_mtime)
         value = encode_entry(entry)

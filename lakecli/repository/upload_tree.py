@@ -307,6 +307,13 @@ class _TreeUpload:
                 changes = self._changes(pending)
             flushing.result()
             self._upload.stage(changes, [ingested for _, ingested, _ in pending])
+            self._upload.keep(
+                [
+                    (path, present)
+                    for path, ingested, present in pending
+                    if ingested.is_kept and present is not None
+                ]
+            )
             self._report.uploaded += len(changes)
             self._report.unchanged += len(pending) - len(changes)
             self._report.size += sum(ingested.size for _, ingested, _ in pending)

@@ -183,22 +183,17 @@ def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
 
 
 def _with_generations(commits: Mapping[CommitId, Commit]) -> dict[CommitId, Commit]:
-    """Return commits with all parents before their children; compute generations that are 0."""
+    """Return commits with all parents before their children, their generations computed."""
     sorter = TopologicalSorter({commit.id: commit.parents for commit in commits.values()})
     try:
         order = list(sorter.static_order())
     except CycleError as error:
         raise BadDump("its commits are their own ancestors") from error
-    are_known = all(commit.generation for commit in commits.values())
     done: dict[CommitId, Commit] = {}
     for commit_id in order:
         commit = commits[commit_id]
-        lowest = 1 + max((done[parent].generation for parent in commit.parents), default=0)
-        if not are_known:
-            commit = commit._replace(generation=lowest)
-        elif commit.generation < lowest:
-            raise BadDump(f"the generation of commit {commit_id} is not above its parents'")
-        done[commit_id] = commit
+        generation = 1 + max((done[parent].generation for parent in commit.parents), default=0)
+        done[commit_id] = commit._replace(generation=generation)
     return done
 
 

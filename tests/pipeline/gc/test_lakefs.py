@@ -6,6 +6,7 @@ import json
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,6 +40,8 @@ from lakecli.repository.lakefs.manifest import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.lakefs.taken_over import STOPPED, written_at
 from lakecli.repository.refs_dump import refs_dump
+from lakecli.repository.upload import UploadOptions, upload_file
+from lakecli.repository.upload_tree import upload_tree
 from tests.pipeline.gc.shared import GRACE, LONG, Time, make_commit, push
 from tests.support.clones import machine
 from tests.support.lakefs_files import live_expected, live_objects
@@ -259,6 +262,28 @@ def test_a_writer_that_uses_a_condemned_object_of_lakefs_keeps_it(
     taken.store.delete([STAGED])
     with pytest.raises(Gone):
         claim_entry(ben, b"again", entry_at(address))
+
+
+@pytest.mark.parametrize("is_tree", [False, True])
+def test_an_upload_that_changes_nothing_keeps_the_object_of_lakefs(
+    taken: Taken, tmp_path: Path, *, is_tree: bool
+) -> None:
+    ada, ben = taken.clones
+    checksum = md5(b"staged", usedforsecurity=False).hexdigest()
+    stage_value(ben, b"t/old", entry_at(STAGED)._replace(checksum=checksum))
+    taken.time.pass_by(MONTH)
+    assert counts(taken.collect(ada, lakefs_stopped=True))["lakefs"]
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "old").write_bytes(b"staged")
+    if is_tree:
+        report = upload_tree(ben, "main", b"t/", source=tmp_path / "t", options=UploadOptions())
+        assert (report.uploaded, report.unchanged) == (0, 1)
+    else:
+        source = tmp_path / "t" / "old"
+        upload_file(ben, "main", b"t/old", source=source, options=UploadOptions())
+    taken.time.pass_by(LONG)
+    assert taken.collect(ada).spared
+    assert STAGED in taken.listed()
 
 
 def test_what_was_staged_over_or_removed_can_be_restored(taken: Taken) -> None:

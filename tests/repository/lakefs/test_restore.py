@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused, UsageError
 from lakecli.layout import sstable_key
 from lakecli.model import RefKind
-from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
@@ -22,14 +20,14 @@ from lakecli.repository import repo
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.core import records
-from lakecli.repository.core.commit_record import describe_commit, initial_commit
+from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.core.findings import FsckCounts
 from lakecli.repository.core.gate import Gone, claim_trees
 from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.view import open_view
 from lakecli.repository.diff import diff_refs
-from lakecli.repository.lakefs.dump import BadDump, Dump, LeftOut, read_dump
+from lakecli.repository.lakefs.dump import BadDump, LeftOut, read_dump
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import format_manifest, parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
@@ -425,39 +423,3 @@ def test_restored_trees_are_claimed_from_garbage_collection(
     monkeypatch.setattr(GcGuard, "claim", lambda _guard, _keys: {})
     with pytest.raises(Gone, match="trees are no longer in"):
         claim_trees(repository, [made.metarange_id])
-
-
-def test_generations_are_verified_and_those_of_old_dumps_computed() -> None:
-    first = initial_commit(datetime(2026, 1, 1, tzinfo=UTC))
-    second = describe_commit(
-        parents=[first],
-        metarange_id=first.metarange_id,
-        message="m",
-        committer="c",
-        created_at=first.created_at,
-        metadata={},
-    )
-
-    def dump_of(*generations: int) -> Dump:
-        commits = [
-            commit._replace(generation=generation)
-            for commit, generation in zip((first, second), generations, strict=True)
-        ]
-        # A namespace for each: generations are no part of the names of tables.
-        trees = TreeStore(MemoryStore(MemoryBucket()), cache=None, range_entries=16)
-        written = write_dump(
-            trees,
-            commits=sorted(commits, key=lambda commit: commit.id),
-            branches={"main": second.id},
-            tags={},
-            default_branch="main",
-        )
-        return read_dump(trees, written)
-
-    for generations in ((0, 0), (1, 0), (0, 2)):
-        assert list(dump_of(*generations).commits.values()) == [first, second]
-    assert [commit.generation for commit in dump_of(3, 7).commits.values()] == [3, 7]
-    assert dump_of(3, 0).commits[second.id].generation == 4
-    for generations in ((1, 1), (2, 1)):
-        with pytest.raises(BadDump, match="not above its parents'"):
-            dump_of(*generations)
