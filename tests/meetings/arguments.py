@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.describe import describe_all
 from lakecli.cli.reading import Kind
-from tests.meetings.world import NAMESPACE
+from tests.meetings.world import LAKEFS, NAMESPACE
 
 if TYPE_CHECKING:
     from lakecli.cli.describe import ArgumentHelp, CommandHelp, OptionHelp
@@ -45,7 +45,10 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "branch delete": [["branch", "delete", f"{REPOSITORY}/dev", "-y"]],
     "branch revert": [["branch", "revert", f"{REPOSITORY}/main", f"{REPOSITORY}/main", "-y"]],
     "cherry-pick": [["cherry-pick", f"{REPOSITORY}/dev", f"{REPOSITORY}/main"]],
-    "clone": [["clone", NAMESPACE, "lakefs://again"]],
+    "clone": [
+        ["clone", NAMESPACE, "lakefs://again"],
+        ["clone", "--from-lakefs", LAKEFS, "lakefs://taken", "--take-over"],
+    ],
     "completion": [["completion", "bash"]],
     "config set": [["config", "set", "user.name", "Eve"]],
     "fs rm": [

@@ -72,7 +72,7 @@ READERS: Final = ("merge", "cherry-pick", "branch create", "tag create")
 """Commands that read refs which they do not move, long before they end."""
 
 
-ONCE: Final = (tuple(SPECIAL["repo create"][0]),)
+ONCE: Final = (tuple(SPECIAL["repo create"][0]), *map(tuple, SPECIAL["clone"][1:]))
 """Commands of which only one may report success: its user goes on with what it made."""
 
 

@@ -6,8 +6,17 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from lakecli.committed.tree_store import TreeStore
+from lakecli.layout import LAKEFS_MARKER, LAKEFS_MARKER_BODY
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.repository.core.commit_record import describe_commit, initial_commit
+from lakecli.repository.lakefs.lists import write_dump
+from lakecli.repository.lakefs.manifest import MANIFEST_KEY, format_manifest
+from tests.committed.trees import put_foreign
 from tests.meetings.arguments import REPOSITORY
-from tests.meetings.world import MACHINES, NAMESPACE
+from tests.meetings.world import LAKEFS, MACHINES, NAMESPACE, START
+from tests.support.lakefs_entries import address_of, lakefs_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +38,7 @@ def history(world: Machines) -> None:
         (files / "t" / "3").write_text("three")
         (files / "new").write_text(GARBAGE)
         (files / "rules").write_text(json.dumps(_RULES))
+    put_lakefs(world)
     put = _uploader(world, "ada")
     world.ok("ada", "repo", "create", REPOSITORY, NAMESPACE, "--range-entries", "16")
     put("main", {"t/1": "one", "t/2": "two", "a": "a"})
@@ -50,6 +60,33 @@ def history(world: Machines) -> None:
         world.ok(machine, "local", "clone", f"{MAIN}/t/", str(world.files(machine) / "wd"))
         (world.files(machine) / "wd" / "2").write_text(f"two, in the directory of {machine}")
     world.ok("ada", "fetch", REPOSITORY)
+
+
+def put_lakefs(world: Machines) -> None:
+    """Put a namespace of lakeFS into the bucket, with two commits and a dump of its refs."""
+    store = MemoryStore(world.bucket, LAKEFS.rpartition("/")[2] + "/")
+    contents = {b"%d" % number: b"contents %d" % number for number in range(8)}
+    for data in contents.values():
+        store.put(address_of(data), data, ANY)
+    values = {path: lakefs_value(data) for path, data in contents.items()}
+    first = initial_commit(START)
+    second = describe_commit(
+        parents=[first],
+        metarange_id=put_foreign(store, values, size=3),
+        message="in lakeFS",
+        committer="carol",
+        created_at=START,
+        metadata={},
+    )
+    manifest = write_dump(
+        TreeStore(store, cache=None, range_entries=16),
+        commits=sorted([first, second]),
+        branches={"main": second.id},
+        tags={"v1": second.id},
+        default_branch="main",
+    )
+    store.put(MANIFEST_KEY, format_manifest(manifest), ANY)
+    store.put(LAKEFS_MARKER, LAKEFS_MARKER_BODY, ANY)
 
 
 def staged(world: Machines) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 BUCKET = "meetings"
 NAMESPACE = f"memory://{BUCKET}/demo"
+LAKEFS = f"memory://{BUCKET}/lakefs"
+"""A namespace of lakeFS, with a dump of its refs."""
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 MACHINES = ("ada", "bob")
 MANY = 10_000

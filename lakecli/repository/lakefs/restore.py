@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused
+from lakecli.errors import AlreadyExists, IntegrityError, NotFound, PermissionDenied, Refused
 from lakecli.ids import RepositoryUuid
 from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RefKind, RepositoryRecord, Tag
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import CommitId
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Lake
     from lakecli.repository.lakefs.dump import Dump, LeftOut
     from lakecli.repository.lakefs.manifest import RefsManifest
@@ -89,7 +90,7 @@ def clone_from_lakefs(
         AlreadyExists: the name or the namespace is taken.
         NotFound: the namespace holds no manifest, or the dump no default branch.
         BadDump: the dump is incomplete, damaged or forged.
-        Refused: the namespace is a repository of lakecli.
+        Refused: the namespace is a repository of lakecli, or is being taken over.
     """
     from lakecli.objectstore.uri import normalise
 
@@ -128,21 +129,43 @@ def clone_from_lakefs(
         is_borrowed=not take_over,
     )
     if take_over:
-        # Written down before the claim, so that a second run knows its own claim.
-        with lake.kv.write() as txn:
-            records.put_intention(txn, record)
-        lake.runtime.on_step("claim")
-        namespace.take_over(store, record, manifest_fields(manifest))
+        record = _claim(lake, store, record, manifest)
     lake.runtime.on_step("register")
     repository = Repository(lake, record)
     with lake.kv.write() as txn:
         _check_free(txn, name, uri)
+        if not take_over:
+            _check_not_claiming(txn, uri)
         records.put_repository(txn, record)
         if take_over:
             records.delete_intention(txn, record)
         change = RefChange(RefKind.REPOSITORY, name, before=None, after=records.to_json(record))
         _register(txn, repository, dump, "clone", [change])
     return _restored(repository, dump)
+
+
+def _claim(
+    lake: Lake, store: ObjectStore, record: RepositoryRecord, manifest: RefsManifest
+) -> RepositoryRecord:
+    """Claim a namespace of lakeFS; return the record with the UUID that has it then.
+
+    The UUID is written down before the claim, so that a second run knows its own claim.
+    """
+    uri = record.storage_namespace
+    with lake.kv.write() as txn:
+        _check_free(txn, record.name, uri)
+        intended = records.find_intention(txn, uri)
+        if intended is not None:
+            record = record._replace(uuid=intended.uuid)
+        records.put_intention(txn, record)
+    lake.runtime.on_step("claim")
+    try:
+        namespace.take_over(store, record, manifest_fields(manifest))
+    except PermissionDenied:
+        with lake.kv.write() as txn:  # nothing was claimed, so the namespace can be borrowed
+            records.delete_intention(txn, record)
+        raise
+    return record
 
 
 def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
@@ -207,6 +230,15 @@ def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
                 f"this machine has the repository in {uri} already, as lakefs://{other.name}",
                 hint=f"to take a newer dump, delete that clone: lakecli repo delete {other.name}",
             )
+
+
+def _check_not_claiming(txn: ReadTransaction, uri: str) -> None:
+    """Refuse to borrow what another command of this machine is taking over."""
+    if records.find_intention(txn, uri) is not None:
+        raise Refused(
+            f"this machine is taking over {uri}, or was interrupted while it did",
+            hint="wait for that command, or repeat it: lakecli clone --from-lakefs --take-over",
+        )
 
 
 def _check_empty(txn: ReadTransaction, repository: Repository) -> None:

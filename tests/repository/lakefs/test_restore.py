@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.committed.values import decode_entry
-from lakecli.errors import AlreadyExists, IntegrityError, NotFound, Refused, UsageError
+from lakecli.errors import (
+    AlreadyExists,
+    IntegrityError,
+    NotFound,
+    PermissionDenied,
+    Refused,
+    UsageError,
+)
 from lakecli.layout import sstable_key
 from lakecli.model import RefKind
 from lakecli.refs.history import iter_log
@@ -24,6 +31,7 @@ from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.core.findings import FsckCounts
 from lakecli.repository.core.gate import Gone, claim_trees
 from lakecli.repository.core.gc_guard import GcGuard
+from lakecli.repository.core.lake import Lake
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.view import open_view
 from lakecli.repository.diff import diff_refs
@@ -36,14 +44,14 @@ from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, undo
 from tests.support.clones import synced
-from tests.support.lakes import open_lake, stage
+from tests.support.lakes import Numbered, open_lake, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from lakecli.model import CommitId, Entry
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.lakefs.manifest import RefsManifest
 
 
@@ -365,6 +373,82 @@ def test_a_take_over_that_was_interrupted_is_finished_by_the_same_call(
         ).repository
         assert made.record.uuid == claim["uuid"]
         assert refs_of(made)[0]
+
+
+def test_a_namespace_is_not_borrowed_while_this_machine_takes_it_over(
+    tmp_path: Path, foreign: Path, manifest: RefsManifest
+) -> None:
+    def stop(name: str) -> None:
+        if name == "claim":
+            raise KeyboardInterrupt
+
+    with open_lake(tmp_path / "a", on_step=stop) as lake, pytest.raises(KeyboardInterrupt):
+        clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
+    with open_lake(tmp_path / "a") as lake:
+        with pytest.raises(Refused, match="this machine is taking over"):
+            clone_from_lakefs(lake, str(foreign), "x", manifest, range_entries=16)
+        made = clone_from_lakefs(
+            lake, str(foreign), "x", manifest, take_over=True, range_entries=16
+        )
+        assert not made.repository.record.is_borrowed
+
+
+def test_a_second_take_over_on_one_machine_does_not_lose_the_first_one(
+    tmp_path: Path, foreign: Path, manifest: RefsManifest
+) -> None:
+    """The second one begins before the first one has claimed; then the first one is killed."""
+
+    def second(name: str) -> None:
+        if name == "claim":
+            with pytest.raises(KeyboardInterrupt):
+                clone_from_lakefs(
+                    through(stop_at("claim")),
+                    str(foreign),
+                    "y",
+                    manifest,
+                    take_over=True,
+                    range_entries=16,
+                )
+        if name == "register":
+            raise KeyboardInterrupt
+
+    def stop_at(step: str) -> Callable[[str], None]:
+        def stop(name: str) -> None:
+            if name == step:
+                raise KeyboardInterrupt
+
+        return stop
+
+    with open_lake(tmp_path / "a", new_id=Numbered("a"), on_step=second) as lake:
+
+        def through(on_step: Callable[[str], None]) -> Lake:
+            return Lake(lake.home, lake.kv, lake.runtime._replace(on_step=on_step))
+
+        with pytest.raises(KeyboardInterrupt):
+            clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
+        claim = json.loads((foreign / "_lakecli/repository.json").read_bytes())
+        made = clone_from_lakefs(
+            through(lambda _name: None),
+            str(foreign),
+            "x",
+            manifest,
+            take_over=True,
+            range_entries=16,
+        )
+        assert made.repository.record.uuid == claim["uuid"]
+
+
+def test_a_take_over_that_is_not_permitted_leaves_the_namespace_to_borrow(
+    lake: Lake, foreign: Path, manifest: RefsManifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionDenied("read-only")
+
+    monkeypatch.setattr("lakecli.repository.core.namespace.take_over", refuse)
+    with pytest.raises(PermissionDenied):
+        clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
+    made = clone_from_lakefs(lake, str(foreign), "x", manifest, range_entries=16)
+    assert made.repository.record.is_borrowed
 
 
 def test_a_clone_that_fails_leaves_no_directory(
