@@ -150,6 +150,8 @@ SUITES = (
             "objectstore/test_s3_errors.py",
             "objectstore/test_s3_direct.py",
             "objectstore/test_s3.py",
+            "objectstore/test_versions.py",
+            "objectstore/test_capabilities.py",
         ),
     ),
     Suite(

@@ -276,6 +276,24 @@ def test_an_empty_version_is_no_condition(store: S3Store) -> None:
         store.put("k", b"", Match(Version("")))
 
 
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [("", "was never enabled"), ("Enabled", ""), ("Suspended", "is suspended")],
+)
+def test_only_a_bucket_with_versioning_keeps_versions(
+    store: S3Store, status: str, problem: str
+) -> None:
+    if status:
+        store._connection.client().put_bucket_versioning(
+            Bucket=store.bucket, VersioningConfiguration={"Status": status}
+        )
+    if not problem:
+        store.check_versions()
+    else:
+        with pytest.raises(Unsupported, match=problem):
+            store.check_versions()
+
+
 def test_a_bucket_renames_nothing(store: S3Store) -> None:
     with pytest.raises(Unsupported):
         store.batch().spool()
