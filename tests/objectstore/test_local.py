@@ -651,3 +651,87 @@ def test_no_descriptor_stays_open(store: LocalStore) -> None:
 def _open_descriptors() -> Sequence[str]:
     gc.collect()  # garbage of earlier tests
     return sorted(path.name for path in Path("/dev/fd").iterdir())
+
+
+def test_the_directories_above_a_new_root_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    sync = files.sync_names
+
+    def sync_names(descriptor: int) -> None:
+        synced.append(str(Path(f"/dev/fd/{descriptor}").readlink()))
+        sync(descriptor)
+
+    monkeypatch.setattr("lakecli.objectstore.local.directory.sync_names", sync_names)
+    before = _open_descriptors()
+    root = tmp_path / "a" / "b" / "c"
+    directory.Directory(str(root), clock_ns=lambda: 0).make_root()
+    assert root.is_dir()
+    assert synced == [str(tmp_path / "a" / "b"), str(tmp_path / "a"), str(tmp_path)]
+    synced.clear()
+    directory.Directory(str(root), clock_ns=lambda: 0).make_root()
+    assert synced == []
+    assert _open_descriptors() == before
+
+
+@pytest.mark.parametrize("other", ["", "_lakecli/tmp/of-another", "_lakecli/repository.json"])
+def test_directories_of_temporaries_are_removed_if_they_are_empty(
+    tmp_path: Path, other: str
+) -> None:
+    store = LocalStore(str(tmp_path))
+    store.put("a", b"1", ANY)
+    if other:
+        (tmp_path / other).write_bytes(b"")
+    store._directory.remove_own()
+    assert (tmp_path / "_lakecli").exists() == bool(other)
+    assert (tmp_path / "a").exists()
+    if other:
+        assert (tmp_path / other).exists()
+
+
+def test_a_file_that_is_read_in_small_pieces_is_whole(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = bytes(range(200))
+    store.put("a", body, ANY)
+    read = os.pread
+
+    def short_read(descriptor: int, size: int, start: int) -> bytes:
+        return read(descriptor, min(size, 7), start)
+
+    monkeypatch.setattr(os, "pread", short_read)
+    assert store.get("a") == body
+    assert store.get("a", start=10, length=30) == body[10:40]
+    assert store.get("a", start=190, length=30) == body[190:]
+
+
+def test_opening_a_directory_makes_none(tmp_path: Path) -> None:
+    parent = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(FileNotFoundError):
+            files.open_below(parent, b"absent")
+    finally:
+        os.close(parent)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "is_lost"), [(errno.EIO, True), (errno.ENOSPC, True), (errno.EINVAL, False)]
+)
+def test_names_that_could_not_be_synced_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, is_lost: bool
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        if is_lost:
+            with pytest.raises(files.SyncError):
+                files.sync_names(descriptor)
+        else:  # the file system syncs no directories
+            files.sync_names(descriptor)
+    finally:
+        os.close(descriptor)
