@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.history import LocalChange
-from lakecli.cli.answers.worktree import Synced
 from lakecli.cli.declare import Argument
 from lakecli.cli.here import absolute, relative_path
 from lakecli.cli.reading import Completion, Kind
@@ -21,6 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from lakecli.cli.answers.history import LocalChange
     from lakecli.cli.answers.history import Status as StatusRecord
     from lakecli.cli.context import Context
     from lakecli.cli.params import LinkOptions, TransferOptions
@@ -138,6 +135,9 @@ def change_of(item: Item) -> ChangeType:
 
 def change_record(item: Item) -> LocalChange:
     """Return the JSON answer about a path."""
+    from lakecli.cli.answers import pick
+    from lakecli.cli.answers.history import LocalChange
+
     return pick(LocalChange, item, source=source_of(item), change=change_of(item))
 
 
@@ -223,6 +223,9 @@ def answer_synced(context: Context, worktree: Worktree, brought: Brought, operat
         PartialFailure: some objects could not be downloaded.
         WorktreeConflict: files were changed both here and there.
     """
+    from lakecli.cli.answers import pick
+    from lakecli.cli.answers.worktree import Synced
+
     record = pick(
         Synced,
         brought,
@@ -354,6 +357,8 @@ def pull_worktree(
     context: Context, worktree: Worktree, *, force: bool, transfer: TransferOptions
 ) -> None:
     """Bring a working directory to what its ref is now, and answer with what was done."""
+    from dataclasses import replace
+
     from lakecli.worktree.bring import Policy, bring
 
     policy = Policy.FORCE if force else Policy.KEEP
@@ -373,6 +378,8 @@ def bring_along(context: Context, repository: Repository, root: Path, link: Link
         PartialFailure: some objects could not be downloaded.
         WorktreeConflict: files were changed both here and there.
     """
+    from dataclasses import replace
+
     from lakecli.worktree.bring import Policy, bring
     from lakecli.worktree.worktree import Worktree
 
@@ -409,6 +416,8 @@ def checkout_worktree(
         force: overwrite changed files that the ref has otherwise.
         yes: do not ask.
     """
+    from dataclasses import replace
+
     from lakecli.uri import LakeUri
     from lakecli.worktree.bring import Policy, bring
     from lakecli.worktree.create import link_target
@@ -448,6 +457,8 @@ def restore_files(
     transfer: TransferOptions,
 ) -> None:
     """Give files of a working directory their committed contents, and answer with what was done."""
+    from dataclasses import replace
+
     from lakecli.repository.core.view import commit_at
     from lakecli.worktree.restore import restore
 

@@ -8,13 +8,14 @@ changed are conflicts, and the policy says what becomes of them.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError
+from lakecli.model import EMPTY_TREE
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree.index import NO_DIGEST, is_settled
 from lakecli.worktree.keep import keep
@@ -221,7 +222,7 @@ class _Bringing:
         self._on_step("remove")
         # First, so that a file can take the place of a directory that becomes empty, and the
         # other way round.
-        for path, value in self._steps():
+        for path, value in self._steps() if self._trees != [EMPTY_TREE] else ():
             if value is None:
                 writer.remove(path, self._expected(path))
         for path, value in self._steps():
@@ -292,8 +293,7 @@ class _Bringing:
             unresolved |= still - {p for p, fate in self._fates.items() if fate is _Fate.SAME}
         brought.conflicts = sorted(unresolved)
         self._on_step("index")
-        worktree.link = replace(
-            worktree.link,
+        worktree.link = worktree.link._replace(
             src=worktree.link.src if src is None else src,
             at_head=self._target.id,
             active="",

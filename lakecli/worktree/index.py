@@ -20,7 +20,6 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from blake3 import blake3
@@ -97,7 +96,6 @@ class Tracked(NamedTuple):
     digest: bytes
 
 
-@dataclass(slots=True)
 class Block:
     """The tracked files of one directory.
 
@@ -106,8 +104,11 @@ class Block:
         records: `RECORD_SIZE` bytes for each.
     """
 
-    names: list[bytes]
-    records: bytearray
+    __slots__ = ("names", "records")
+
+    def __init__(self, names: list[bytes], records: bytearray) -> None:
+        self.names = names
+        self.records = records
 
     def at(self, position: int) -> Tracked:
         """Return what it has of the file at a position."""

@@ -17,9 +17,7 @@ and lakectl ignores them:
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote_from_bytes, unquote_to_bytes
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
 from lakecli.model import CommitId
@@ -45,6 +43,8 @@ _NAME: Final = os.fsdecode(LINK_FILE)
 
 
 def _path(value: object) -> bytes:
+    from urllib.parse import unquote_to_bytes
+
     return unquote_to_bytes(text(3 * 1024, min_size=1)(value))
 
 
@@ -63,8 +63,7 @@ _RECORD: Final = Record(
 _LISTS: Final = ("include", "exclude", "unresolved", "left_out")
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """What a directory is linked with.
 
     Attributes:
@@ -174,6 +173,8 @@ def write_link(root: Path, link: Link) -> None:
         entries["include"] = link.include
     if link.exclude:
         entries["exclude"] = link.exclude
+    from urllib.parse import quote_from_bytes
+
     for name, paths in (("unresolved", link.unresolved), ("left_out", link.left_out)):
         if paths:
             entries[name] = [quote_from_bytes(path) for path in paths]

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -95,7 +94,7 @@ class Worktree:
 
     def relink(self, **changes: object) -> None:
         """Change the link, durably."""
-        self.link = replace(self.link, **changes)  # type: ignore[arg-type]
+        self.link = self.link._replace(**changes)  # type: ignore[arg-type]
         write_link(self.root, self.link)
 
     @cached_property
@@ -183,7 +182,7 @@ class Worktree:
                 index.drop(relative)
             else:
                 index.put(relative, *self.unseen(change.right))
-        self.link = replace(self.link, at_head=head.id)
+        self.link = self.link._replace(at_head=head.id)
         index.key = self._key(head.metarange_id)
 
     # -- trees -------------------------------------------------------------------------------

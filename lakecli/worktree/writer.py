@@ -13,8 +13,12 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
+from itertools import groupby
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from blake3 import blake3
 
 from lakecli.errors import (
     IntegrityError,
@@ -26,11 +30,11 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.identity import h
-from lakecli.objectstore.base import BucketNotFound
-from lakecli.objectstore.local.files import sync_file, sync_file_system, sync_names
+from lakecli.objectstore.base import BucketNotFound, ObjectNotFound
+from lakecli.objectstore.local.files import sync_file, sync_file_system, sync_names, write_all
 from lakecli.objectstore.uri import is_local
-from lakecli.repository.core.address import is_external
-from lakecli.repository.core.read import digest_of
+from lakecli.repository.core.address import is_external, locate
+from lakecli.repository.core.read import damaged, digest_of, gone
 from lakecli.repository.download import Download
 from lakecli.repository.transfer.destination import (
     Destination,
@@ -39,6 +43,7 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     translated,
 )
+from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
 from lakecli.worktree.names import INCOMING
@@ -113,6 +118,18 @@ class Written:
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
 
+_Fetched: TypeAlias = tuple[Wanted, bytes]
+"""A file to write, and its name while it is not complete."""
+
+
+def _path_of(fetched: _Fetched) -> bytes:
+    return fetched[0].path
+
+
+def _directory_of(fetched: _Fetched) -> bytes:
+    return fetched[0].path.rpartition(b"/")[0]
+
+
 class Writer:
     """Writes files into a working directory, and records them in its index.
 
@@ -177,11 +194,11 @@ class Writer:
                 os.mkdir(incoming, 0o700)
             if not stat.S_ISDIR(os.lstat(incoming).st_mode):
                 raise UsageError(f"not a directory: {os.fsdecode(incoming)}", hint="remove it")
-            with Destination(incoming) as destination:
-                fetched = self._fetch_all(waiting, destination)
             descriptor = os.open(incoming, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                self._sync([each.name for each in fetched], descriptor)
+                with Destination(incoming) as destination:
+                    fetched = self._fetch_all(waiting, destination, descriptor)
+                self._sync([name for _, name in fetched], descriptor)
                 self._on_step("publish")
                 self._publish(fetched, descriptor)
             finally:
@@ -202,33 +219,72 @@ class Writer:
             index.put(path, state if is_sure else FileState(0, state.size), digest)
         return self.report
 
-    def _fetch_all(self, waiting: list[Wanted], incoming: Destination) -> list[Wanted]:
-        fetched: list[Wanted] = []
+    def _fetch_all(
+        self, waiting: list[Wanted], incoming: Destination, descriptor: int
+    ) -> list[_Fetched]:
+        """Fetch objects beside, and return the files in path order, each with its name there."""
+        fetched: list[_Fetched] = []
+        present = set(os.listdir(descriptor))
 
         def fetch(wanted: Wanted) -> None:
-            if self._fetch(wanted, incoming):
-                fetched.append(wanted)
+            name = wanted.name
+            if self._try(wanted, lambda: self._fetch(wanted, name, incoming, present)):
+                fetched.append((wanted, name))
 
         if self._is_local:
-            for wanted in waiting:
-                fetch(wanted)
+            for number, wanted in enumerate(waiting):
+                digest = digest_of(wanted.entry)
+                if digest is None or wanted.entry.size > SMALL:
+                    fetch(wanted)
+                    continue
+                # Nothing of a small file is worth resuming.
+                name = b"%d" % number
+                if self._try(wanted, partial(self._copy, wanted.entry, name, digest, descriptor)):
+                    fetched.append((wanted, name))
         else:
             self._download.workers.for_each(waiting, fetch)
-        fetched.sort(key=lambda wanted: wanted.path)
+        fetched.sort(key=_path_of)
         return fetched
 
-    def _fetch(self, wanted: Wanted, incoming: Destination) -> bool:
-        """Fetch an object beside, unless an earlier command has; return whether it is there."""
+    def _fetch(self, wanted: Wanted, name: bytes, incoming: Destination, present: set[str]) -> None:
+        """Fetch an object beside, unless an earlier command has."""
         entry = wanted.entry
-        try:
-            mtime = entry.file_mtime
+        if os.fsdecode(name) in present:
             here = incoming.state_of(
-                wanted.name, size=entry.size, digest=digest_of(entry), mtime=mtime
+                name, size=entry.size, digest=digest_of(entry), mtime=entry.file_mtime
             )
             if here is State.SAME:
                 self._progress.advance(size=entry.size)
-            else:
-                self._download.fetch(incoming, wanted.name, entry)
+                return
+        self._download.fetch(incoming, name, entry)
+
+    def _copy(self, entry: Entry, name: bytes, digest: str, directory: int) -> None:
+        """Copy a small object of a local namespace beside, verified."""
+        store, key = locate(self._worktree.repository, entry)
+        try:
+            data = store.get(key, start=0, length=entry.size + 1)
+        except ObjectNotFound as error:
+            raise gone(self._worktree.repository, store, key) from error
+        if len(data) != entry.size or blake3(data).hexdigest() != digest:
+            raise damaged(self._worktree.repository, store, key)
+        seconds = entry.file_mtime
+        shown = os.path.join(self._root, INCOMING, name)
+        with translated(shown):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(name, flags, 0o666, dir_fd=directory)
+            try:
+                write_all(descriptor, data)
+                with suppress(OverflowError, OSError):  # a time this disk cannot keep
+                    os.utime(descriptor, (seconds, seconds))
+            finally:
+                os.close(descriptor)
+        self._progress.advance(size=entry.size)
+
+    def _try(self, wanted: Wanted, fetch: Callable[[], None]) -> bool:
+        """Fetch an object; record its failure, if only this one may have failed."""
+        entry = wanted.entry
+        try:
+            fetch()
         except NoRoom:
             raise
         except (NotFound, IntegrityError, UsageError, Refused) as error:
@@ -260,34 +316,28 @@ class Writer:
             finally:
                 os.close(descriptor)
 
-    def _publish(self, fetched: list[Wanted], incoming: int) -> None:
+    def _publish(self, fetched: list[_Fetched], incoming: int) -> None:
         """Give fetched files their names; they come in path order."""
         with Destination(self._root) as destination:
-            start = 0
-            while start < len(fetched):
-                directory = fetched[start].path.rpartition(b"/")[0]
-                end = start
-                while end < len(fetched) and fetched[end].path.rpartition(b"/")[0] == directory:
-                    end += 1
-                self._publish_into(destination, directory, fetched[start:end], incoming)
-                start = end
+            for directory, files in groupby(fetched, key=_directory_of):
+                self._publish_into(destination, directory, list(files), incoming)
 
     def _publish_into(
-        self, destination: Destination, directory: bytes, files: list[Wanted], incoming: int
+        self, destination: Destination, directory: bytes, files: list[_Fetched], incoming: int
     ) -> None:
         try:
             with (
                 translated(os.path.join(self._root, directory)),
                 destination.open_directory(directory) as descriptor,
             ):
-                for wanted in files:
-                    self._publish_one(wanted, descriptor, incoming)
+                for wanted, name in files:
+                    self._publish_one(wanted, name, descriptor, incoming)
         except UnsafeName as error:
-            self.report.impossible += [(wanted.path, error.message) for wanted in files]
+            self.report.impossible += [(wanted.path, error.message) for wanted, _ in files]
         else:
             self._touched.add(directory)
 
-    def _publish_one(self, wanted: Wanted, directory: int, incoming: int) -> None:
+    def _publish_one(self, wanted: Wanted, temporary: bytes, directory: int, incoming: int) -> None:
         path, entry = wanted.path, wanted.entry
         name = path.rpartition(b"/")[2]
         try:
@@ -308,10 +358,10 @@ class Writer:
                 self.report.impossible.append((path, reason))
             return
         if is_executable(entry):
-            mode = os.stat(wanted.name, dir_fd=incoming).st_mode
-            os.chmod(wanted.name, stat.S_IMODE(mode) | (mode & 0o444) >> 2, dir_fd=incoming)
+            mode = os.stat(temporary, dir_fd=incoming).st_mode
+            os.chmod(temporary, stat.S_IMODE(mode) | (mode & 0o444) >> 2, dir_fd=incoming)
         try:
-            os.rename(wanted.name, name, src_dir_fd=incoming, dst_dir_fd=directory)
+            os.rename(temporary, name, src_dir_fd=incoming, dst_dir_fd=directory)
         except OSError as error:
             if error.errno not in {errno.EXDEV, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}:
                 raise
