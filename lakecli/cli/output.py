@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from io import TextIOBase
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
@@ -46,6 +46,9 @@ _RESET = "\033[0m"
 MAX_PATHS_SHOWN: Final = 100
 """Paths listed in an error for people, at most; the JSON error has all of them."""
 
+_ITEMS_AT_ONCE: Final = 64
+"""Items of a stream that are written together where no person reads along."""
+
 
 class Output:
     """The answer of one command.
@@ -70,6 +73,7 @@ class Output:
         self._stderr = stderr
         self._bar: BarProgress | None = None
         self._mark = ""
+        self._held: list[str] = []
         self.json = json
         self.quiet = quiet
         self.terminal = color and (stdout.isatty() if interactive is None else interactive)
@@ -103,12 +107,17 @@ class Output:
     ) -> int:
         """Answer with one JSON object or one text per item, and return the number of items.
 
-        A text may have several lines; a newline is appended.
+        A text may have several lines; a newline is appended. On a terminal each item is shown at
+        once; a program gets several at a time, as it does of any output that goes through a buffer.
         """
         count = 0
+        most = 1 if self.terminal or self._bar is not None else _ITEMS_AT_ONCE
         for item in items:
-            self._write((to_json(record(item)) if self.json else text(item)) + "\n")
+            self._held.append(to_json(record(item)) if self.json else text(item))
             count += 1
+            if len(self._held) >= most:
+                self._write_held()
+        self._write_held()
         return count
 
     def table(
@@ -282,7 +291,15 @@ class Output:
 
     # -- streams -----------------------------------------------------------------------------
 
+    def _write_held(self) -> None:
+        """Write the items that `stream` holds."""
+        if self._held:
+            text = "\n".join(self._held) + "\n"
+            self._held.clear()
+            self._write(text)
+
     def _write(self, text: str) -> None:
+        self._write_held()
         text = self._shown(text)
         if self._bar is not None and self.terminal:
             self._bar.write(text)
@@ -306,6 +323,7 @@ class Output:
 
     def flush(self) -> None:
         """Flush stdout."""
+        self._write_held()
         self._stdout.flush()
 
 
@@ -354,6 +372,10 @@ def to_json(record: Mapping[str, object]) -> str:
     return _json_encoder().encode(record)
 
 
+_rfc3339 = lru_cache(maxsize=256)(format_.rfc3339)
+"""What was written together has few dates."""
+
+
 @cache
 def _json_encoder() -> JSONEncoder:
     from json import JSONEncoder
@@ -362,12 +384,12 @@ def _json_encoder() -> JSONEncoder:
 
 
 def _json_default(value: object) -> object:
+    if isinstance(value, bytes):
+        return os.fsdecode(value)
     from datetime import datetime
 
     if isinstance(value, datetime):
-        return format_.rfc3339(value)
-    if isinstance(value, bytes):
-        return os.fsdecode(value)
+        return _rfc3339(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):

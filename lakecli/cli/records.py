@@ -36,7 +36,13 @@ def ref_record(ref: model.Branch | model.Tag) -> Ref:
 
 def entry_record(path: bytes, entry: model.Entry, *, physical_address: str) -> Entry:
     """Return the JSON answer about an object; the address is the full URI."""
-    from lakecli.cli.answers import pick
-    from lakecli.cli.answers.objects import Entry
-
-    return pick(Entry, entry, path=path, physical_address=physical_address)
+    # Not by `pick`: a listing has one for each object.
+    return {
+        "path": path,
+        "size": entry.size,
+        "checksum": entry.checksum,
+        "modified_at": entry.modified_at,
+        "content_type": entry.content_type,
+        "metadata": entry.metadata,
+        "physical_address": physical_address,
+    }

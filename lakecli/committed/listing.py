@@ -48,6 +48,12 @@ def list_prefix(
     if start is None:
         return
     records = scan_from(start)
+    if not delimiter:
+        for path, value in records:
+            if not path.startswith(prefix):
+                return
+            yield ListedObject(path, value)
+        return
     record = next(records, None)
     while record is not None and record[0].startswith(prefix):
         common = _common_prefix(record[0], prefix, delimiter)

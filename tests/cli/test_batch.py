@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from io import BufferedReader, BytesIO
+from io import BufferedReader, BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 
 from lakecli.cli.batch import iter_questions
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.output import Output
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.golden import Cli, Golden
 
 ROOT = "lakefs://demo/main/"
@@ -183,3 +186,22 @@ def test_a_line_without_end_is_refused() -> None:
         assert isinstance(zeros, BufferedReader)
         with pytest.raises(UsageError, match="more than"):
             list(iter_questions(zeros, null=False))
+
+
+def test_items_that_are_held_come_before_what_stderr_says() -> None:
+    log = StringIO()
+    out = Output(log, log)
+
+    def items() -> Iterator[int]:
+        yield 1
+        out.note("between")
+        yield 2
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        out.stream(items(), record=lambda item: {"item": item}, text=str)
+    out.error("failed", hint=None, paths=())
+    assert log.getvalue() == "1\nbetween\n2\nerror: failed\n"
+    out.stream(range(1_000), record=lambda item: {"item": item}, text=str)
+    out.say("done")
+    assert log.getvalue().endswith("".join(f"{item}\n" for item in range(1_000)) + "done\n")

@@ -150,6 +150,7 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
         "branch reset": [("branch", "reset", ref, "-y")],
         "branch revert": [("branch", "revert", ref, f"{ref}~1", "-y")],
         "cat-sst": [("cat-sst", "-f", f"{sample.namespace}/_lakecli/repository.json")],
+        "rev-parse": [("rev-parse", ref, f"{ref}@")],
         "refs-restore": [("refs-restore", uri, "--manifest", str(manifest))],
         "clone": [("clone", sample.namespace, "lakefs://cloned")],
         "commit": [("commit", ref, "-m", "message")],

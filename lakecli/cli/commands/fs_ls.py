@@ -53,13 +53,14 @@ def fs_ls(
     prefix = path.path or b""
     cut = 0 if recursive else prefix.rfind(DELIMITER) + 1
     date_of = lru_cache(maxsize=256)(local_date)  # what was uploaded together has few dates
+    size_of = lru_cache(maxsize=4096)(human_size)
 
     def text(item: ListedObject | ListedPrefix) -> str:
         shown = quote_path(item.path[cut:])
         if not isinstance(item, ListedObject):
             return f"{_PREFIX:<12}    {'':44}    {shown}"
         entry = decode_entry(item.value)
-        date, size = date_of(entry.modified_at), human_size(entry.size)
+        date, size = date_of(entry.modified_at), size_of(entry.size)
         return f"{_OBJECT:<12}    {date:<29}    {size:<12}    {shown}"
 
     def record(item: ListedObject | ListedPrefix) -> dict[str, object]:
