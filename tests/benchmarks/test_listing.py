@@ -27,6 +27,7 @@ def test_listing(
     report: Report,
     machine: Machine,
     million: Large,
+    *,
     name: str,
     form: str,
 ) -> None:

@@ -59,6 +59,7 @@ def test_point_reads(
     report: Report,
     million: Large,
     shuffled: dict[bytes, bytes],
+    *,
     name: str,
     read: Callable[[TreeStore, MetarangeId, list[bytes]], list[bytes | None]],
 ) -> None:
