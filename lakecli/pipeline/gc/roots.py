@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.errors import IntegrityError
 from lakecli.layout import REFLOG
 from lakecli.model import MetarangeId
 from lakecli.pipeline.gc.history import Known, LostHistory, Start, retained
@@ -19,7 +20,7 @@ from lakecli.pipeline.gc.positions import reached_by_heads, read_positions
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.housekeeping import KEPT_FOR
 from lakecli.repository.lakefs.dump import reach_of_dump
-from lakecli.repository.lakefs.kept import iter_kept
+from lakecli.repository.lakefs.kept import LostDump, iter_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -89,7 +90,7 @@ def gather(
         LostHistory: a commit that a ref reaches is missing.
         DamagedPack: a commit is missing, perhaps because this commit pack is damaged.
         NotOurs: a ref in the bucket is invalid.
-        BadDump, BadRecord: a refs dump that is kept cannot be read.
+        LostDump, BadRecord: a refs dump that is kept cannot be read.
     """
     # Refs first: later commits belong to none of the refs as read.
     positions = list(read_positions(repository.store, reflog_cutoff(now, grace)))
@@ -127,8 +128,11 @@ def _reach_dumps(
     kept = list(iter_kept(repository.store, now))
     if taken is not None and taken.dump.until > now:
         kept.append(taken.dump)
-    for manifest in {each.manifest for each in kept}:
-        more_tables, more_trees = reach_of_dump(repository.trees, manifest)
+    for each in {dump.manifest: dump for dump in kept}.values():
+        try:
+            more_tables, more_trees = reach_of_dump(repository.trees, each.manifest)
+        except IntegrityError as error:
+            raise LostDump(each, error) from error
         tables, trees = tables | more_tables, trees | more_trees
     return tables, trees
 

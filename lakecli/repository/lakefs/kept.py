@@ -71,6 +71,20 @@ class BadRecord(IntegrityError):
         )
 
 
+class LostDump(IntegrityError):
+    """A dump that is kept cannot be read, so it is unknown what it refers to."""
+
+    def __init__(self, dump: KeptDump, error: IntegrityError) -> None:
+        until = f"{dump.until:%Y-%m-%dT%H:%M:%SZ}"
+        super().__init__(
+            f"the refs dump of {dump.since:%Y-%m-%d} is kept until {until} and cannot be read: "
+            f"{error.message}",
+            hint=f"delete {dump.key} if nobody is going to restore the dump"
+            if dump.key.startswith(DUMPS)
+            else f"collect garbage after {until}",
+        )
+
+
 def keep_dump(store: ObjectStore, manifest: RefsManifest, record_id: str) -> KeptDump:
     """Record a dump whose tables are in the namespace and claimed.
 

@@ -12,8 +12,7 @@ from lakecli.objectstore.base import ANY
 from lakecli.pipeline.gc.run import status
 from lakecli.repository import branch
 from lakecli.repository.core.gate import Gone
-from lakecli.repository.lakefs.dump import BadDump
-from lakecli.repository.lakefs.kept import DUMPS, KEPT_FOR, BadRecord
+from lakecli.repository.lakefs.kept import DUMPS, KEPT_FOR, BadRecord, LostDump
 from lakecli.repository.lakefs.restore import restore_refs
 from lakecli.repository.push import PushOptions, push_deletion
 from lakecli.repository.refs_dump import Dumped, refs_dump
@@ -113,8 +112,9 @@ def test_nothing_is_collected_if_a_kept_dump_cannot_be_read(shared: Shared) -> N
     record = next(iter(shared.store.list(DUMPS)))
     body = shared.store.get(record.key)
     shared.store.delete([sstable_key(dumped.manifest.commits)])
-    with pytest.raises(BadDump):
+    with pytest.raises(LostDump, match="is kept until") as caught:
         shared.collect(ada)
+    assert record.key in (caught.value.hint or "")
     for forged in (b"", b"[]", b'{"format": 1}', body.replace(b": 1", b": 2"), b"{" * 100_000):
         shared.store.put(record.key, forged, ANY)
         with pytest.raises(BadRecord, match=record.key):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import md5
@@ -36,6 +36,7 @@ from lakecli.repository.core.address import is_external
 from lakecli.repository.core.gate import Gone, claim_entry
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.view import open_view
+from lakecli.repository.lakefs.kept import DUMPS, LostDump
 from lakecli.repository.lakefs.manifest import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.lakefs.taken_over import STOPPED, written_at
@@ -227,6 +228,15 @@ def test_the_dump_of_the_take_over_is_kept_for_30_days(taken: Taken) -> None:
     assert not lists & taken.listed()
 
 
+def test_a_take_over_whose_dump_is_lost_says_when_it_matters_no_more(taken: Taken) -> None:
+    taken.store.delete([SSTABLES + live_expected()["refs_dump"]["commits_meta_range_id"]])
+    with pytest.raises(LostDump) as caught:
+        taken.collect(taken.clones[1], lakefs_stopped=True)
+    assert "collect garbage after 2027-01-31" in (caught.value.hint or "")
+    taken.time.pass_by(MONTH)
+    assert taken.collect(taken.clones[1]).action is Action.CONDEMNED
+
+
 def test_young_objects_of_lakefs_are_kept(taken: Taken) -> None:
     report = taken.collect(lakefs_stopped=True)
     assert report.action is Action.FOUND_NOTHING
@@ -295,6 +305,57 @@ def test_what_was_staged_over_or_removed_can_be_restored(taken: Taken) -> None:
     taken.time.pass_by(LONG)
     taken.collect_all(lakefs_stopped=True)
     assert read_all(ada, "main~1")[path] == contents
+
+
+class Killed(BaseException):
+    """The process was killed."""
+
+
+def test_a_collection_that_is_killed_at_any_step_is_finished_by_the_next(taken: Taken) -> None:
+    (ada, ben) = taken.clones
+    needed = {key for key in in_use(ben) if "://" not in key}
+    taken.time.pass_by(MONTH)
+    taken.collect_all(lakefs_stopped=True)
+    steps_left = survived = 0
+    while steps_left == 0:
+        survived += 1
+        steps_left = survived
+        garbage = f"data/{'0' * 20}/{survived:020}"
+        taken.store.put(garbage, b"garbage", ANY)
+        taken.time.pass_by(MONTH)
+
+        def kill(_step: str) -> None:
+            nonlocal steps_left
+            steps_left -= 1
+            if steps_left == 0:
+                raise Killed
+
+        victim = through(ada, taken.store, on_step=kill)
+        with suppress(Killed):
+            taken.collect_all(victim)
+        for _ in range(3):
+            taken.time.pass_by(LONG)
+            taken.collect(ben)
+        assert garbage not in taken.listed()
+        assert needed <= taken.listed()
+    assert survived > 8
+    assert status(ben).phase == "idle"
+
+
+def test_a_dump_that_is_killed_leaves_garbage_only(taken: Taken) -> None:
+    (ada, _) = taken.clones
+    before = taken.listed()
+
+    def kill(step: str) -> None:
+        if step == "keep-dump":
+            raise Killed
+
+    with pytest.raises(Killed):
+        refs_dump(through(ada, taken.store, on_step=kill))
+    assert not taken.listed(DUMPS)
+    assert taken.listed() > before
+    assert refs_dump(ada).commits == 17
+    assert len(taken.listed(DUMPS)) == 1
 
 
 def test_lakefs_that_goes_on_is_noticed_by_the_time_in_its_names(taken: Taken) -> None:
