@@ -54,9 +54,10 @@ def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
         NotFound: there is no such file.
         PermissionDenied: it cannot be read.
     """
-    source = options.files_from
-    if source is None or not are_given(options):
+    if not are_given(options):
         return None
+    source = options.files_from
+    assert source is not None
     try:
         if source == STANDARD_INPUT:
             data = context.stdin.buffer.read()

@@ -80,6 +80,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield "Dry run, nothing was transferred:"
     yield ""
     for name, tally in _tallies(plan).items():
+        if name == "deleted" and not tally.count:
+            continue  # only --delete deletes
         yield f"{name.capitalize()}: {tally.count} ({human_size(tally.size)})"
     yield f"Failing: {len(plan.failures)}"
 
@@ -99,6 +101,7 @@ def _tallies(plan: Plan) -> dict[str, Tally]:
         "changed": plan.changed,
         "unchanged": plan.unchanged,
         "excluded": plan.excluded,
+        "deleted": plan.deleted,
     }
 
 

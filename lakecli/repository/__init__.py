@@ -9,7 +9,7 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
                     status
                     objects: ls, stat, presign, rm, cp, mv, update_metadata; deposit, for the
                     library
-                    transfers: upload, upload_tree, download
+                    transfers: upload, upload_tree, upload_mirror, download
                     collaboration: clone, push, pull; refs_dump, for lakeFS
     check | undo    fsck and doctor; the operation log, undo and redo
     sharing | handoff | lakefs    refs and commits in the bucket: fetch, and automatic sync; data

@@ -85,6 +85,7 @@ class Upload:
         options: UploadOptions,
         *,
         writes: bool = True,
+        stager: Stager | None = None,
     ) -> None:
         self._repository = repository
         self._branch = branch
@@ -95,7 +96,7 @@ class Upload:
         encode_entry(
             self.entry(b"", Ingested("0" * 64, 0, 0), at=repository.lake.now(), has_mtime=True)
         )
-        self._stager = Stager(repository, branch, kind="upload")
+        self._stager = stager or Stager(repository, branch, kind="upload")
         self._new_hashes: list[tuple[FileKey, str, int]] = []
         self.workers = Workers(options.parallelism)
         self._progress = CheckedProgress(options.progress, self.workers)

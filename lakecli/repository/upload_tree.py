@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.objectstore.uri import is_local, parse
-from lakecli.repository.core.walk import Found, named, size_of, walk
+from lakecli.repository.core.walk import by_own_names, named, size_of, walk
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.stager import Stager
+    from lakecli.repository.core.walk import Found
     from lakecli.repository.transfer.ingest import Ingested
     from lakecli.repository.upload import UploadOptions
 
@@ -56,6 +58,7 @@ class UploadReport:
         unchanged: objects that the branch has with the same contents, type and metadata.
         size: bytes of all these.
         excluded: files that the selection leaves out.
+        deleted: objects whose deletion is staged, because the directory lacks them.
         failures: (path on disk, reason), in path order.
     """
 
@@ -63,6 +66,7 @@ class UploadReport:
     unchanged: int = 0
     size: int = 0
     excluded: int = 0
+    deleted: int = 0
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
 
@@ -75,6 +79,7 @@ def upload_tree(
     options: UploadOptions,
     names: Sequence[bytes] | None = None,
     report: UploadReport | None = None,
+    stager: Stager | None = None,
 ) -> UploadReport:
     """Upload every file below a directory; report files that fail, and upload the others.
 
@@ -89,13 +94,16 @@ def upload_tree(
         options: of the upload.
         names: of the files below the directory, if not all are meant.
         report: filled while the upload runs, so that the caller of an interrupted one has it.
+        stager: stages the entries, as a part of the caller's operation.
 
     Raises:
         NotFound: no such directory or branch.
         Refused: the storage namespace lies below the directory.
     """
     prefix = _check_tree(repository, branch, prefix, source)
-    upload = _TreeUpload(repository, branch, prefix, options, report or UploadReport())
+    upload = _TreeUpload(
+        repository, branch, prefix, options, report or UploadReport(), stager=stager
+    )
     report = upload.run(_files_of(source, names, options))
     drop_leftovers(repository)
     return report
@@ -119,7 +127,7 @@ def upload_files(
         UsageError: two files have the same name.
     """
     check_branch(repository, branch)
-    found = _files(sources)
+    found = by_own_names(sources)
     upload = _TreeUpload(
         repository, branch, as_directory(prefix), options, report or UploadReport()
     )
@@ -138,7 +146,7 @@ def plan_files(
 ) -> Plan:
     """Return what `upload_files` would do, as `plan_upload` does."""
     check_branch(repository, branch)
-    found = _files(sources)
+    found = by_own_names(sources)
     return _TreePlan(repository, branch, as_directory(prefix), options).plan(iter(found))
 
 
@@ -170,25 +178,6 @@ def _files_of(
     return walk(root, options.links) if names is None else named(root, names, options.links)
 
 
-def _files(sources: Sequence[Path]) -> list[Found]:
-    """Return files with their own names, in the order of these.
-
-    Raises:
-        UsageError: two have the same name.
-    """
-    found: dict[bytes, Found] = {}
-    for source in sources:
-        name = os.fsencode(source.name)
-        path = os.path.realpath(os.fsencode(source))
-        if name in found:
-            raise UsageError(
-                f"two files have the name {source.name!r}", hint="upload them one by one"
-            )
-        problem = "is a directory; upload it by itself with -r" if source.is_dir() else None
-        found[name] = Found(path, name, problem)
-    return [found[name] for name in sorted(found)]
-
-
 class _TreeUpload:
     """A recursive upload: several threads bring files in, which are staged in chunks."""
 
@@ -201,8 +190,9 @@ class _TreeUpload:
         report: UploadReport,
         *,
         writes: bool = True,
+        stager: Stager | None = None,
     ) -> None:
-        self._upload = Upload(repository, branch, options, writes=writes)
+        self._upload = Upload(repository, branch, options, writes=writes, stager=stager)
         self._now = repository.lake.now
         self._prefix = prefix
         self._options = options

@@ -73,6 +73,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "fs upload": [
         ["fs", "upload", "{files}/new", f"{REPOSITORY}/main/t/1"],
         ["fs", "upload", "-r", "{files}/t", f"{REPOSITORY}/main/t/"],
+        ["fs", "upload", "-r", "{files}/t", f"{REPOSITORY}/main/t/", "--delete"],
     ],
     "fs update-metadata": [["fs", "update-metadata", f"{REPOSITORY}/main/t/1", "--meta", "k=v"]],
     "import": [["import", "--from", "{files}/t", "--to", f"{REPOSITORY}/main/t/", "-m", "m"]],

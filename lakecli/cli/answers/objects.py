@@ -134,12 +134,14 @@ class Upload(TypedDict):
         failures: the objects that failed.
         uploaded: number of new or changed objects.
         unchanged: number of objects that were there already.
+        deleted: with --delete, number of objects that the directory lacks.
     """
 
     uploaded: int
     unchanged: int
     failed: int
     excluded: int
+    deleted: int
     size: int
     failures: Sequence[Failure]
 
@@ -178,6 +180,8 @@ class TransferPlan(TypedDict):
         unchanged_size: their bytes.
         excluded: number of objects left out by --include and --exclude.
         excluded_size: their bytes.
+        deleted: with --delete, number of objects that would be deleted.
+        deleted_size: their bytes.
         failed: number of objects that would fail.
         failures: the objects that failed.
     """
@@ -190,6 +194,8 @@ class TransferPlan(TypedDict):
     unchanged_size: int
     excluded: int
     excluded_size: int
+    deleted: int
+    deleted_size: int
     failed: int
     failures: Sequence[Failure]
 

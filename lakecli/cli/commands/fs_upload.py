@@ -68,6 +68,13 @@ def fs_upload(
     recursive: Annotated[
         bool, Option("--recursive", "-r", help="All files below the directory SRC")
     ] = False,
+    delete: Annotated[
+        bool, Option("--delete", help="With -r, remove objects below PATH that SRC lacks")
+    ] = False,
+    max_delete: Annotated[
+        int | None,
+        Option("--max-delete", min=0, metavar="N", help="Refuse to remove more than N objects"),
+    ] = None,
     names: NamesOptions,
     content_type: ContentType = None,
     metadata: Metadata = NO_METADATA,
@@ -89,6 +96,10 @@ def fs_upload(
     nothing on the branch is deleted; a SRC that is a file is uploaded as without -r. --files-from
     FILE uploads the files that FILE names, relative to the directory SRC.
 
+    With -r and --delete, the objects below PATH become those of SRC, in one operation: objects that
+    SRC lacks are removed from the branch. Objects that --include and --exclude leave out stay. If a
+    file fails, nothing is removed; a SRC without files is refused.
+
     Below a directory, symbolic links and special files fail unless --follow or --skip is given. If
     some files fail, the others are uploaded, the failures are listed, and the exit code is 3.
 
@@ -96,6 +107,7 @@ def fs_upload(
         lakecli fs upload report.csv lakefs://demo/main/reports/
         lakecli fs upload *.csv lakefs://demo/main/reports/
         lakecli fs upload -r ./data lakefs://demo/main/data/ --meta source=crm
+        lakecli fs upload -r ./data lakefs://demo/main/data/ --delete --max-delete 100
         lakecli fs upload -r . lakefs://demo/main/ --include '*.parquet' --exclude '/tmp/' --dry-run
         find . -newer last -print0 | lakecli fs upload --files-from - -z . lakefs://demo/main/
         gzip -c dump.sql | lakecli fs upload - lakefs://demo/main/dump.sql.gz
@@ -113,6 +125,10 @@ def fs_upload(
     _check_sources(sources, recursive=recursive, is_listed=listed is not None)
     from lakecli.repository.upload import UploadOptions
 
+    if (delete or max_delete is not None) and (listed is not None or not recursive):
+        raise UsageError("--delete needs -r, and no --files-from", hint="add -r")
+    if max_delete is not None and not delete:
+        raise UsageError("--max-delete needs --delete")
     is_tree = listed is not None or (recursive and Path(sources[0]).is_dir())
     matching = selection(chosen, recursive=recursive or is_tree or len(sources) > 1)
     repository = context.synced_repository(target)
@@ -125,9 +141,10 @@ def fs_upload(
             parallelism=parallelism(context, repository, transfer.workers),
             progress=shown,
         )
-        many = _Many(repository, target, sources, options, listed)
+        mirrors = Mirror(max_delete) if delete and is_tree else None
+        many = _Many(repository, target, sources, options, listed, mirrors)
         if chosen.dry_run:
-            plan = many.plan()
+            plan = many.plan(context)
         elif is_tree or len(sources) > 1:
             if is_tree:
                 _tell_directory(context, sources[0], target)
@@ -143,7 +160,7 @@ def fs_upload(
     failures = failure_records(report.failures)
     context.out.emit(
         pick(Upload, report, failed=len(failures), failures=failures),
-        text=lambda: summary_lines("Upload", uploaded=report.uploaded),
+        text=lambda: summary_lines("Upload", uploaded=report.uploaded, removed=report.deleted),
     )
     note_rest(
         context,
@@ -192,6 +209,12 @@ def _check_sources(sources: list[str], *, recursive: bool, is_listed: bool) -> N
             )
 
 
+class Mirror(NamedTuple):
+    """That objects are removed which the directory lacks; at most so many."""
+
+    max_delete: int | None
+
+
 class _Many(NamedTuple):
     """An upload of a directory, of named files below one, or of several files."""
 
@@ -200,9 +223,10 @@ class _Many(NamedTuple):
     sources: list[str]
     options: UploadOptions
     names: list[bytes] | None
+    mirror: Mirror | None
 
-    def plan(self) -> Plan:
-        """Return what would be uploaded."""
+    def plan(self, context: Context) -> Plan:
+        """Return what would be uploaded, and name what would be removed."""
         from lakecli.repository.upload_tree import plan_files, plan_upload
 
         where = (self.repository, ref_of(self.target), self.target.path or b"")
@@ -210,6 +234,12 @@ class _Many(NamedTuple):
             sources = list(map(Path, self.sources))
             return plan_files(*where, sources=sources, options=self.options)
         source = Path(self.sources[0])
+        if self.mirror is not None:
+            from lakecli.repository.upload_mirror import plan_mirror
+
+            plan, surplus = plan_mirror(*where, source=source, options=self.options)
+            context.out.say(*(f"delete {quote_path(path)}" for path in surplus))
+            return plan
         return plan_upload(*where, source=source, options=self.options, names=self.names)
 
     def upload(self, report: UploadReport) -> UploadReport:
@@ -221,6 +251,16 @@ class _Many(NamedTuple):
             sources = list(map(Path, self.sources))
             return upload_files(*where, sources=sources, options=self.options, report=report)
         source = Path(self.sources[0])
+        if self.mirror is not None:
+            from lakecli.repository.upload_mirror import upload_mirror
+
+            return upload_mirror(
+                *where,
+                source=source,
+                options=self.options,
+                max_delete=self.mirror.max_delete,
+                report=report,
+            )
         return upload_tree(
             *where, source=source, options=self.options, names=self.names, report=report
         )

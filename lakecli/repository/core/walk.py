@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.errors import UsageError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
 
 class LinkPolicy(StrEnum):
@@ -87,6 +90,25 @@ def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, 
     if stat.S_ISDIR(status.st_mode):
         return "is a directory", False
     return "a special file (pipe, socket or device)", True
+
+
+def by_own_names(sources: Sequence[Path]) -> list[Found]:
+    """Return files with their own names, in the order of these.
+
+    Raises:
+        UsageError: two have the same name.
+    """
+    found: dict[bytes, Found] = {}
+    for source in sources:
+        name = os.fsencode(source.name)
+        path = os.path.realpath(os.fsencode(source))
+        if name in found:
+            raise UsageError(
+                f"two files have the name {source.name!r}", hint="upload them one by one"
+            )
+        problem = "is a directory; upload it by itself with -r" if source.is_dir() else None
+        found[name] = Found(path, name, problem)
+    return [found[name] for name in sorted(found)]
 
 
 def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[Found | _Directory]:

@@ -96,6 +96,7 @@ class Plan:
         changed: objects that would replace another one.
         unchanged: objects that exist at the destination.
         excluded: objects that the selection leaves out.
+        deleted: objects that would be deleted at the destination.
         failures: (path, reason) of objects that would fail, in path order.
     """
 
@@ -103,4 +104,5 @@ class Plan:
     changed: Tally = field(default_factory=Tally)
     unchanged: Tally = field(default_factory=Tally)
     excluded: Tally = field(default_factory=Tally)
+    deleted: Tally = field(default_factory=Tally)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
