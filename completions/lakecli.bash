@@ -65,7 +65,7 @@ __lakecli_options() {
     'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
     'fs stat') REPLY='--at-op --expires --files-from --null --pre-sign -z' ;;
     'fs update-metadata') REPLY='--content-type --meta --metadata' ;;
-    'fs upload') REPLY='--content-type --dry-run --exclude --files-from --follow --include --meta --no-progress --null -p --parallelism -r --recursive -s --skip --source -z' ;;
+    'fs upload') REPLY='--content-type --delete --dry-run --exclude --files-from --follow --include --max-delete --meta --no-progress --null -p --parallelism -r --recursive -s --skip --source -z' ;;
     'fsck') REPLY='--conf --data --dry-run --engine --external --from --master --repair --sample' ;;
     'gc delete-config') REPLY='' ;;
     'gc get-config') REPLY='-p' ;;
@@ -199,6 +199,7 @@ __lakecli_value() {
     'fs upload --exclude') REPLY='nothing' ;;
     'fs upload --files-from') REPLY='file' ;;
     'fs upload --include') REPLY='nothing' ;;
+    'fs upload --max-delete') REPLY='nothing' ;;
     'fs upload --meta') REPLY='nothing' ;;
     'fs upload -p') REPLY='nothing' ;;
     'fs upload --parallelism') REPLY='nothing' ;;

@@ -343,11 +343,13 @@ function __lakecli_options
         case 'fs upload'
             printf '%s\t%s\n' \
                 '--content-type' 'Content type; default: by the suffix of PATH' \
+                '--delete' 'With -r, remove objects below PATH that SRC lacks' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--exclude' 'Not paths that match, as in .gitignore' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--follow' 'Follow symbolic links' \
                 '--include' 'Only paths that match, as in .gitignore' \
+                '--max-delete' 'Refuse to remove more than N objects' \
                 '--meta' 'Metadata to record' \
                 '--no-progress' 'Show no progress' \
                 '--null' 'The names of --files-from end with NUL, not with a line' \
@@ -790,6 +792,8 @@ function __lakecli_value
         case 'fs upload --files-from'
             echo 'file'
         case 'fs upload --include'
+            echo 'nothing'
+        case 'fs upload --max-delete'
             echo 'nothing'
         case 'fs upload --meta'
             echo 'nothing'
