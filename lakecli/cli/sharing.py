@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.text import one_line
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -86,6 +84,7 @@ def show_clone(
     from lakecli.cli.answers import pick
     from lakecli.cli.answers import sharing as answers
     from lakecli.cli.outside import ask_about_outside, place_records
+    from lakecli.cli.text import one_line
 
     record = made.repository.record
     outside = ask_about_outside(context, made.repository)

@@ -26,54 +26,6 @@ CHERRY_PICK_ORIGIN = "cherry-pick-origin"
 CHERRY_PICK_COMMITTER = "cherry-pick-committer"
 
 
-def make_commit(
-    *,
-    parents: Sequence[ClaimedCommit],
-    generation_parents: Sequence[Commit] | None = None,
-    metarange_id: MetarangeId,
-    message: str,
-    committer: str,
-    created_at: datetime,
-    metadata: Mapping[str, str],
-) -> Commit:
-    """Return a new commit, to be made part of history.
-
-    The arguments are those of `describe_commit`; the parents are claimed.
-
-    Raises:
-        UsageError: its texts are longer than what other clones read.
-    """
-    _check_size(message, committer, metadata)
-    return describe_commit(
-        parents=parents,
-        generation_parents=generation_parents,
-        metarange_id=metarange_id,
-        message=message,
-        committer=committer,
-        created_at=created_at,
-        metadata=metadata,
-    )
-
-
-def _check_size(message: str, committer: str, metadata: Mapping[str, str]) -> None:
-    size = _size(message)
-    if size > MAX_MESSAGE_SIZE:
-        raise UsageError(
-            f"a commit message of {size:,} bytes",
-            hint=f"a message has {MAX_MESSAGE_SIZE:,} bytes at most: put the rest into an object",
-        )
-    others = _size(committer) + sum(_size(key) + _size(metadata[key]) for key in metadata)
-    if others > MAX_METADATA_SIZE:
-        raise UsageError(
-            f"a committer and metadata of {others:,} bytes",
-            hint=f"they have {MAX_METADATA_SIZE:,} bytes at most: put the rest into an object",
-        )
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogateescape"))
-
-
 def describe_commit(
     *,
     parents: Sequence[Commit],
@@ -119,29 +71,42 @@ def describe_commit(
     )
 
 
-def check_text(*, message: str, committer: str, metadata: Mapping[str, str]) -> None:
-    """Refuse what the shared form of a commit cannot hold: bytes that are not UTF-8.
+def check_texts(*, message: str, committer: str, metadata: Mapping[str, str]) -> None:
+    """Refuse texts of a new commit that other clones would not read.
 
     Raises:
-        UsageError: the message, the committer or the metadata hold bytes that are not UTF-8.
+        UsageError: they are not UTF-8, or too long.
     """
-    texts = [("message", message), ("committer", committer)]
-    texts += [("metadata", text) for pair in metadata.items() for text in pair]
-    for what, text in texts:
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            raise UsageError(
-                f"the {what} of a commit has to be UTF-8: {text!r}",
-                hint="set user.name and user.email: lakecli config set user.name NAME"
-                if what == "committer"
-                else "write it in UTF-8, as a terminal with a UTF-8 locale does",
-            ) from None
+    pairs = [text for pair in metadata.items() for text in pair]
+    size = _size("message", [message])
+    if size > MAX_MESSAGE_SIZE:
+        raise UsageError(
+            f"a commit message of {size:,} bytes",
+            hint=f"a message has {MAX_MESSAGE_SIZE:,} bytes at most: put the rest into an object",
+        )
+    size = _size("committer", [committer]) + _size("metadata", pairs)
+    if size > MAX_METADATA_SIZE:
+        raise UsageError(
+            f"a committer and metadata of {size:,} bytes",
+            hint=f"they have {MAX_METADATA_SIZE:,} bytes at most: put the rest into an object",
+        )
+
+
+def _size(what: str, texts: Sequence[str]) -> int:
+    try:
+        return sum(len(text.encode("utf-8")) for text in texts)
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the {what} of a commit has to be UTF-8: {error.object!r}",
+            hint="set user.name and user.email: lakecli config set user.name NAME"
+            if what == "committer"
+            else "write it in UTF-8, as a terminal with a UTF-8 locale does",
+        ) from None
 
 
 def initial_commit(created_at: datetime) -> Commit:
     """Return the commit every repository starts with: lakeFS's, with the empty tree."""
-    return make_commit(
+    return describe_commit(
         parents=(),
         metarange_id=EMPTY_TREE,
         message=INITIAL_MESSAGE,

@@ -29,7 +29,7 @@ from lakecli.errors import LostRace, NothingToDo
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
 from lakecli.repository.core.clean import check_clean, seal_clean
-from lakecli.repository.core.commit_record import check_text, make_commit
+from lakecli.repository.core.commit_record import check_texts, describe_commit
 from lakecli.repository.core.landing import Landing, is_built_from, newer_than
 from lakecli.repository.core.view import View, branch_at
 
@@ -197,8 +197,8 @@ def _try(
             check_clean(view)
             view = View(repository, txn, commit=head, tokens=(), name=branch.name)
         draft = build(view)
-    check_text(message=draft.message, committer=draft.committer, metadata=draft.metadata)
-    commit = make_commit(
+    check_texts(message=draft.message, committer=draft.committer, metadata=draft.metadata)
+    commit = describe_commit(
         parents=draft.parents,
         generation_parents=[*draft.parents, *draft.also_counts],
         metarange_id=draft.metarange_id,
