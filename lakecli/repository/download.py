@@ -24,7 +24,7 @@ from lakecli.objectstore.uploads import PART_SIZE
 from lakecli.objectstore.uri import is_local
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.address import is_external
-from lakecli.repository.core.read import digest_of, read_object
+from lakecli.repository.core.read import content_digest, read_object
 from lakecli.repository.core.view import no_such_path, open_view
 from lakecli.repository.transfer.destination import (
     Destination,
@@ -316,7 +316,7 @@ class _TreeDownload(Download):
         return destination.state_of(
             name,
             size=entry.size,
-            digest=digest_of(entry),
+            digest=content_digest(entry),
             mtime=mtime,
             check=self.workers.check,
         )

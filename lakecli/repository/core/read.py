@@ -99,14 +99,25 @@ def check_of(entry: Entry) -> ContentCheck | None:
     lakecli names objects by their BLAKE3. lakeFS records the MD5 of a simple upload, in 32 hex
     digits, and for a multipart upload another value, with a hyphen.
     """
+    digest = content_digest(entry)
+    return None if digest is None else ContentCheck(hasher_of(digest), digest)
+
+
+def content_digest(entry: Entry) -> str | None:
+    """Return the digest of an entry's bytes: a BLAKE3 in 64 hex digits, or an MD5 in 32."""
     digest = digest_of(entry)
-    if digest is not None:
-        return ContentCheck(blake3(), digest)
-    if is_external(entry) or not is_md5(entry.checksum):
-        return None
+    if digest is None and not is_external(entry) and is_md5(entry.checksum):
+        return entry.checksum
+    return digest
+
+
+def hasher_of(digest: str) -> Hasher:
+    """Return what computes a digest of this kind, a BLAKE3 or an MD5."""
+    if not is_md5(digest):
+        return blake3()
     from hashlib import md5  # takes milliseconds to import
 
-    return ContentCheck(md5(usedforsecurity=False), entry.checksum)
+    return md5(usedforsecurity=False)
 
 
 def digest_of(entry: Entry) -> str | None:

@@ -114,7 +114,8 @@ class Destination:
         Args:
             name: relative to the root, with slashes.
             size: of the object, in bytes.
-            digest: its BLAKE3, 64 hex digits; ``None`` if unknown: then no file is the same.
+            digest: its BLAKE3 in 64 hex digits, or its MD5 in 32; ``None`` if unknown: then no
+                file is the same.
             mtime: modification time to set on a file that is the same, in unix seconds.
             trusts_time: if the digest is unknown, a file of this size and time is the same.
             check: called often while the file is read; an error that it raises ends the reading.
@@ -147,7 +148,7 @@ class Destination:
             if digest is None:
                 is_same = is_same and trusts_time and is_timely
             else:
-                is_same = is_same and _digest(descriptor, check) == digest
+                is_same = is_same and _has_digest(descriptor, digest, check)
             if not is_same:
                 return State.DIFFERENT
             if mtime is not None and not is_timely:
@@ -287,14 +288,14 @@ class Destination:
             return os.dup(self._root)
 
 
-def _digest(descriptor: int, check: Callable[[], None]) -> str:
-    from blake3 import blake3
+def _has_digest(descriptor: int, digest: str, check: Callable[[], None]) -> bool:
+    from lakecli.repository.core.read import hasher_of
 
-    hasher = blake3()
+    hasher = hasher_of(digest)
     while piece := os.read(descriptor, PIECE):
         hasher.update(piece)
         check()
-    return hasher.hexdigest()
+    return hasher.hexdigest() == digest
 
 
 def _enter(parent: int, name: bytes, *, make: bool) -> int:

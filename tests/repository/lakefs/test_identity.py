@@ -50,6 +50,8 @@ def test_uploading_what_was_downloaded_changes_nothing(
     downloaded = download_tree(borrowed, "main", b"", target=target)
     too_long = [path for path, _ in downloaded.failures]  # a name that no disk has
     assert [len(path) for path in too_long] == [1024]
+    again = download_tree(borrowed, "main", b"", target=target)
+    assert (again.downloaded, again.unchanged) == (0, downloaded.downloaded)
     before = files(tmp_path / "foreign")
     overlay = files(tmp_path / "objects") if (tmp_path / "objects").exists() else {}
     entries = values_of(borrowed, "main")
