@@ -6,7 +6,7 @@ __lakecli_words() {
     case $1 in
     '') REPLY='annotate bisect blame branch cat-sst check-ignore checkout cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo use version' ;;
     'bisect') REPLY='bad good log reset run skip start view' ;;
-    'branch') REPLY='create delete list reset revert show' ;;
+    'branch') REPLY='create delete list rename reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download ls mv presign rm stage stat update-metadata upload' ;;
     'gc') REPLY='delete-config get-config run set-config status undo' ;;
@@ -36,7 +36,8 @@ __lakecli_options() {
     'branch create') REPLY='-s --source' ;;
     'branch delete') REPLY='-y --yes' ;;
     'branch list') REPLY='--after --amount --at-op --long --prefix -v' ;;
-    'branch reset') REPLY='--object --prefix -y --yes' ;;
+    'branch rename') REPLY='' ;;
+    'branch reset') REPLY='--force-with-lease --object --prefix --to -y --yes' ;;
     'branch revert') REPLY='--allow-empty --allow-empty-commit --compare-contents -m --parent-number -y --yes' ;;
     'branch show') REPLY='--at-op' ;;
     'cat-sst') REPLY='--amount -f --file' ;;
@@ -128,8 +129,10 @@ __lakecli_value() {
     'branch list --amount') REPLY='nothing' ;;
     'branch list --at-op') REPLY='operation' ;;
     'branch list --prefix') REPLY='nothing' ;;
+    'branch reset --force-with-lease') REPLY='nothing' ;;
     'branch reset --object') REPLY='nothing' ;;
     'branch reset --prefix') REPLY='nothing' ;;
+    'branch reset --to') REPLY='ref' ;;
     'branch revert -m') REPLY='nothing' ;;
     'branch revert --parent-number') REPLY='nothing' ;;
     'branch show --at-op') REPLY='operation' ;;
@@ -324,6 +327,8 @@ __lakecli_argument() {
     'branch create 1') REPLY='branch' ;;
     'branch delete '*) REPLY='branch' ;;
     'branch list 1') REPLY='repository' ;;
+    'branch rename 1') REPLY='branch' ;;
+    'branch rename 2') REPLY='nothing' ;;
     'branch reset 1') REPLY='branch' ;;
     'branch revert 1') REPLY='branch' ;;
     'branch revert '*) REPLY='ref' ;;

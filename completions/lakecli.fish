@@ -64,6 +64,7 @@ function __lakecli_words
                 'create' 'Create a branch at the commit of another ref' \
                 'delete' 'Delete branches of a repository with their uncommitted changes' \
                 'list' 'List the branches of a repository, ordered by name' \
+                'rename' 'Rename a branch' \
                 'reset' 'Discard the uncommitted changes of a branch: all, below a prefix, or of one object' \
                 'revert' 'Revert commits, with one new commit for each' \
                 'show' 'Show the commit a branch points to'
@@ -166,8 +167,10 @@ function __lakecli_options
                 '-v' 'Show the distance of each branch from the bucket, too'
         case 'branch reset'
             printf '%s\t%s\n' \
+                '--force-with-lease' 'Move it even backwards, unless somebody else moved it in the bucket' \
                 '--object' 'Only this object' \
                 '--prefix' 'Only what begins with this' \
+                '--to' 'Move the branch to this commit: a ref or its URI' \
                 '-y' 'Do not ask for confirmation' \
                 '--yes' 'Do not ask for confirmation'
         case 'branch revert'
@@ -651,10 +654,14 @@ function __lakecli_value
             echo 'operation'
         case 'branch list --prefix'
             echo 'nothing'
+        case 'branch reset --force-with-lease'
+            echo 'nothing'
         case 'branch reset --object'
             echo 'nothing'
         case 'branch reset --prefix'
             echo 'nothing'
+        case 'branch reset --to'
+            echo 'ref'
         case 'branch revert -m'
             echo 'nothing'
         case 'branch revert --parent-number'
@@ -1037,6 +1044,10 @@ function __lakecli_argument
             echo 'branch'
         case 'branch list 1'
             echo 'repository'
+        case 'branch rename 1'
+            echo 'branch'
+        case 'branch rename 2'
+            echo 'nothing'
         case 'branch reset 1'
             echo 'branch'
         case 'branch revert 1'

@@ -21,6 +21,7 @@ from lakecli.cli.reading import (
     Kind,
     Parser,
     Side,
+    ValueIfBare,
     read_branch,
     read_branch_prefix,
     read_branch_prefixes,
@@ -226,6 +227,15 @@ Expires = Annotated[
     Parser(read_duration),
 ]
 Recursive = Annotated[bool, Option("--recursive", "-r", help="All objects below the path")]
+ForceWithLease = Annotated[
+    str | None,
+    Option(
+        "--force-with-lease",
+        metavar="[=COMMIT]",
+        help="Move it even backwards, unless somebody else moved it in the bucket",
+    ),
+    ValueIfBare(""),
+]
 DryRun = Annotated[bool, Option("--dry-run", help="Show what would be done, but do nothing")]
 ParentNumber = Annotated[
     int | None,

@@ -125,6 +125,7 @@ class Answer(NamedTuple):
 _ONE: Final = {
     "bisect reset": "bisect reset",
     "bisection": "bisect bad, bisect good, bisect run, bisect skip, bisect start",
+    "branch shown": "branch show",
     "cloned": "clone",
     "collection": "gc run",
     "collection state": "gc status, gc undo",
@@ -142,7 +143,7 @@ _ONE: Final = {
     "pushed": "push",
     "quickstart": "quickstart",
     "rearranged": "fs cp, fs mv",
-    "ref": "branch create, branch reset, branch show, tag create, tag show",
+    "ref": "branch create, branch rename, branch reset, tag create, tag show",
     "refs manifest": "refs-dump",
     "repository": "repo create, repo delete",
     "restored refs": "refs-restore",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.mover import CaughtUp
     from lakecli.repository.core.pending import Finished
     from lakecli.repository.lakefs.restore import Restored
-    from lakecli.repository.push import Pushed
+    from lakecli.repository.push import Lease, Pushed
     from lakecli.repository.sharing.fetch import RefUpdate
     from lakecli.repository.status import Distance
     from lakecli.uri import LakeUri
@@ -29,6 +29,23 @@ _SHOWN: Final = 12
 def ref_of(uri: LakeUri, repository: Repository) -> str:
     """Return the branch or tag that a URI names, else the default branch."""
     return repository.record.default_branch if uri.ref is None else uri.ref
+
+
+def read_lease(repository: Repository, text: str | None) -> Lease | None:
+    """Return the lease that an option asks for; a commit that is not here is taken as typed."""
+    from lakecli.model import CommitId
+    from lakecli.refs.names import is_full_commit_id
+    from lakecli.repository.core.view import commit_at
+    from lakecli.repository.push import Lease
+
+    if text is None:
+        return None
+    if not text:
+        return Lease()
+    if is_full_commit_id(text):
+        return Lease(CommitId(text.lower()))
+    with repository.lake.kv.read() as txn:
+        return Lease(commit_at(repository, txn, text).id)
 
 
 def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:

@@ -41,7 +41,7 @@ _WORDS: Final = {
     "doctor export fetch find-merge-base fsck import log merge pull push quickstart redo "
     "reflog refs-dump refs-restore restore rev-parse status undo use version",
     "bisect": "bad good log reset run skip start view",
-    "branch": "create delete list reset revert show",
+    "branch": "create delete list rename reset revert show",
     "config": "get list set unset",
     "fs": "cat cp download ls mv presign rm stage stat update-metadata upload",
     "gc": "delete-config get-config run set-config status undo",

@@ -113,7 +113,7 @@ def delete(repository: Repository, name: str) -> Branch:
 
     def act(*, has_asked: bool) -> Branch:
         with repository.lake.kv.write() as txn:
-            branch = _deletable(repository, txn, name)
+            branch = _not_default(repository, txn, name, "delete")
             check_none_sent(txn, repository, name, has_asked=has_asked)
             RefStore(txn, repository.key).delete_branch(name)
             operations.append(
@@ -137,39 +137,63 @@ def check_delete(repository: Repository, name: str) -> Branch:
         Refused: it is the default branch.
     """
     with repository.lake.kv.read() as txn:
-        return _deletable(repository, txn, name)
+        return _not_default(repository, txn, name, "delete")
 
 
-def _deletable(repository: Repository, txn: ReadTransaction, name: str) -> Branch:
+def _not_default(repository: Repository, txn: ReadTransaction, name: str, verb: str) -> Branch:
     branch = branch_at(repository, txn, name)
     if name == repository.record.default_branch:
         raise Refused(
-            f"cannot delete the default branch {name}",
-            hint=f"throw away its uncommitted changes: lakecli branch reset "
-            f"{repository.uri}/{name}",
+            f"cannot {verb} the default branch {name}",
+            hint=f"throw away its uncommitted changes: lakecli branch reset {repository.uri}/{name}"
+            if verb == "delete"
+            else f"make another branch of it: lakecli branch create {repository.uri}/NAME "
+            f"--source {repository.uri}/{name}",
         )
     return branch
 
 
-def reset(repository: Repository, name: str) -> None:
-    """Discard all uncommitted changes of a branch; the operation log can restore them.
+def reset(repository: Repository, name: str, *, to: str | None = None) -> Branch:
+    """Discard everything uncommitted on a branch, and with `to` move it; undo restores both.
 
-    A commit that is being made and was not sent to the bucket yet is made again, without them.
+    A commit under way that has not been sent to the bucket yet is built again, without what was
+    discarded, on the new head.
+
+    Args:
+        repository: the repository of the branch.
+        name: the name of the branch.
+        to: a ref expression of its new head, a commit that may be anywhere; ``None``: the present
+            head.
 
     Raises:
-        NotFound: no such branch.
+        UsageError: `to` is malformed, or names a staging area.
+        NotFound: no such branch, or `to` names nothing.
+        Gone: the tree of that commit is no longer in the bucket.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
+    from lakecli.model import RefKind
     from lakecli.repository.core import operations, ref_changes, staging_tokens
-    from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
+    from lakecli.repository.core.under_way import (
+        check_none_sent,
+        check_none_taken_back,
+        when_none_under_way,
+    )
 
-    def act(*, has_asked: bool) -> None:
+    target = None if to is None else claim_ref(repository, to).id
+
+    def act(*, has_asked: bool) -> Branch:
         with repository.lake.kv.write() as txn:
             refs = RefStore(txn, repository.key)
             before = branch_at(repository, txn, name)
+            head = target or before.commit_id
             check_none_sent(txn, repository, name, has_asked=has_asked)
+            if head != before.commit_id:
+                check_none_taken_back(
+                    txn, repository, RefKind.BRANCH, name, to=head, has_asked=has_asked
+                )
             after = before._replace(
-                staging_token=staging_tokens.start(txn, repository, name, before.commit_id),
+                commit_id=head,
+                staging_token=staging_tokens.start(txn, repository, name, head),
                 sealed_tokens=(),
             )
             refs.put_branch(after)
@@ -180,9 +204,68 @@ def reset(repository: Repository, name: str) -> None:
                 refs=[ref_changes.branch_change(before, after)],
                 sealed=(before.staging_token, *before.sealed_tokens),
             )
+        return after
 
     repository.lake.runtime.on_step("reset")
-    when_none_under_way(repository, act)
+    return when_none_under_way(repository, act)
+
+
+def rename(repository: Repository, name: str, new_name: str) -> Branch:
+    """Give a branch another name, in one operation.
+
+    Raises:
+        UsageError: the new name is illegal.
+        NotFound: no such branch.
+        AlreadyExists: a branch or a tag has the new name.
+        Refused: it is the default branch.
+        DirtyBranch: it has uncommitted changes.
+        CommitUnderWay: another process is sending a commit or push of it to the bucket.
+    """
+    from lakecli.errors import DirtyBranch
+    from lakecli.model import RefKind
+    from lakecli.repository.core import operations, ref_changes, staging_tokens
+    from lakecli.repository.core.under_way import (
+        check_none_sent,
+        check_none_taken_back,
+        when_none_under_way,
+    )
+    from lakecli.staging import area
+
+    check_branch_name(new_name)
+
+    def act(*, has_asked: bool) -> Branch:
+        with repository.lake.kv.write() as txn:
+            before = _not_default(repository, txn, name, "rename")
+            refs = RefStore(txn, repository.key)
+            check_free(refs, new_name)
+            check_none_sent(txn, repository, name, has_asked=has_asked)
+            check_none_taken_back(
+                txn, repository, RefKind.BRANCH, name, to=None, has_asked=has_asked
+            )
+            tokens = before.staging_token, *before.sealed_tokens
+            # Staged changes belong to the operation log under the old name.
+            if not all(area.is_empty(txn, token) for token in tokens):
+                uri = f"{repository.uri}/{name}"
+                raise DirtyBranch(
+                    f"branch {name} has uncommitted changes",
+                    hint=f"commit them, or discard them: lakecli branch reset {uri}",
+                )
+            after = Branch(
+                name=new_name,
+                commit_id=before.commit_id,
+                staging_token=staging_tokens.start(txn, repository, new_name, before.commit_id),
+            )
+            refs.delete_branch(name)
+            refs.put_branch(after)
+            changes = [
+                ref_changes.branch_change(before, None),
+                ref_changes.branch_change(None, after),
+            ]
+            operations.append(txn, repository, kind="branch rename", refs=changes, sealed=tokens)
+        return after
+
+    repository.lake.runtime.on_step("rename")
+    return when_none_under_way(repository, act)
 
 
 def reset_prefix(repository: Repository, name: str, prefix: bytes) -> int:

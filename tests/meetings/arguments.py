@@ -43,6 +43,11 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "bisect start": [["bisect", "start", f"{REPOSITORY}/main", f"{REPOSITORY}/main~1"]],
     "branch create": [["branch", "create", f"{REPOSITORY}/fresh", "-s", f"{REPOSITORY}/main"]],
     "branch delete": [["branch", "delete", f"{REPOSITORY}/dev", "-y"]],
+    "branch rename": [["branch", "rename", f"{REPOSITORY}/dev", "renamed"]],
+    "branch reset": [
+        ["branch", "reset", f"{REPOSITORY}/main", "-y"],
+        ["branch", "reset", f"{REPOSITORY}/main", "--to", "main~1", "-y"],
+    ],
     "branch revert": [["branch", "revert", f"{REPOSITORY}/main", f"{REPOSITORY}/main", "-y"]],
     "cherry-pick": [["cherry-pick", f"{REPOSITORY}/dev", f"{REPOSITORY}/main"]],
     "clone": [

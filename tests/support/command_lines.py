@@ -147,7 +147,11 @@ def _special(sample: Sample) -> dict[str, list[tuple[str, ...]]]:
             ("branch", "list", uri),
             ("branch", "list", uri, "--amount", "1"),
         ],
-        "branch reset": [("branch", "reset", ref, "-y")],
+        "branch rename": [("branch", "rename", f"{uri}/made", "renamed")],
+        "branch reset": [
+            ("branch", "reset", ref, "-y"),
+            ("branch", "reset", ref, "--to", tag, "-y"),
+        ],
         "branch revert": [("branch", "revert", ref, f"{ref}~1", "-y")],
         "cat-sst": [("cat-sst", "-f", f"{sample.namespace}/_lakecli/repository.json")],
         "rev-parse": [("rev-parse", ref, f"{ref}@")],

@@ -84,6 +84,26 @@ class BranchStatus(TypedDict):
     removed: int
 
 
+class BranchShown(BranchStatus):
+    """A branch, its distance from the bucket, its uncommitted changes, and its head.
+
+    Attributes:
+        name: name of the branch.
+        commit_id: its head.
+        upstream: its commit in the bucket at the last fetch; null if it is not there.
+        ahead: commits that are only on this machine; 0 without an upstream.
+        behind: commits that are only in the bucket.
+        added: new uncommitted objects.
+        changed: changed uncommitted objects.
+        removed: uncommitted removals.
+        is_default: whether it is the default branch of the repository.
+        commit: the commit of its head.
+    """
+
+    is_default: bool
+    commit: Commit
+
+
 class Status(TypedDict):
     """The state of a repository against its bucket.
 

@@ -9,13 +9,11 @@ from lakecli.cli.answers.sharing import FailedRef, Pushed, PushedRef
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.here import ref_here, repository_here
-from lakecli.cli.params import DryRun, HereRepositoryOrRefUri
-from lakecli.cli.reading import ValueIfBare
+from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.push import Lease, PushReport
+    from lakecli.repository.push import PushReport
 
 
 def push(
@@ -26,15 +24,7 @@ def push(
     delete: Annotated[
         bool, Option("--delete", "-d", help="Delete it in the bucket, not on this machine")
     ] = False,
-    force_with_lease: Annotated[
-        str | None,
-        Option(
-            "--force-with-lease",
-            metavar="[=COMMIT]",
-            help="Move it even backwards, unless somebody else moved it in the bucket",
-        ),
-        ValueIfBare(""),
-    ] = None,
+    force_with_lease: ForceWithLease = None,
     dry_run: DryRun = False,
 ) -> None:
     """Push a branch or tag, and its commits, to the bucket.
@@ -56,7 +46,7 @@ def push(
         lakecli push lakefs://demo --all
         lakecli push lakefs://demo/experiment --delete
     """
-    from lakecli.cli.sharing import finish_interrupted, ref_of
+    from lakecli.cli.sharing import finish_interrupted, read_lease, ref_of
     from lakecli.repository import push as pushing
 
     ref = repository_here(ref, context) if all_refs and ref is None else ref_here(ref, context)
@@ -73,7 +63,7 @@ def push(
     finish_interrupted(context, repository)
     options = pushing.PushOptions(
         who=context.committer(),
-        lease=_lease(repository, force_with_lease),
+        lease=read_lease(repository, force_with_lease),
         dry_run=dry_run,
     )
     with context.out.progress("push") as progress:
@@ -102,23 +92,6 @@ def push(
             f"{len(report.failed)} of {count} refs were not pushed",
             hint=report.failed[0].error.hint,
         )
-
-
-def _lease(repository: Repository, text: str | None) -> Lease | None:
-    """Return the lease that an option asks for; a commit that is not here is taken as typed."""
-    from lakecli.model import CommitId
-    from lakecli.refs.names import is_full_commit_id
-    from lakecli.repository.core.view import commit_at
-    from lakecli.repository.push import Lease
-
-    if text is None:
-        return None
-    if not text:
-        return Lease()
-    if is_full_commit_id(text):
-        return Lease(CommitId(text.lower()))
-    with repository.lake.kv.read() as txn:
-        return Lease(commit_at(repository, txn, text).id)
 
 
 def _lines(report: PushReport, *, dry_run: bool) -> list[str]:

@@ -8,7 +8,7 @@ command does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import LostRace, Refused
 from lakecli.kv import operations as log
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from lakecli.kv.tracking import Tracked
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
+
+
+RESET: Final = "branch reset"
+"""The kind of an operation that moves a branch anywhere."""
 
 
 class Pushed(NamedTuple):
@@ -173,7 +177,9 @@ def find_pushed(
             ours = [each for each in run if _is_ours(txn, repository, *each)]
             if ours:
                 before, after = commit_of(ours[-1][0].before), commit_of(run[0][0].after)
-                if _has_seen(txn, repository, tracked, before=before, after=after):
+                resets = any(operation.kind == RESET for _, operation in run)
+                has_seen = _has_seen_reset if resets else _has_seen
+                if has_seen(txn, repository, tracked, before=before, after=after):
                     stands, sequence = tracked.commit_id, tracked.sequence
                     found.append(Pushed(kind, name, before, after, stands, sequence))
     return found
@@ -258,6 +264,34 @@ def _has_seen(
     if before is not None and is_ancestor(refs, stands, before):
         return False
     return is_ancestor(refs, after, stands)
+
+
+def _has_seen_reset(
+    txn: ReadTransaction,
+    repository: Repository,
+    tracked: Tracked,
+    *,
+    before: CommitId | None,
+    after: CommitId | None,
+) -> bool:
+    """Return whether the bucket has a move of a branch that may have gone back or elsewhere.
+
+    That the bucket stands on `after` proves nothing there: it may never have had `before`. One of
+    its moves has to have left a commit behind.
+    """
+    refs = RefStore(txn, repository.key)
+    stands = tracked.commit_id
+    if before is None or after is None or stands is None or is_ancestor(refs, before, after):
+        return _has_seen(txn, repository, tracked, before=before, after=after)
+    if not is_ancestor(refs, after, stands) or is_ancestor(refs, before, stands):
+        return False
+    moves = iter_moves(txn, repository.key, tracked.kind, tracked.name)
+    return any(
+        is_ancestor(refs, move.after, stands)
+        and (refs.find_commit(move.before) is None or not is_ancestor(refs, move.before, stands))
+        for move in moves
+        if move.before is not None and move.after is not None and refs.find_commit(move.after)
+    )
 
 
 def _moved_on(repository: Repository, pushed: Pushed, *, done: Sequence[Pushed] = ()) -> Refused:

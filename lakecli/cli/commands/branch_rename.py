@@ -1,0 +1,49 @@
+"""``lakecli branch rename``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from lakecli.cli.context import Context
+from lakecli.cli.declare import Argument
+from lakecli.cli.params import BranchUri
+from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.records import ref_record
+from lakecli.uri import SCHEME, parse_ref, ref_of
+
+
+def branch_rename(
+    context: Context,
+    branch: BranchUri,
+    name: Annotated[
+        str,
+        Argument(metavar="NAME", help="The new name, or lakefs://REPOSITORY/NAME"),
+        Completion(Kind.NOTHING),
+    ],
+) -> None:
+    """Rename a branch.
+
+    The branch must have no uncommitted changes, and must not be the default branch. In the bucket
+    the old branch stays until `lakecli push --delete`, unless `sync = auto`. `lakecli undo` takes
+    it back.
+
+    Examples:
+        lakecli branch rename lakefs://demo/experiment trial
+        lakecli branch rename lakefs://demo/experiment lakefs://demo/trial
+    """
+    from lakecli.repository.branch import is_shared, rename
+
+    context.out.say(f"Branch: {branch}")
+    uris = [parse_ref(name)] if name.startswith(SCHEME) else []
+    repository = context.synced_repository(branch, *uris)
+    new_name = ref_of(uris[0]) if uris else name
+    renamed = rename(repository, ref_of(branch), new_name)
+    context.out.emit(
+        ref_record(renamed), text=lambda: [f"renamed to '{new_name}' {renamed.commit_id}"]
+    )
+    if not repository.syncs and is_shared(repository):
+        uri = repository.uri
+        context.out.hint(
+            f"the bucket is unchanged; to rename it there: lakecli push {uri}/{new_name}, then "
+            f"lakecli push --delete {uri}/{ref_of(branch)}"
+        )
