@@ -45,7 +45,7 @@ __lakecli_options() {
     'checkout') REPLY='-f --force --no-progress -p --parallelism' ;;
     'cherry-pick') REPLY='--allow-empty --allow-empty-commit --compare-contents -m --parent-number' ;;
     'clone') REPLY='-d --default-branch --from-lakefs --rebuild --refs --take-over' ;;
-    'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --strategy' ;;
+    'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --path --prefix --strategy' ;;
     'completion') REPLY='' ;;
     'config get') REPLY='' ;;
     'config list') REPLY='--show-origin' ;;
@@ -149,6 +149,8 @@ __lakecli_value() {
     'commit -m') REPLY='nothing' ;;
     'commit --message') REPLY='nothing' ;;
     'commit --meta') REPLY='nothing' ;;
+    'commit --path') REPLY='nothing' ;;
+    'commit --prefix') REPLY='nothing' ;;
     'commit --strategy') REPLY='=source-wins dest-wins' ;;
     'diff --at-op') REPLY='operation' ;;
     'diff --conf') REPLY='nothing' ;;

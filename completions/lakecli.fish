@@ -223,6 +223,8 @@ function __lakecli_options
                 '-m' 'Commit message' \
                 '--message' 'Commit message' \
                 '--meta' 'Metadata to record' \
+                '--path' 'Commit only this object, or what is below it' \
+                '--prefix' 'Commit only paths that begin with this' \
                 '--strategy' 'Which side wins conflicts'
         case 'config list'
             printf '%s\t%s\n' \
@@ -693,6 +695,10 @@ function __lakecli_value
         case 'commit --message'
             echo 'nothing'
         case 'commit --meta'
+            echo 'nothing'
+        case 'commit --path'
+            echo 'nothing'
+        case 'commit --prefix'
             echo 'nothing'
         case 'commit --strategy'
             echo '=source-wins dest-wins'

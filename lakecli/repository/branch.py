@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.errors import AlreadyExists, Refused
+from lakecli.errors import AlreadyExists, LostRace, Refused
 from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.kv.env import ReadTransaction
+    from lakecli.model import CommitId
     from lakecli.repository.core.commit_record import ClaimedCommit
     from lakecli.repository.core.lake import Repository
 
@@ -153,7 +154,14 @@ def _not_default(repository: Repository, txn: ReadTransaction, name: str, verb: 
     return branch
 
 
-def reset(repository: Repository, name: str, *, to: str | None = None) -> Branch:
+def reset(
+    repository: Repository,
+    name: str,
+    *,
+    to: str | None = None,
+    expected: CommitId | None = None,
+    is_forced: bool = False,
+) -> Branch:
     """Discard everything uncommitted on a branch, and with `to` move it; undo restores both.
 
     A commit under way that has not been sent to the bucket yet is built again, without what was
@@ -164,8 +172,12 @@ def reset(repository: Repository, name: str, *, to: str | None = None) -> Branch
         name: the name of the branch.
         to: a ref expression of its new head, a commit that may be anywhere; ``None``: the present
             head.
+        expected: move it only if this is its head; ``None``: whatever its head is.
+        is_forced: whether automatic sharing may leave commits behind in the bucket.
 
     Raises:
+        LostRace: its head is another one.
+        Refused: sharing is automatic, not forced, and would leave commits behind in the bucket.
         UsageError: `to` is malformed, or names a staging area.
         NotFound: no such branch, or `to` names nothing.
         Gone: the tree of that commit is no longer in the bucket.
@@ -185,9 +197,16 @@ def reset(repository: Repository, name: str, *, to: str | None = None) -> Branch
         with repository.lake.kv.write() as txn:
             refs = RefStore(txn, repository.key)
             before = branch_at(repository, txn, name)
+            if expected not in (None, before.commit_id):
+                raise LostRace(
+                    f"branch {name} has moved meanwhile, to {before.commit_id}",
+                    hint=f"see what was done: lakecli op log {repository.uri}",
+                )
             head = target or before.commit_id
             check_none_sent(txn, repository, name, has_asked=has_asked)
             if head != before.commit_id:
+                if repository.syncs and not is_forced:
+                    _check_forward(txn, repository, name, head)
                 check_none_taken_back(
                     txn, repository, RefKind.BRANCH, name, to=head, has_asked=has_asked
                 )
@@ -208,6 +227,20 @@ def reset(repository: Repository, name: str, *, to: str | None = None) -> Branch
 
     repository.lake.runtime.on_step("reset")
     return when_none_under_way(repository, act)
+
+
+def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head: CommitId) -> None:
+    """Refuse a head that does not reach where the branch stood in the bucket."""
+    from lakecli.kv.tracking import TrackingStore
+    from lakecli.model import RefKind
+    from lakecli.refs.graph import is_ancestor
+
+    there = TrackingStore(txn, repository.key).position(RefKind.BRANCH, name)
+    if there is not None and not is_ancestor(RefStore(txn, repository.key), there, head):
+        raise Refused(
+            f"branch {name} is at {there} in the bucket, which {head} does not reach",
+            hint="to move it there too, although others may have seen it: --force-with-lease",
+        )
 
 
 def rename(repository: Repository, name: str, new_name: str) -> Branch:

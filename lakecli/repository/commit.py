@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.model import MergeStrategy
 from lakecli.repository.core import staging_tokens
 from lakecli.repository.core.gate import claim_head
 from lakecli.repository.core.transaction import Draft, commit_staged
+from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from lakecli.model import Commit
@@ -21,6 +22,28 @@ if TYPE_CHECKING:
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
+
+
+class Part(NamedTuple):
+    """A part of the staged changes.
+
+    Attributes:
+        paths: objects, and all that is below them as if they were directories.
+        prefixes: all paths that begin with one of these.
+    """
+
+    paths: frozenset[bytes] = frozenset()
+    prefixes: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, paths: Iterable[bytes], prefixes: Iterable[bytes]) -> Part:
+        """Return the part that these paths and prefixes name."""
+        named = frozenset(paths)
+        return cls(named, (*map(as_directory, named), *prefixes))
+
+    def has(self, path: bytes) -> bool:
+        """Tell whether a path belongs to the part."""
+        return path in self.paths or path.startswith(self.prefixes)
 
 
 class StagedConflict(ConflictError):
@@ -37,8 +60,9 @@ def commit(
     allow_empty: bool = False,
     created_at: datetime | None = None,
     strategy: MergeStrategy = MergeStrategy.FAIL,
+    only: Part | None = None,
 ) -> Commit:
-    """Commit the staged changes of a branch atomically.
+    """Commit the staged changes of a branch atomically, or a part of them.
 
     Staging the same contents again is no change. Changes staged while this runs are kept.
 
@@ -52,6 +76,7 @@ def commit(
         created_at: the commit's date; ``None``: now.
         strategy: which side wins for staged conflicts: ``source-wins`` keeps the staged change,
             ``dest-wins`` the change that a pull or an automatic fetch brought.
+        only: the part to commit; the rest stays staged. ``None``: everything.
 
     Raises:
         UsageError: message, committer or metadata are not UTF-8.
@@ -65,12 +90,15 @@ def commit(
         from lakecli.committed.apply import apply
 
         head = claim_head(view)
-        changes = _changes(view, branch, strategy)
+        changes = _changes(view, branch, strategy, only)
         applied = apply(repository.trees, view.commit.metarange_id, changes)
         if not allow_empty and not (applied.added or applied.changed or applied.removed):
+            uri = f"{repository.uri}/{branch}"
             raise NothingToDo(
-                f"nothing to commit on {branch}",
-                hint=f"stage something: lakecli fs upload FILE {repository.uri}/{branch}/PATH",
+                f"nothing to commit on {branch}{'' if only is None else ' at these paths'}",
+                hint=f"stage something: lakecli fs upload FILE {uri}/PATH"
+                if only is None
+                else f"list what is staged: lakecli diff {uri}",
             )
         return Draft(
             metarange_id=applied.metarange_id,
@@ -81,19 +109,24 @@ def commit(
             metadata=metadata or {},
         )
 
-    return commit_staged(repository, branch, build, kind="commit")
+    leaves = None if only is None else (lambda path: not only.has(path))
+    return commit_staged(repository, branch, build, kind="commit", leaves=leaves)
 
 
 def _changes(
-    view: View, branch: str, strategy: MergeStrategy
+    view: View, branch: str, strategy: MergeStrategy, only: Part | None
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Return the changes to commit as (path, value; ``None``: removed), in path order."""
-    changes = ((path, value or None) for path, value in view.staged())  # b"": a tombstone
+    changes = (
+        (path, value or None)  # b"": a tombstone
+        for path, value in view.staged()
+        if only is None or only.has(path)
+    )
     if strategy == MergeStrategy.SOURCE_WINS or _is_current(view):
         return changes
     from lakecli.repository.core.staged_conflicts import iter_staged_conflicts
 
-    conflicts = iter_staged_conflicts(view)
+    conflicts = (each for each in iter_staged_conflicts(view) if only is None or only.has(each[0]))
     if strategy == MergeStrategy.DEST_WINS:
         return _without(changes, conflicts)
     paths = [path for path, _ in islice(conflicts, MAX_LISTED)]

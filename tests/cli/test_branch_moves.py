@@ -96,12 +96,16 @@ def test_reset_moves_the_bucket_with_a_lease(cli: Cli, demo: Demo, colleague: Co
     assert demo.messages()[0] == "theirs"
 
 
-def test_reset_moves_the_bucket_by_itself_with_automatic_sync(
+def test_automatic_sync_moves_a_branch_back_with_a_lease_only(
     cli: Cli, demo: Demo, colleague: Colleague
 ) -> None:
     cli.ok("config", "set", "repo.demo.sync", "auto")
     first, second = demo.head("main~1"), demo.head()
-    cli.ok("branch", "reset", MAIN, "--to", first, "-y")
+    refused = cli("branch", "reset", MAIN, "--to", first, "-y")
+    assert refused.exit_code == ExitCode.REFUSED
+    assert "--force-with-lease" in refused.stderr
+    assert demo.head() == second
+    cli.ok("branch", "reset", MAIN, "--to", first, "--force-with-lease", "-y")
     colleague.run("fetch", DEMO)
     assert colleague.run("branch", "show", MAIN, "--json").json["upstream"] == first
     cli.ok("status", DEMO)

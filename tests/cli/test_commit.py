@@ -128,3 +128,19 @@ def test_an_option_without_its_value_is_a_usage_error(cli: Cli, option: str) -> 
     result = cli("commit", MAIN, option)
     assert result.exit_code == 2
     assert f"'{option}'" in result.stderr
+
+
+def test_a_part_is_committed(cli: Cli, demo: Demo, golden: Golden) -> None:
+    demo.stage({"raw/a": "1", "raw/b": "1", "top": "1", "rawest": "1"})
+    golden(
+        "commit_part",
+        cli("commit", MAIN, "-m", "nothing", "--path", "nope"),
+        cli("commit", MAIN, "-m", "empty", "--prefix", ""),
+        cli("commit", MAIN, "-m", "raw", "--path", "raw", "--path", "nope"),
+        cli("diff", MAIN),
+        cli("commit", MAIN, "-m", "prefix", "--prefix", "raw"),
+        cli("diff", MAIN),
+        cli("undo", "lakefs://demo"),
+        cli("undo", "lakefs://demo"),
+        cli("diff", MAIN),
+    )

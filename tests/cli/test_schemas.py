@@ -45,13 +45,15 @@ def test_the_check_finds_wrong_records() -> None:
     for bad in bad_ones:
         with pytest.raises(AssertionError):
             check_record("ref", bad)
-    check_answer(["branch", "show", "x"], [good], whole=True)
+    check_answer(["tag", "show", "x"], [good], whole=True)
     check_answer(["--json", "branch", "list", "x"], [good, good], whole=True)
-    check_answer(["merge", "a", "b", "--dry-run"], [{"type": "added", "path": "a"}], whole=True)
+    sides = {f"{side}_{what}": None for side in ("left", "right") for what in ("size", "checksum")}
+    change = {"type": "added", "path": "a", **sides}
+    check_answer(["merge", "a", "b", "--dry-run"], [change], whole=True)
     for count in (0, 2):
         with pytest.raises(AssertionError):
-            check_answer(["branch", "show"], [good] * count, whole=True)
-    check_answer(["branch", "show"], [], whole=False)
+            check_answer(["tag", "show"], [good] * count, whole=True)
+    check_answer(["tag", "show"], [], whole=False)
 
 
 def test_words_of_a_command_line_are_found() -> None:

@@ -46,13 +46,17 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "branch rename": [["branch", "rename", f"{REPOSITORY}/dev", "renamed"]],
     "branch reset": [
         ["branch", "reset", f"{REPOSITORY}/main", "-y"],
-        ["branch", "reset", f"{REPOSITORY}/main", "--to", "main~1", "-y"],
+        ["branch", "reset", f"{REPOSITORY}/main", "--to", "v1", "-y"],
     ],
     "branch revert": [["branch", "revert", f"{REPOSITORY}/main", f"{REPOSITORY}/main", "-y"]],
     "cherry-pick": [["cherry-pick", f"{REPOSITORY}/dev", f"{REPOSITORY}/main"]],
     "clone": [
         ["clone", NAMESPACE, "lakefs://again"],
         ["clone", "--from-lakefs", LAKEFS, "lakefs://taken", "--take-over"],
+    ],
+    "commit": [
+        ["commit", f"{REPOSITORY}/main", "--message", "m"],
+        ["commit", f"{REPOSITORY}/main", "--path", "t/1", "--message", "m"],
     ],
     "completion": [["completion", "bash"]],
     "config set": [["config", "set", "user.name", "Eve"]],
@@ -88,7 +92,6 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     **{words: [[words, REPOSITORY]] for words in ("fetch", "redo", "undo", "status")},
     **{words: [[words, f"{REPOSITORY}/main"]] for words in ("diff", "log")},
     "checkout": [],
-    "commit": [["commit", f"{REPOSITORY}/main", "--message", "m"]],
     "use": [["use", f"{REPOSITORY}/dev"]],
     "check-ignore": [],
     "restore": [],

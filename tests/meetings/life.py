@@ -109,6 +109,15 @@ class LongTeam(RuleBasedStateMachine):
         if self.on(person, branch):
             self.team.commit(person, branch, sync=sync)
 
+    @rule(person=WHO, branch=BRANCH, prefix=st.sampled_from(["p/", "q/"]), sync=SYNC)
+    def commit_part(self, *, person: str, branch: str, prefix: str, sync: bool) -> None:
+        if self.on(person, branch):
+            self.team.commit(person, branch, sync=sync, below=prefix)
+
+    @rule(person=WHO, ref=st.sampled_from(["main~1", "dev"]), sync=SYNC)
+    def reset_to(self, *, person: str, ref: str, sync: bool) -> None:
+        self.team.reset_to(person, "main", ref, sync=sync)
+
     @rule(person=WHO, branch=BRANCH, path=PATH, text=TEXT, sync=SYNC)
     def change(self, *, person: str, branch: str, path: str, text: str, sync: bool) -> None:
         if self.on(person, branch):

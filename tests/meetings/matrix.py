@@ -68,7 +68,7 @@ LOCAL: Final = frozenset(("config", "repo", "gc", "push", "fetch", "pull", "clon
 """Commands that do not begin with automatic sharing."""
 
 
-READERS: Final = ("merge", "cherry-pick", "branch create", "tag create")
+READERS: Final = ("merge", "cherry-pick", "branch create", "branch reset", "tag create")
 """Commands that read refs which they do not move, long before they end."""
 
 

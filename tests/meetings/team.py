@@ -72,6 +72,7 @@ class Team(Model):
         sync: bool,
         stages: Callable[[], tuple[str, Staged]] | None = None,
         cleans: str = "",
+        below: str = "",
         on_step: Callable[[str], None] = ignore_step,
     ) -> Reply:
         """Run a command, and compare what it left with the model.
@@ -83,6 +84,7 @@ class Team(Model):
             stages: returns what it stages if it succeeds, and where; called when the model knows
                 where the refs stand, for with automatic sharing they move before the command.
             cleans: the branch on which nothing is staged if it succeeds.
+            below: where nothing is, if not everywhere: paths that begin with this.
             on_step: called with the name of each step that the command announces.
         """
         keys = self.losses.keys()
@@ -111,7 +113,9 @@ class Team(Model):
                 self.places[person][branch].staged.update(changes)
                 self.losses.note_staged(changes.values())
             if cleans:
-                self.places[person][cleans].staged.clear()
+                staged = self.places[person][cleans].staged
+                for path in [each for each in staged if each.startswith(below)]:
+                    del staged[path]
         can_clean = reply.exit_code != ExitCode.OK and bool(cleans)
         takes_over = argv[0] in TAKES_BACK and not self._take_back(person, operations, before)
         self.compare(person, takes_over=takes_over, may_lose=can_clean)
@@ -201,15 +205,31 @@ class Team(Model):
         """Drop what is staged on a branch."""
         self.run(person, "branch", "reset", _uri(branch), "-y", sync=sync, cleans=branch)
 
-    def commit(self, person: str, branch: str, *, sync: bool) -> None:
-        """Commit what is staged, which must be in the new head if the command succeeded."""
+    def reset_to(self, person: str, branch: str, ref: str, *, sync: bool) -> None:
+        """Move a branch to another commit, and drop what is staged on it."""
+        line = ("branch", "reset", _uri(branch), "--to", ref, "-y")
+        self.run(person, *line, sync=sync, cleans=branch)
+
+    def commit(self, person: str, branch: str, *, sync: bool, below: str = "") -> None:
+        """Commit what is staged, which must be in the new head if the command succeeded.
+
+        With `below`, only what is staged below that prefix; the rest must stay staged.
+        """
         staged = dict(self.places[person][branch].staged)
-        line = ("commit", _uri(branch), "-m", "m", "--json")
-        reply = self.run(person, *line, sync=sync, cleans=branch)
+        line = [
+            "commit",
+            _uri(branch),
+            "-m",
+            "m",
+            "--json",
+            *(["--prefix", below] if below else []),
+        ]
+        reply = self.run(person, *line, sync=sync, cleans=branch, below=below)
         if reply.exit_code == 0:
             tree = self.trees[json.loads(reply.stdout)["id"]]
             for path, checksum in staged.items():
-                assert tree.get(path) == checksum, self.story()
+                if path.startswith(below):
+                    assert tree.get(path) == checksum, self.story()
 
     # -- what programs do --------------------------------------------------------------------
 

@@ -43,9 +43,9 @@ def branch_reset(
 
     With --to, the branch is moved to another commit too, back or elsewhere, and all uncommitted
     changes are discarded. The commits stay; `lakecli undo` takes it back, and `lakecli reflog`
-    shows where the branch was. In the bucket the branch moves with `sync = auto`, or if
-    --force-with-lease is given: provided that nobody has moved it there since the last fetch, or,
-    with --force-with-lease=COMMIT, that it is at COMMIT there.
+    shows where the branch was. In the bucket the branch is moved with --force-with-lease only:
+    provided that nobody has moved it there since the last fetch, or, with
+    --force-with-lease=COMMIT, that it is at COMMIT there.
 
     Examples:
         lakecli branch reset lakefs://demo/main
@@ -113,7 +113,13 @@ def _move(
     required = read_lease(repository, lease)
     where = f"from {short(branch.commit_id)} to {short(target.id)}"
     context.confirm(f"move branch '{name}' {where} and discard uncommitted changes", yes=yes)
-    moved = reset(repository, name, to=target.id)
+    moved = reset(
+        repository,
+        name,
+        to=target.id,
+        expected=branch.commit_id,
+        is_forced=required is not None,
+    )
     context.out.emit(ref_record(moved), text=lambda: [f"Commit ID: {moved.commit_id}"])
     if required is not None:
         options = PushOptions(who=context.committer(), lease=required)

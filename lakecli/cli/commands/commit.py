@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
@@ -16,7 +18,7 @@ from lakecli.cli.params import (
     Metadata,
     Winner,
 )
-from lakecli.cli.reading import NO_METADATA
+from lakecli.cli.reading import NO_METADATA, Parser, read_texts
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.errors import UsageError
@@ -35,6 +37,16 @@ def commit(
     metadata: Metadata = NO_METADATA,
     allow_empty_commit: AllowEmptyCommit = False,
     strategy: Winner = None,
+    paths: Annotated[
+        Sequence[str],
+        Option("--path", metavar="PATH", help="Commit only this object, or what is below it"),
+        Parser(read_texts, repeatable=True),
+    ] = (),
+    prefixes: Annotated[
+        Sequence[str],
+        Option("--prefix", metavar="TEXT", help="Commit only paths that begin with this"),
+        Parser(read_texts, repeatable=True),
+    ] = (),
     epoch_time_seconds: Annotated[
         int,
         Option(
@@ -58,16 +70,27 @@ def commit(
     or choose a side for all of them: --strategy source-wins takes what is staged, dest-wins what is
     committed.
 
+    With --path or --prefix, which may be repeated, only these changes are committed. The others
+    stay uncommitted.
+
     Examples:
         lakecli commit -m "Correct the prices"
+        lakecli commit lakefs://demo/main --path raw/ --path orders.csv -m "Orders of March"
         lakecli commit lakefs://demo/main -m "Add the numbers of March"
         lakecli commit lakefs://demo/main -m "Nightly load" --meta job=load,run=4711
     """
     check_message(message, allow_empty=allow_empty_message)
     if branch is None and linked(context) is not None:
-        if allow_empty_commit or strategy is not None or epoch_time_seconds >= 0:
+        if (
+            allow_empty_commit
+            or strategy is not None
+            or epoch_time_seconds >= 0
+            or paths
+            or prefixes
+        ):
             raise UsageError(
-                "--allow-empty-commit, --strategy and --epoch-time-seconds need a BRANCH",
+                "--allow-empty-commit, --strategy, --path, --prefix and --epoch-time-seconds "
+                "need a BRANCH",
                 hint="lakecli commit lakefs://REPOSITORY/BRANCH -m TEXT",
             )
         from lakecli.cli.working_commit import WorkingCommit, commit_worktree
@@ -79,8 +102,14 @@ def commit(
     branch = ref_here(branch, context)
     created_at = None if epoch_time_seconds < 0 else _date(epoch_time_seconds)
     from lakecli.model import MergeStrategy
+    from lakecli.repository.commit import Part
     from lakecli.repository.commit import commit as make_commit
 
+    if "" in (*paths, *prefixes):
+        raise UsageError("--path or --prefix is empty", hint="leave it out to commit everything")
+    part = None
+    if paths or prefixes:
+        part = Part.of(map(os.fsencode, paths), map(os.fsencode, prefixes))
     context.out.say(f"Branch: {branch}")
     made = make_commit(
         context.synced_repository(branch),
@@ -91,6 +120,7 @@ def commit(
         allow_empty=allow_empty_commit,
         created_at=created_at,
         strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
+        only=part,
     )
     context.out.emit(commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch)))
 

@@ -15,6 +15,7 @@
                    entry; walk: files of a local directory
     moving refs    transaction: building a commit and moving a branch to it; mover: the protocol for
                    the move, and its local form; landing: what the move changes here;
+                   left_staged: what a commit of a part leaves;
                    operations: the log of what was done; ref_changes: refs in it;
                    commit_record: how a commit is made; clean: branches without changes;
                    apply_change: the change of one commit, applied to another branch;

@@ -156,6 +156,14 @@ def committed_value(head: View, path: bytes) -> ClaimedValue:
     return TOMBSTONE if value is None else ClaimedValue(value)
 
 
+def same_area(records: Iterable[tuple[bytes, bytes]]) -> Iterator[Change]:
+    """Yield records of a staging area that move to another area of the same branch.
+
+    They were claimed when they were staged, and stay staged.
+    """
+    yield from cast("Iterable[Change]", records)
+
+
 class Reclaimed:
     """Claims what operations of the log bring back, as far as it still exists.
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 
+LEFT: Final = "left"
+"""Set in the metadata of an operation whose commit left a part of what was staged."""
+
 _TOKEN_DIGITS: Final = 32
 
 
@@ -34,6 +37,7 @@ _RECORD: Final = Record(
         "operation": text(64, min_size=1),
         "sealed": list_of(_token, 1 << 20),
         "from_staging": optional(boolean, default=True),  # absent in intents of early versions
+        "left": optional(list_of(_token, 1 << 20), default=()),  # as above
     }
 )
 
@@ -45,16 +49,25 @@ class Landing(NamedTuple):
         operation: the kind of operation, as the log shows it.
         sealed: the staging tokens whose changes the commit has, newest first.
         from_staging: whether its changes are those of the tokens, not of another commit.
+        left: staging tokens with what the commit left staged of those, newest first; they take
+            their place.
     """
 
     operation: str
     sealed: tuple[StagingToken, ...]
     from_staging: bool
+    left: tuple[StagingToken, ...] = ()
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields by which an intent stores it."""
-        sealed = [token.hex() for token in self.sealed]
-        return {"operation": self.operation, "sealed": sealed, "from_staging": self.from_staging}
+        fields: dict[str, Any] = {
+            "operation": self.operation,
+            "sealed": [token.hex() for token in self.sealed],
+            "from_staging": self.from_staging,
+        }
+        if self.left:
+            fields["left"] = [token.hex() for token in self.left]
+        return fields
 
     @classmethod
     def from_fields(cls, fields: object) -> Landing:
@@ -64,7 +77,9 @@ class Landing(NamedTuple):
             Invalid: the fields are not those of a landing.
         """
         read = _RECORD.read(fields)
-        return cls(read["operation"], tuple(read["sealed"]), read["from_staging"])
+        return cls(
+            read["operation"], tuple(read["sealed"]), read["from_staging"], tuple(read["left"])
+        )
 
 
 def land(
@@ -97,11 +112,13 @@ def land(
         return
     taken = set(landing.sealed)
     kept = tuple(token for token in before.sealed_tokens if token not in taken)
+    # If the tokens are gone, what they held was discarded or has landed; so was what is left of it.
+    left = landing.left if kept != before.sealed_tokens else ()
     moves = before.commit_id in commit.parents
     if not moves and kept == before.sealed_tokens:
         return
     head = commit.id if moves else before.commit_id
-    after = before._replace(commit_id=head, sealed_tokens=kept)
+    after = before._replace(commit_id=head, sealed_tokens=(*kept, *left))
     refs.put_branch(after)
     follow_head(txn, before, after, has_seen=landing.from_staging)
     operations.append(
@@ -110,6 +127,7 @@ def land(
         kind=landing.operation,
         refs=[ref_changes.branch_change(before, after)],
         sealed=[token for token in before.sealed_tokens if token in taken],
+        metadata={LEFT: "true"} if left else None,
         is_shared=is_shared,
     )
 

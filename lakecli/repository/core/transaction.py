@@ -30,7 +30,8 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
 from lakecli.repository.core.clean import check_clean, seal_clean
 from lakecli.repository.core.commit_record import check_texts, describe_commit
-from lakecli.repository.core.landing import Landing, is_built_from, newer_than
+from lakecli.repository.core.landing import LEFT, Landing, is_built_from, newer_than
+from lakecli.repository.core.left_staged import copy_staged, drop_unused
 from lakecli.repository.core.view import View, branch_at
 
 if TYPE_CHECKING:
@@ -63,15 +64,24 @@ class Draft:
 
 
 def commit_staged(
-    repository: Repository, name: str, build: Callable[[View], Draft], *, kind: str
+    repository: Repository,
+    name: str,
+    build: Callable[[View], Draft],
+    *,
+    kind: str,
+    leaves: Callable[[bytes], bool] | None = None,
 ) -> Commit:
     """Move a branch to a commit built from its head and its staging area.
+
+    What the commit leaves is copied to fresh tokens before the move, which puts them in the place
+    of the sealed ones. So undoing the move restores the staging area as it was.
 
     Args:
         repository: the repository of the branch.
         name: the name of the branch.
         build: gets the head with the sealed changes on top; called again after a lost race.
         kind: the kind of operation, as the log shows it.
+        leaves: tells whether a path stays staged, since `build` leaves it out; ``None``: none.
 
     Raises:
         UsageError: message, committer or metadata are not UTF-8.
@@ -85,9 +95,11 @@ def commit_staged(
             _check_not_committed(repository, branch, taken_by_us)
         taken_by_us = branch.sealed_tokens
         try:
-            commit = _try(repository, branch, build, kind=kind, sealed=branch.sealed_tokens)
+            commit = _try(
+                repository, branch, build, kind=kind, sealed=branch.sealed_tokens, leaves=leaves
+            )
         except NothingToDo:
-            if _discard_unchanged(repository, branch, kind=kind):
+            if leaves is not None or _discard_unchanged(repository, branch, kind=kind):
                 raise
             continue
         if commit is not None:
@@ -186,6 +198,7 @@ def _try(
     sealed: tuple[StagingToken, ...],
     must_be_clean: bool = False,
     from_staging: bool = True,
+    leaves: Callable[[bytes], bool] | None = None,
 ) -> Commit | None:
     """Build a commit and move the branch to it; return ``None`` if the branch moved meanwhile."""
     lake = repository.lake
@@ -207,8 +220,10 @@ def _try(
         created_at=draft.created_at,
         metadata=draft.metadata,
     )
-    landing = Landing(kind, sealed, from_staging=from_staging)
+    left = () if leaves is None else copy_staged(repository, branch, leaves)
+    landing = Landing(kind, sealed, from_staging=from_staging, left=left)
     if not repository.mover.move(repository, branch, commit, landing):
+        drop_unused(repository, name=branch.name, tokens=left)
         return None
     lake.runtime.on_step("tidy")
     housekeeping.tidy(repository)
@@ -235,7 +250,7 @@ def _check_not_committed(
         else:
             return
     if any(ref_changes.moves_commit(change) for change in operation.refs) and (
-        operation.kind == "commit"
+        operation.kind == "commit" and LEFT not in operation.metadata
     ):
         raise LostRace(
             f"another commit took the staged changes of {branch.name}: {branch.commit_id}",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.errors import LakeError, OutcomeUnknown, Refused, Unreachable
 from lakecli.kv.tracking import TrackingStore
+from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Outcome
 from lakecli.repository.core import tracking, unsent
 from lakecli.repository.core.unsent import Verdict
@@ -79,9 +80,11 @@ def _move(
     if result.outcome == Outcome.APPLIED:
         return Verdict.NOTHING, note.after
     there = None if result.ref is None else result.ref.commit_id
-    if there != note.after:
+    with repository.lake.kv.read() as txn:
+        here = RefStore(txn, repository.key).position(note.kind, note.name)
+    if there not in (note.after, here):
         return Verdict.REFUSE, there
-    # Another process of this machine has sent it.
+    # Another process of this machine has sent it, or has moved the ref on and sent that.
     tracking.track_now(repository, result.ref)
     return Verdict.NOTHING, there
 
