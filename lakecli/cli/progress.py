@@ -25,6 +25,9 @@ RATE_STEP = 1.0
 
 RATE_MARKS = 15
 
+_SLOW = 10
+"""Objects per second below which a fraction is shown."""
+
 
 def human_seconds(seconds: float) -> str:
     """Return a duration as ``45s``, ``1m28s`` or ``3h05m``."""
@@ -38,20 +41,20 @@ def human_seconds(seconds: float) -> str:
 
 
 class Rate:
-    """Bytes per second, over the last few seconds."""
+    """Bytes or objects per second, over the last few seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=RATE_MARKS)
 
     def note(self, size: int) -> None:
-        """Record the total number of bytes moved so far."""
+        """Record the total number so far."""
         now = self._clock()
         if now - self._marks[-1][0] >= RATE_STEP:
             self._marks.append((now, size))
 
     def of(self, size: int) -> float | None:
-        """Return the rate after `size` bytes in total; ``None`` if it is too early."""
+        """Return the rate after `size` in total; ``None`` if it is too early."""
         start, before = self._marks[0]
         seconds = self._clock() - start
         return (size - before) / seconds if seconds >= RATE_STEP and size > before else None
@@ -67,7 +70,7 @@ class CountingProgress(Progress):
         self._done_items = self._done_size = 0
         self._clock = clock
         self._lock = threading.Lock()
-        self._rate = Rate(clock)
+        self._rate, self._item_rate = Rate(clock), Rate(clock)
 
     def advance(self, *, items: int = 0, size: int = 0) -> None:
         """Count what was done."""
@@ -75,6 +78,7 @@ class CountingProgress(Progress):
             self._done_items += items
             self._done_size += size
             self._rate.note(self._done_size)
+            self._item_rate.note(self._done_items)
             self._show()
 
     def expect(self, *, items: int = 0, size: int = 0) -> None:
@@ -82,6 +86,26 @@ class CountingProgress(Progress):
         with self._lock:
             self._items = (self._items or 0) + items
             self._size = (self._size or 0) + size
+
+    def _speed(self) -> str:
+        """Return ``, `` and the rate, where it is known: by objects where no bytes move."""
+        if self._size or self._done_size:
+            rate = self._rate.of(self._done_size)
+            return "" if rate is None else f", {human_size(int(rate))}/s"
+        rate = self._item_rate.of(self._done_items)
+        if rate is None:
+            return ""
+        return f", {rate:.1f} objects/s" if rate < _SLOW else f", {rate:,.0f} objects/s"
+
+    def _left(self) -> str:
+        """Return ``, `` and the time that is left, where it is known."""
+        total, done, rate = self._items, self._done_items, self._item_rate
+        if self._size:
+            total, done, rate = self._size, self._done_size, self._rate
+        speed = rate.of(done)
+        if speed is None or not total or total <= done:
+            return ""
+        return f", {human_seconds((total - done) / speed)} left"
 
     def _show(self) -> None:
         """Show the counts; the lock is held."""
@@ -116,13 +140,9 @@ class PlainProgress(CountingProgress):
 
     def _counts(self) -> str:
         objects = f"{self._done_items} of {self._items}" if self._items else f"{self._done_items}"
-        moved = human_size(self._done_size)
-        counts = f"{objects} objects, {moved}"
+        counts = f"{objects} objects"
         if self._size:
-            counts += f" of {human_size(self._size)}"
-        rate = self._rate.of(self._done_size)
-        if rate is not None:
-            counts += f", {human_size(int(rate))}/s"
-            if self._size and self._size > self._done_size:
-                counts += f", {human_seconds((self._size - self._done_size) / rate)} left"
-        return counts
+            counts += f", {human_size(self._done_size)} of {human_size(self._size)}"
+        elif self._done_size:
+            counts += f", {human_size(self._done_size)}"
+        return counts + self._speed() + self._left()

@@ -54,10 +54,10 @@ class BarProgress(CountingProgress):
 
     def _show(self) -> None:
         objects = f"{self._done_items}/{self._items}" if self._items else f"{self._done_items}"
-        counts = f"{objects} objects, {human_size(self._done_size)}"
-        rate = self._rate.of(self._done_size)
-        if rate is not None:
-            counts += f", {human_size(int(rate))}/s"
+        counts = f"{objects} objects"
+        if self._size or self._done_size:
+            counts += f", {human_size(self._done_size)}"
+        counts += self._speed()
         self._rich.update(
             self._task,
             total=self._size or self._items,

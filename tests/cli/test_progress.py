@@ -31,13 +31,30 @@ def test_rate_and_remaining_time_are_shown() -> None:
     assert float(rate.removesuffix(" kB/s")) < 600
 
 
-def test_an_unknown_rate_is_not_shown() -> None:
+def test_no_bytes_are_shown_where_none_moved() -> None:
     clock = Clock()
     lines: list[str] = []
     progress = PlainProgress("download", lines.append, items=None, size=None, clock=clock)
     clock.now += 6
     progress.advance(items=3)
-    assert lines == ["download: 3 objects, 0 B"]
+    assert lines == ["download: 3 objects, 0.5 objects/s"]
+
+
+def test_objects_are_counted_by_the_second_where_no_bytes_move() -> None:
+    clock = Clock()
+    lines: list[str] = []
+    progress = PlainProgress("import", lines.append, items=None, size=None, clock=clock)
+    for _ in range(5):
+        clock.now += 1
+        progress.advance(items=20_000)
+    progress.expect(items=400_000)
+    for _ in range(5):
+        clock.now += 1
+        progress.advance(items=20_000)
+    assert lines == [
+        "import: 100000 objects, 20,000 objects/s",
+        "import: 200000 of 400000 objects, 20,000 objects/s, 10s left",
+    ]
 
 
 @pytest.mark.parametrize(

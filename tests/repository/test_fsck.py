@@ -14,6 +14,7 @@ from lakecli.repository.check.fsck import count_head_entries, fsck, summarise
 from lakecli.repository.commit import commit
 from lakecli.repository.core.data_index import DataIndex
 from lakecli.repository.core.findings import FsckCounts
+from lakecli.repository.core.view import open_view
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from tests.support.lakes import entry_of, stage_entries
@@ -88,6 +89,14 @@ def test_a_sound_repository_has_no_findings(repository: Repository, namespace: P
     assert counts.bytes_hashed == sum(
         path.stat().st_size for path in (namespace / DATA).rglob("*") if path.is_file()
     )
+
+
+def test_entries_are_progress_where_no_data_is_read(repository: Repository) -> None:
+    counts, progress = FsckCounts(), RecordedProgress()
+    assert list(fsck(repository, counts=counts, progress=progress)) == []
+    with open_view(repository, "main") as view:
+        staged = len(list(view.staged()))
+    assert (progress.items, progress.size) == (counts.entries - staged, 0)
 
 
 @pytest.mark.parametrize("damage", [flip, truncate, zero, remove])

@@ -15,12 +15,12 @@ from lakecli.cli.outside import place_lines, place_records
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.cli.reading import Parser, read_texts
 from lakecli.cli.text import human_size, one_line, quote_path
-from lakecli.cli.transfers import progress
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.progress import Progress
     from lakecli.repository.check.thoroughness import Thoroughness
     from lakecli.repository.core.findings import Finding, FsckCounts
     from lakecli.repository.core.lake import Repository
@@ -106,7 +106,7 @@ def fsck(
     reads = data or sample is not None
     with (
         open_runner_of(context, engine, opened) as runner,
-        progress(context, "fsck", hidden=not reads) as shown,
+        context.out.progress("fsck") as shown,
     ):
         bulk = None
         if reads or runner.name != "local":
@@ -121,10 +121,10 @@ def fsck(
         part = 1.0 if data or sample is None else sample
         how = Thoroughness(reads, part, bulk, external=external)
         if repair:
-            counts = _repair(context, opened, how, places, dry_run=dry_run)
+            counts = _repair(context, opened, how, places, dry_run=dry_run, progress=shown)
         else:
             counts = FsckCounts()
-            findings = check(opened, counts=counts, thoroughness=how)
+            findings = check(opened, counts=counts, thoroughness=how, progress=shown)
             context.out.stream(
                 findings, record=partial(_record, dry_run=dry_run), text=_finding_line
             )
@@ -152,6 +152,7 @@ def _repair(
     places: Sequence[str],
     *,
     dry_run: bool,
+    progress: Progress,
 ) -> FsckCounts:
     """Repair, list everything, and return the counts of the last check."""
     from lakecli.repository.check.fsck import fsck as check
@@ -161,7 +162,7 @@ def _repair(
     counts = RepairCounts()
     results = repair(
         repository,
-        lambda fresh: check(repository, counts=fresh, thoroughness=how),
+        lambda fresh: check(repository, counts=fresh, thoroughness=how, progress=progress),
         places=[place if "://" in place else os.path.abspath(place) for place in places],  # noqa: PTH100
         dry_run=dry_run,
         counts=counts,

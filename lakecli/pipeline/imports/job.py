@@ -260,8 +260,8 @@ class _Run:
         for item, result in results:
             done.take(item, result)
             on_step("part")
-            tally = done.last_tally
-            self._options.progress.advance(items=tally.objects, size=tally.size)
+            # Their bytes stay where they are.
+            self._options.progress.advance(items=done.last_tally.objects)
 
 
 def _is_cluster(runner: Runner) -> TypeGuard[SparkRunner]:

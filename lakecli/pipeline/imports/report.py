@@ -26,7 +26,7 @@ class ImportOptions:
         message: commit message.
         metadata: commit metadata.
         allow_empty: commit even if nothing changes.
-        progress: counts the objects and bytes of each finished part.
+        progress: counts the objects of each finished part.
     """
 
     replaces: bool = True

@@ -11,6 +11,7 @@ from lakecli.errors import IntegrityError, LakeError
 from lakecli.layout import REPOSITORY, data_digest, sstable_key
 from lakecli.model import Entry
 from lakecli.objectstore.base import ObjectNotFound
+from lakecli.progress import NO_PROGRESS
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.check.external import BATCH, Recorded, ask_all
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Branch, Commit, CommitId, MetarangeId, RangeId
+    from lakecli.progress import Progress
     from lakecli.repository.check.thoroughness import Bulk, Sound, Thoroughness
     from lakecli.repository.core.data_index import DataIndex
     from lakecli.repository.core.lake import Repository
@@ -44,13 +46,22 @@ class Checker:
         repository: the repository to check.
         counts: updated while the checks run.
         how: how much to check.
+        progress: counts the entries that were checked.
 
     Attributes:
         damaged: keys of damaged data objects that some path refers to.
     """
 
-    def __init__(self, repository: Repository, counts: FsckCounts, how: Thoroughness) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        counts: FsckCounts,
+        how: Thoroughness,
+        *,
+        progress: Progress = NO_PROGRESS,
+    ) -> None:
         self._repository = repository
+        self._progress = progress
         self._how = how
         self._external: list[tuple[CheckedEntry, str, CommitId | None]] = []
         self._store = repository.store
@@ -173,12 +184,14 @@ class Checker:
                 continue
             self._ranges.add(record.id)
             self.counts.ranges += 1
+            before = self.counts.entries
             sound = self._sound.get(record.id)
             if sound is not None:
                 self.counts.entries += sound.entries
                 for place, objects in sound.outside.items():
                     self.counts.external += objects
                     outside.count(self.counts.places, place, objects)
+                self._progress.advance(items=sound.entries)
                 continue
             for item in check_range(self._repository.trees, record):
                 if isinstance(item, Problem):
@@ -186,6 +199,7 @@ class Checker:
                     yield from self.report(_finding(kind, item, name, commit))
                 else:
                     yield from self._check_entry(item, name, commit.id, index)
+            self._progress.advance(items=self.counts.entries - before)
 
     def _is_gone(self, tree: MetarangeId) -> bool:
         """Tell whether a tree is missing; a damaged one did not expire."""

@@ -41,14 +41,16 @@ def fsck(
         hash_data: read every data object and compare its BLAKE3 with its name.
         counts: updated while the check runs.
         thoroughness: how much to check; overrides `hash_data`.
-        progress: counts the objects and bytes that are hashed.
+        progress: counts the objects and bytes that are hashed; without `hash_data` the entries that
+            are checked.
 
     Raises:
         Unreachable: the store does not answer.
     """
     clear_temporaries(repository.store)
     how = thoroughness or Thoroughness(hash_data=hash_data)
-    checker = Checker(repository, counts or FsckCounts(), how)
+    entries = NO_PROGRESS if how.hash_data else progress
+    checker = Checker(repository, counts or FsckCounts(), how, progress=entries)
     with DataIndex() as index:
         found = index.fill(
             repository.store,
