@@ -2,7 +2,7 @@
 
 Typer writes no manual pages. Generators for Click (click-man) make one from a command's help text:
 they know neither the examples and the JSON answers, which all 66 pages of commands have as sections
-of their own, nor the 14 topics.
+of their own, nor the topics.
 """
 
 from __future__ import annotations

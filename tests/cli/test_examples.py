@@ -44,6 +44,14 @@ PREPARED = {
         f"mkdir namespace && tar -xzf {LAKEFS}/live-1.tar.gz -C namespace",
         f'lakectl() {{ {sys.executable} -c "{DUMP}" {LAKEFS}/live-1.expected.json.gz; }}',
     ),
+    "working-directory": (
+        "lakecli repo create lakefs://sales s3://my-bucket/sales",
+        "mkdir -p files/orders files/events/dt=2026-11-01",
+        "echo id,price > files/orders/march.csv; echo x > files/events/dt=2026-11-01/part",
+        "lakecli fs upload -r files lakefs://sales/main/",
+        "lakecli commit lakefs://sales/main -m First",
+        "lakecli push lakefs://sales",
+    ),
     "security": (
         "lakecli repo create lakefs://sales s3://my-bucket/sales",
         "lakecli push lakefs://sales",
