@@ -59,9 +59,6 @@ def commit(
 ) -> None:
     """Commit the uncommitted changes of a branch, or the changed files of a linked directory.
 
-    Without BRANCH, in a linked directory, the changed files of the directory are committed, as by
-    `local commit`; uncommitted changes of the branch stay uncommitted.
-
     All of them become one new commit, or none do. Changes that another command on this machine
     stages during the commit stay uncommitted.
 
@@ -72,6 +69,9 @@ def commit(
 
     With --path or --prefix, which may be repeated, only these changes are committed. The others
     stay uncommitted.
+
+    Without BRANCH, in a directory linked by `lakecli local`, the changed files of the directory are
+    committed, as by `local commit`; uncommitted changes of the branch stay uncommitted.
 
     Examples:
         lakecli commit -m "Correct the prices"

@@ -60,22 +60,22 @@ def diff(
 ) -> ExitCode:
     """List the paths that differ.
 
-    In a linked directory, without a ref: the files that have changed since it was last synced, or
-    those among the named ones.
-
     With one branch: its uncommitted changes. With two refs: the changes that merging the second
     into the first would make, conflicts included; uncommitted changes are ignored. With --two-way:
     the changes that turn the first ref into the second; to include the uncommitted changes of a
     second ref that is a branch, write BRANCH$.
+
+    Without a ref, in a directory linked by `lakecli local`: the files that have changed since the
+    directory was last synced, or those among the named files.
 
     An object that lakeFS uploaded has an MD5, one of lakecli a BLAKE3. --compare-contents reads
     both objects where such entries of one path have one size, and leaves out the path if the bytes
     are equal, whatever the content types and metadata.
 
     --stat counts the paths that were added, changed and removed, and those in conflict, with the
-    bytes that came and went, for each prefix of up to --depth directories. A prefix counts what is
+    bytes added and removed, for each prefix of up to --depth directories. A prefix counts what is
     not counted for a longer one. Unless stdout is a terminal, the columns are separated by tabs:
-    prefix, added, changed, removed, conflicts, bytes that came, bytes that went.
+    prefix, added, changed, removed, conflicts, bytes added, bytes removed.
 
     --engine spark compares two refs on Spark, with the same result. --engine auto uses Spark if it
     is installed and at least 4,000 ranges differ (a range lists about 6,000 paths).

@@ -95,7 +95,8 @@ def log(
 ) -> None:
     """Show the history of a ref, newest commit first.
 
-    In a linked directory, the ref is that of the directory, and a file of it stands for its URI.
+    In a directory linked by `lakecli local`, REF defaults to the ref of the directory, and the name
+    of a file in it stands for the URI of that file.
 
     The whole history is shown unless an option limits it. With a path in the URI, only commits that
     changed that object, or something below it, are shown. With a path, --objects or --prefixes,

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op: AtOp = "") -> None:
     """Show unpushed commits and uncommitted changes, for one branch or all.
 
-    Without BRANCH, in a linked directory: its branch, and what has changed in the directory and on
-    the branch since it was last synced, as `local status` shows it.
+    Without BRANCH, in a directory linked by `lakecli local`: its branch, and what has changed in
+    the directory and on the branch since it was last synced, as `local status` shows it.
 
     Branches are compared with the bucket as of the last fetch, pull or push; the bucket itself is
     not read unless automatic sync is on. Uncommitted changes exist on this machine only; push does
