@@ -44,7 +44,7 @@ __lakecli_options() {
     'check-ignore') REPLY='--why' ;;
     'checkout') REPLY='-f --force --no-progress -p --parallelism' ;;
     'cherry-pick') REPLY='--allow-empty --allow-empty-commit --compare-contents -m --parent-number' ;;
-    'clone') REPLY='-d --default-branch --from-lakefs --rebuild --refs --take-over' ;;
+    'clone') REPLY='--conf -d --default-branch --engine --from-lakefs --master --rebuild --refs --take-over' ;;
     'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --path --prefix --strategy' ;;
     'completion') REPLY='' ;;
     'config get') REPLY='' ;;
@@ -143,8 +143,11 @@ __lakecli_value() {
     'checkout --parallelism') REPLY='nothing' ;;
     'cherry-pick -m') REPLY='nothing' ;;
     'cherry-pick --parent-number') REPLY='nothing' ;;
+    'clone --conf') REPLY='nothing' ;;
     'clone -d') REPLY='nothing' ;;
     'clone --default-branch') REPLY='nothing' ;;
+    'clone --engine') REPLY='=auto local spark' ;;
+    'clone --master') REPLY='nothing' ;;
     'clone --refs') REPLY='file' ;;
     'commit -m') REPLY='nothing' ;;
     'commit --message') REPLY='nothing' ;;

@@ -209,9 +209,12 @@ function __lakecli_options
                 '--parent-number' 'Compare a merge commit with its parent N, counted from 1'
         case 'clone'
             printf '%s\t%s\n' \
+                '--conf' 'Spark setting, as for spark-submit' \
                 '-d' 'With --from-lakefs: the default branch' \
                 '--default-branch' 'With --from-lakefs: the default branch' \
+                '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
                 '--from-lakefs' 'The namespace belongs to a lakeFS: clone it from a refs dump' \
+                '--master' 'Spark master; default: local[*], this machine' \
                 '--rebuild' 'With --from-lakefs: rewrite the lists of paths of all branches now, not with the first commit on each' \
                 '--refs' 'The manifest that `lakectl refs-dump` printed; - reads standard input' \
                 '--take-over' 'With --from-lakefs: claim the namespace, to write to it and push'
@@ -684,9 +687,15 @@ function __lakecli_value
             echo 'nothing'
         case 'cherry-pick --parent-number'
             echo 'nothing'
+        case 'clone --conf'
+            echo 'nothing'
         case 'clone -d'
             echo 'nothing'
         case 'clone --default-branch'
+            echo 'nothing'
+        case 'clone --engine'
+            echo '=auto local spark'
+        case 'clone --master'
             echo 'nothing'
         case 'clone --refs'
             echo 'file'

@@ -7,6 +7,7 @@
     store_location  where objects are, as plain values; errors_as_json: errors as plain values
     intervals       cuts differences of trees into parts; differences: large diffs
     imports         bringing objects in; exports: copying them out
+    rebuild         trees of lakeFS written again as lakecli cuts them
     gc              garbage collection; fsck: the parts of fsck that grow with the data
 
 The driver plans a job as a list of small parts, a runner applies one function to each part in any

@@ -126,6 +126,8 @@ def test_a_dump_names_what_lakefs_cannot_hold(cli: Cli, demo_root: Path) -> None
         ("clone", "x", "lakefs://x", "--take-over"),
         ("clone", "x", "lakefs://x", "--refs", "y"),
         ("clone", "x", "lakefs://x", "--rebuild"),
+        ("clone", "x", "lakefs://x", "--from-lakefs", "--rebuild", "--engine", "spark"),
+        ("clone", "x", "lakefs://x", "--from-lakefs", "--take-over", "--engine", "spark"),
         ("refs-dump", "lakefs://x", "--leave-out", "everything"),
     ],
 )

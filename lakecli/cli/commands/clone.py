@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import Damage, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
-from lakecli.cli.params import RepositoryUri
-from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.params import EngineOptions, RepositoryUri
+from lakecli.cli.reading import Completion, EngineName, Kind
 from lakecli.errors import UsageError
+
+if TYPE_CHECKING:
+    from lakecli.repository.core.lake import Repository
 
 
 def clone(
@@ -60,6 +63,7 @@ def clone(
             "first commit on each",
         ),
     ] = False,
+    engine: EngineOptions,
 ) -> None:
     """Clone a repository from its storage namespace onto this machine.
 
@@ -81,16 +85,22 @@ def clone(
     server left in the namespace is used. Nothing is written to the namespace: what is committed
     goes into a directory of this machine and cannot be pushed. With --take-over, the namespace
     becomes lakecli's; see lakecli help lakefs. The first commit on a tree of lakeFS rewrites its
-    ranges, once for each tree; --rebuild does so for all branches at once.
+    ranges, once for each tree; --rebuild does so for all branches at once, with --take-over also on
+    Spark: by --engine spark, or from 20,000,000 objects on.
 
     Examples:
         lakecli clone s3://my-bucket/sales lakefs://sales
         lakecli clone /mnt/lake/demo lakefs://demo
         lakecli clone --from-lakefs s3://my-bucket/old lakefs://old --refs refs.json
     """
+    on_spark = engine.engine is EngineName.SPARK or engine.names_spark
+    if on_spark and not (rebuild and take_over):
+        raise UsageError(
+            "Spark can only rebuild the trees of a namespace that is taken over",
+            hint="add --rebuild and --take-over, or leave out --engine, --master and --conf",
+        )
     if from_lakefs:
         from lakecli.cli.lakefs import read_manifest, show_restored
-        from lakecli.repository.lakefs.rebuild import rebuild_heads
         from lakecli.repository.lakefs.restore import clone_from_lakefs
         from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 
@@ -104,7 +114,7 @@ def clone(
             take_over=take_over,
             range_entries=DEFAULT_RANGE_ENTRIES,
         )
-        rebuilt = rebuild_heads(restored.repository) if rebuild else None
+        rebuilt = _rebuild(context, restored.repository, engine) if rebuild else None
         show_restored(context, restored, taken_over=take_over)
         if rebuilt is not None:
             context.out.note(f"rebuilt trees of branches: {rebuilt}")
@@ -135,3 +145,13 @@ def clone(
     context.out.note(
         "not cloned: uncommitted changes, unpushed commits and the operation logs of other clones"
     )
+
+
+def _rebuild(context: Context, repository: Repository, engine: EngineOptions) -> int:
+    """Rebuild the trees of all branches, and return how many there are."""
+    from lakecli.cli.engine import open_runner
+    from lakecli.pipeline.rebuild import count_heads, rebuild_heads
+
+    size = None if repository.record.is_borrowed else count_heads(repository)
+    with open_runner(context, engine, size=size) as runner:
+        return rebuild_heads(repository, runner)

@@ -7,7 +7,6 @@
     restore     makes a repository of a dump
     records     what the tables of ranges, metaranges and dumps hold
     lists       writes the lists of a dump
-    rebuild     rebuilds the trees of branches ahead of the first commit
     kept        which dumps garbage collection keeps
     taken_over  since when a namespace is lakecli's, and whether lakeFS has stopped
 

@@ -10,13 +10,14 @@ import pytest
 from lakecli.committed.rebuild import canonical, is_canonical
 from lakecli.kv.env import Table
 from lakecli.layout import sstable_key
+from lakecli.pipeline.rebuild import rebuild_heads
+from lakecli.pipeline.runner import LocalRunner
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.view import open_view
-from lakecli.repository.lakefs.rebuild import rebuild_heads
 from lakecli.repository.merge import MergeOptions, merge
 from tests.support.lakes import stage
 from tests.support.recorded_progress import RecordedProgress
@@ -94,9 +95,9 @@ def test_all_heads_are_rebuilt_ahead(borrowed: Repository) -> None:
     with lake.kv.read() as txn:
         heads = [each.commit_id for each in RefStore(txn, borrowed.key).iter_branches()]
         trees = {RefStore(txn, borrowed.key).get_commit(each).metarange_id for each in heads}
-    assert rebuild_heads(borrowed) == len(trees)
+    assert rebuild_heads(borrowed, LocalRunner()) == len(trees)
     assert [progress.items for _, progress in shown] == [count for count, _ in shown]
-    assert rebuild_heads(borrowed) == len(trees)
+    assert rebuild_heads(borrowed, LocalRunner()) == len(trees)
     assert len(shown) == len(trees)
     before = written(borrowed)
     stage(borrowed, "main", {b"new": b"1"})
