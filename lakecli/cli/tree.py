@@ -123,9 +123,7 @@ def _suggest(words: tuple[str, ...], asked: str) -> str | None:
         candidates = [name for name in COMMANDS if name.startswith(" ".join(words) + " ")]
     else:
         candidates = list(dict.fromkeys(name.split()[0] for name in COMMANDS))
-    # `lakecli list` and `lakecli delete` lack their group.
-    near = (
-        get_close_matches(asked, candidates, n=3)
-        or [name for name in COMMANDS if name.split()[-1] == asked][:3]
-    )
+    # `lakecli unset` and `lakecli delete` lack their group.
+    whole = [name for name in COMMANDS if name.split()[-1] == asked][:3]
+    near = whole or get_close_matches(asked, candidates, n=3)
     return f"did you mean {' or '.join(f'{PROGRAM} {name}' for name in near)}?" if near else None
