@@ -8,7 +8,7 @@ __lakecli_words() {
     'bisect') REPLY='bad good log reset run skip start view' ;;
     'branch') REPLY='create delete list rename reset revert show' ;;
     'config') REPLY='get list set unset' ;;
-    'fs') REPLY='cat cp download ls mv presign rm stage stat update-metadata upload' ;;
+    'fs') REPLY='cat cp download find ls mv presign rm stage stat update-metadata upload' ;;
     'gc') REPLY='delete-config get-config run set-config status undo' ;;
     'local') REPLY='checkout clone commit diff init list pull status' ;;
     'op') REPLY='log redo restore show undo' ;;
@@ -59,7 +59,8 @@ __lakecli_options() {
     'fs cat') REPLY='--at-op --files-from --null --verify -z' ;;
     'fs cp') REPLY='--content-type --meta -r --recursive' ;;
     'fs download') REPLY='--at-op --dry-run --exclude --files-from --include --no-progress --null -p --parallelism -r --recursive -z' ;;
-    'fs ls') REPLY='--after --amount --at-op -r --recursive' ;;
+    'fs find') REPLY='--at-op --max-size --min-size --name --null --since --until -z' ;;
+    'fs ls') REPLY='--after --amount --at-op -r --recursive --summarize' ;;
     'fs mv') REPLY='-r --recursive' ;;
     'fs presign') REPLY='--check --count --expires --files-from --format --inline --manifest -n --null --put -r --recursive --script -z' ;;
     'fs rm') REPLY='--dry-run --files-from --must-exist --null -r --recursive -z' ;;
@@ -178,6 +179,12 @@ __lakecli_value() {
     'fs download --include') REPLY='nothing' ;;
     'fs download -p') REPLY='nothing' ;;
     'fs download --parallelism') REPLY='nothing' ;;
+    'fs find --at-op') REPLY='operation' ;;
+    'fs find --max-size') REPLY='nothing' ;;
+    'fs find --min-size') REPLY='nothing' ;;
+    'fs find --name') REPLY='nothing' ;;
+    'fs find --since') REPLY='nothing' ;;
+    'fs find --until') REPLY='nothing' ;;
     'fs ls --after') REPLY='nothing' ;;
     'fs ls --amount') REPLY='nothing' ;;
     'fs ls --at-op') REPLY='operation' ;;
@@ -363,6 +370,7 @@ __lakecli_argument() {
     'fs cp 2') REPLY='path' ;;
     'fs download 1') REPLY='path' ;;
     'fs download 2') REPLY='file' ;;
+    'fs find 1') REPLY='path' ;;
     'fs ls 1') REPLY='path' ;;
     'fs mv 1') REPLY='path' ;;
     'fs mv 2') REPLY='path' ;;

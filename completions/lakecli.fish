@@ -79,6 +79,7 @@ function __lakecli_words
                 'cat' 'Write the bytes of objects to standard output, one after the other' \
                 'cp' 'Copy an object, or all objects below a path, to a branch of the same repository' \
                 'download' 'Download an object, or all objects below a path' \
+                'find' 'Find objects by name, size and time' \
                 'ls' 'List the objects whose paths begin with a prefix' \
                 'mv' 'Move an object, or all objects below a path, to a branch of the same repository' \
                 'presign' 'Print presigned URLs: they read objects without credentials, for a limited time' \
@@ -290,13 +291,24 @@ function __lakecli_options
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
                 '-z' 'The names of --files-from end with NUL, not with a line'
+        case 'fs find'
+            printf '%s\t%s\n' \
+                '--at-op' 'Read the state right after this operation' \
+                '--max-size' 'Only objects of at most this size' \
+                '--min-size' 'Only objects of at least this size' \
+                '--name' 'Only names that match, such as \'*.csv\'' \
+                '--null' 'End each URI by NUL, unquoted' \
+                '--since' 'Only objects uploaded since this time' \
+                '--until' 'Only objects uploaded until this time' \
+                '-z' 'End each URI by NUL, unquoted'
         case 'fs ls'
             printf '%s\t%s\n' \
                 '--after' 'Start after this path' \
                 '--amount' 'Show at most N; 0 for all' \
                 '--at-op' 'Read the state right after this operation' \
                 '-r' 'All objects below the path' \
-                '--recursive' 'All objects below the path'
+                '--recursive' 'All objects below the path' \
+                '--summarize' 'Show the number and size of the listed objects at the end'
         case 'fs mv'
             printf '%s\t%s\n' \
                 '-r' 'All objects below the path' \
@@ -757,6 +769,18 @@ function __lakecli_value
             echo 'nothing'
         case 'fs download --parallelism'
             echo 'nothing'
+        case 'fs find --at-op'
+            echo 'operation'
+        case 'fs find --max-size'
+            echo 'nothing'
+        case 'fs find --min-size'
+            echo 'nothing'
+        case 'fs find --name'
+            echo 'nothing'
+        case 'fs find --since'
+            echo 'nothing'
+        case 'fs find --until'
+            echo 'nothing'
         case 'fs ls --after'
             echo 'nothing'
         case 'fs ls --amount'
@@ -1121,6 +1145,8 @@ function __lakecli_argument
             echo 'path'
         case 'fs download 2'
             echo 'file'
+        case 'fs find 1'
+            echo 'path'
         case 'fs ls 1'
             echo 'path'
         case 'fs mv 1'

@@ -167,7 +167,7 @@ _EACH: Final = {
     "difference": "local diff",
     "ignored": "check-ignore",
     "linked directory": "local list",
-    "entry": "fs update-metadata",
+    "entry": "fs find, fs update-metadata",
     "listed": "fs ls",
     "listed branch": "branch list",
     "local change": "local status",

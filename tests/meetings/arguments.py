@@ -56,7 +56,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     ],
     "commit": [
         ["commit", f"{REPOSITORY}/main", "--message", "m"],
-        ["commit", f"{REPOSITORY}/main", "--path", "t/1", "--message", "m"],
+        ["commit", f"{REPOSITORY}/main", "--path", "t/1", "--message", "part"],
     ],
     "completion": [["completion", "bash"]],
     "config set": [["config", "set", "user.name", "Eve"]],

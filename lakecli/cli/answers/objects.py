@@ -77,8 +77,10 @@ class Listed(TypedDict):
     """An object or a common prefix.
 
     Attributes:
-        type: object, or common_prefix, which has only a path.
-        size: size in bytes.
+        type: object, or common_prefix, which has only a path; with --summarize the last one is a
+            total, whose path is the prefix.
+        size: size in bytes; of a total, of all listed objects.
+        objects: of a total, how many objects are listed.
         checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
         modified_at: time of the upload.
         metadata: metadata; ::lakefs::client-mtime is the modification time of the file, in unix
@@ -88,6 +90,7 @@ class Listed(TypedDict):
 
     type: str
     path: bytes | str
+    objects: NotRequired[int]
     size: NotRequired[int]
     checksum: NotRequired[str]
     modified_at: NotRequired[datetime]

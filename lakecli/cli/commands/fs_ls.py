@@ -15,10 +15,12 @@ from lakecli.uri import ref_of
 
 if TYPE_CHECKING:
     from lakecli.committed.listing import ListedObject, ListedPrefix
+    from lakecli.model import Entry
 
 DELIMITER = b"/"
 _OBJECT = "object"
 _PREFIX = "common_prefix"
+_TOTAL = "total"
 
 
 def fs_ls(
@@ -30,6 +32,10 @@ def fs_ls(
         int, Option("--amount", min=0, metavar="N", help="Show at most N; 0 for all")
     ] = 0,
     after: Annotated[str, Option("--after", metavar="PATH", help="Start after this path")] = "",
+    summarize: Annotated[
+        bool,
+        Option("--summarize", help="Show the number and size of the listed objects at the end"),
+    ] = False,
     at_op: AtOp = "",
 ) -> None:
     """List the objects whose paths begin with a prefix.
@@ -42,6 +48,7 @@ def fs_ls(
     Examples:
         lakecli fs ls lakefs://demo/main/
         lakecli fs ls -r lakefs://demo/main~1/data/2026
+        lakecli fs ls -r --summarize lakefs://demo/main/data/
         lakecli fs ls lakefs://demo/main/data/ --amount 100 --after data/100.csv
     """
     from lakecli.committed.listing import ListedObject
@@ -55,18 +62,26 @@ def fs_ls(
     date_of = lru_cache(maxsize=256)(local_date)  # what was uploaded together has few dates
     size_of = lru_cache(maxsize=4096)(human_size)
 
+    objects = total = 0
+
+    def counted(item: ListedObject) -> Entry:
+        nonlocal objects, total
+        entry = decode_entry(item.value)
+        objects, total = objects + 1, total + entry.size
+        return entry
+
     def text(item: ListedObject | ListedPrefix) -> str:
         shown = quote_path(item.path[cut:])
         if not isinstance(item, ListedObject):
             return f"{_PREFIX:<12}    {'':44}    {shown}"
-        entry = decode_entry(item.value)
+        entry = counted(item)
         date, size = date_of(entry.modified_at), size_of(entry.size)
         return f"{_OBJECT:<12}    {date:<29}    {size:<12}    {shown}"
 
     def record(item: ListedObject | ListedPrefix) -> dict[str, object]:
         if not isinstance(item, ListedObject):
             return {"type": _PREFIX, "path": item.path}
-        entry = decode_entry(item.value)
+        entry = counted(item)
         address = full_address(repository, entry)
         return {"type": _OBJECT, **entry_record(item.path, entry, physical_address=address)}
 
@@ -79,3 +94,12 @@ def fs_ls(
     ) as found:
         shown = context.out.page(found, amount=amount, name=lambda item: os.fsdecode(item.path))
         context.out.stream(shown, record=record, text=text)
+        if summarize:
+            context.out.emit(
+                {"type": _TOTAL, "path": prefix, "objects": objects, "size": total},
+                text=lambda: (
+                    "",
+                    f"Total objects: {objects}",
+                    f"Total size: {total} bytes ({human_size(total)})",
+                ),
+            )
