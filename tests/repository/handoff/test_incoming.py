@@ -109,11 +109,11 @@ def test_the_same_bytes_again_are_no_change(repository: Repository) -> None:
 
 
 def test_an_unused_link_is_not_found(repository: Repository) -> None:
-    with pytest.raises(NotFound, match="nothing has come") as raised:
+    with pytest.raises(NotFound, match="nothing was sent") as raised:
         take(repository)
     assert raised.value.hint
     stage(repository, "main", {b"in/a.csv": b"something else"})
-    with pytest.raises(NotFound, match="nothing has come"):
+    with pytest.raises(NotFound, match="nothing was sent"):
         take(repository)
     with pytest.raises(NotFound, match="nowhere"):
         take_in(repository, "nowhere", b"a", ID, content_type=None, metadata={})
