@@ -353,10 +353,10 @@ __lakecli_argument() {
     'clone 2') REPLY='repository' ;;
     'commit 1') REPLY='branch' ;;
     'completion 1') REPLY='=bash zsh fish' ;;
-    'config get 1') REPLY='=user.name user.email base_uri use cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
-    'config set 1') REPLY='=user.name user.email base_uri use cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
+    'config get 1') REPLY='=user.name user.email base_uri use local.link cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
+    'config set 1') REPLY='=user.name user.email base_uri use local.link cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
     'config set 2') REPLY='nothing' ;;
-    'config unset 1') REPLY='=user.name user.email base_uri use cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
+    'config unset 1') REPLY='=user.name user.email base_uri use local.link cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
     'diff 1') REPLY='ref' ;;
     'diff 2') REPLY='ref' ;;
     'doctor 1') REPLY='repository' ;;

@@ -25,6 +25,7 @@ LAKECTL_PREFIX: Final = "LAKECTL_"
 SYNC: Final = "sync"
 TRUST: Final = "trust.addresses"
 USE: Final = "use"
+LINK: Final = "local.link"
 
 _DURATION: Final = r"([0-9]+)\s*([smhd])"
 _DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -117,6 +118,21 @@ def parse_sync(text: str) -> bool:
     return word == "auto"
 
 
+def parse_link(text: str) -> str:
+    """Return the way in which files are linked with objects.
+
+    Raises:
+        UsageError: there is no such way.
+    """
+    word = text.strip().lower()
+    if word not in {"auto", "reflink", "hardlink", "copy"}:
+        raise UsageError(
+            f"none of auto, reflink, hardlink and copy: {_shown(text)}",
+            hint="auto shares blocks where the file system can, and copies elsewhere",
+        )
+    return word
+
+
 def parse_used(text: str) -> str:
     """Return the URI of a repository, or of a ref.
 
@@ -203,6 +219,14 @@ KEYS: Final = (
         parse_used,
         None,
         "lakefs://demo/main",
+    ),
+    Key(
+        LINK,
+        "how files of a linked directory come from a directory namespace: auto (reflink or copy), "
+        "reflink, hardlink (read-only), or copy",
+        parse_link,
+        "auto",
+        "hardlink",
     ),
     Key("cache.size", "size limit of the local cache", parse_size, "10 GiB", "2 GiB"),
     Key(
@@ -410,6 +434,11 @@ class Settings:
     def base_uri(self) -> str:
         """The prefix of URIs that do not start with ``lakefs://``; may be empty."""
         return self._text("base_uri") or ""
+
+    @property
+    def local_link(self) -> str:
+        """How files of a linked directory come from a namespace that is a directory."""
+        return self._text(LINK) or "auto"
 
     @property
     def used(self) -> str | None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lakecli.worktree.compare import Item, Status
     from lakecli.worktree.ignore import Ignore
     from lakecli.worktree.link import Link
+    from lakecli.worktree.linking import LinkMode
     from lakecli.worktree.worktree import Worktree
 
 Directory = Annotated[
@@ -73,7 +74,18 @@ def open_worktree(
         raise not_linked(absolute(directory))
     root, link = found
     policy = LinkPolicy.FAIL if links is None else link_policy(links)
-    return Worktree(context.synced_repository(link.src), root, link, links=policy)
+    repository = context.synced_repository(link.src)
+    return Worktree(repository, root, link, links=policy, linking=linking(context, repository))
+
+
+def linking(context: Context, repository: Repository) -> LinkMode:
+    """Return how files come from the namespace of a repository; say so if they are read-only."""
+    from lakecli.objectstore.uri import is_local
+    from lakecli.worktree.linking import LinkMode
+
+    if not is_local(repository.record.storage_namespace):
+        return LinkMode.COPY
+    return LinkMode(context.settings.local_link)
 
 
 def open_ignore(files: Sequence[str]) -> tuple[Ignore, list[bytes]]:
@@ -245,12 +257,17 @@ def answer_synced(context: Context, worktree: Worktree, brought: Brought, operat
 
 
 def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None:
-    """Say what bringing a working directory to a commit has left.
+    """Say what bringing a working directory to a commit has left, and whether files are read-only.
 
     Raises:
         PartialFailure: some objects could not be downloaded.
         WorktreeConflict: files were changed both here and there.
     """
+    if brought.downloaded and worktree.linking == "hardlink":
+        context.out.note(
+            "the files are read-only: they are hard links to objects of the repository; to change "
+            "one, replace it by a copy"
+        )
     for path, why in brought.impossible:
         context.out.warn(f"{quote_path(path)} cannot be a file here, and is left out: {why}")
     if brought.kept:
@@ -383,7 +400,7 @@ def bring_along(context: Context, repository: Repository, root: Path, link: Link
     from lakecli.worktree.bring import Policy, bring
     from lakecli.worktree.worktree import Worktree
 
-    worktree = Worktree(repository, root, link)
+    worktree = Worktree(repository, root, link, linking=linking(context, repository))
     with worktree.locked(), context.out.progress("pull") as shown:
         worktree.follow_back()
         options = replace(downloads(context, repository, None), progress=shown)

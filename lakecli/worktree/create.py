@@ -13,6 +13,7 @@ from lakecli.uri import LakeUri, as_directory, ref_of
 from lakecli.worktree.bring import Brought, Policy, bring
 from lakecli.worktree.ignore import selection_of
 from lakecli.worktree.link import Link, find_root, read_link, write_link
+from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.names import INCOMING, LINK_FILE
 from lakecli.worktree.worktree import Worktree, lock
 
@@ -73,6 +74,7 @@ def clone(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     options: DownloadOptions,
+    linking: LinkMode = LinkMode.AUTO,
 ) -> Brought:
     """Link an empty or missing directory with a path of a ref, and download its objects.
 
@@ -105,7 +107,8 @@ def clone(
             )
         if not is_begun:
             write_link(root, link)
-        worktree = Worktree(repository, root, found if is_begun and found is not None else link)
+        begun = found if is_begun and found is not None else link
+        worktree = Worktree(repository, root, begun, linking=linking)
         return bring(worktree, head, operation="clone", policy=Policy.KEEP, options=options)
 
 

@@ -21,6 +21,7 @@ from lakecli.repository.core.walk import LinkPolicy
 from lakecli.worktree.ignore import Ignore, selection_of
 from lakecli.worktree.index import NO_DIGEST, FileState, Index
 from lakecli.worktree.link import read_link, write_link
+from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.names import is_possible
 from lakecli.worktree.scan import Scan, Scanner, hash_file
 
@@ -50,6 +51,7 @@ class Worktree:
         root: the directory, absolute.
         link: what it is linked with.
         links: what to do about symbolic links and special files in it.
+        linking: how its files come from a namespace that is a directory.
 
     Attributes:
         scanned_ns: when the files were compared last, in unix nanoseconds.
@@ -62,11 +64,13 @@ class Worktree:
         link: Link,
         *,
         links: LinkPolicy = LinkPolicy.FAIL,
+        linking: LinkMode = LinkMode.AUTO,
     ) -> None:
         self.repository = repository
         self.root = root
         self.link = link
         self.links = links
+        self.linking = linking
         self.scanned_ns = 0
         self._index: Index | None = None
 

@@ -46,6 +46,7 @@ from lakecli.repository.transfer.destination import (
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
+from lakecli.worktree.linking import LinkMode, digest_at, hard_link, reflink, unsupported
 from lakecli.worktree.names import INCOMING
 from lakecli.worktree.posix import is_executable
 from lakecli.worktree.scan import hash_file
@@ -143,6 +144,7 @@ class Writer:
         self._progress = options.progress
         self._root = os.fsencode(worktree.root)
         self._download = Download(worktree.repository, options)
+        self._can_reflink = True
         self._is_local = is_local(worktree.repository.store.uri)
         self._on_step: Callable[[str], None] = worktree.repository.lake.runtime.on_step
         self._budget = FailureBudget()
@@ -234,12 +236,16 @@ class Writer:
         if self._is_local:
             for number, wanted in enumerate(waiting):
                 digest = digest_of(wanted.entry)
-                if digest is None or wanted.entry.size > SMALL:
+                # Nothing of a small or linked file is worth resuming.
+                name = b"%d" % number
+                if digest is not None and self._links(wanted.entry):
+                    make = self._link
+                elif digest is not None and wanted.entry.size <= SMALL:
+                    make = self._copy
+                else:
                     fetch(wanted)
                     continue
-                # Nothing of a small file is worth resuming.
-                name = b"%d" % number
-                if self._try(wanted, partial(self._copy, wanted.entry, name, digest, descriptor)):
+                if self._try(wanted, partial(make, wanted.entry, name, digest, descriptor)):
                     fetched.append((wanted, name))
         else:
             self._download.workers.for_each(waiting, fetch)
@@ -257,6 +263,42 @@ class Writer:
                 self._progress.advance(size=entry.size)
                 return
         self._download.fetch(incoming, name, entry)
+
+    def _links(self, entry: Entry) -> bool:
+        """Return whether the file of an object in a directory is linked, not copied."""
+        mode = self._worktree.linking
+        if is_external(entry) or mode is LinkMode.COPY:
+            return False
+        if mode is LinkMode.HARDLINK:
+            return not is_executable(entry)  # the mode is that of the object
+        # Copying a small file takes no longer than sharing its blocks.
+        return mode is LinkMode.REFLINK or (self._can_reflink and entry.size > SMALL)
+
+    def _link(self, entry: Entry, name: bytes, digest: str, directory: int) -> None:
+        """Link a file with its object, verified."""
+        store, key = locate(self._worktree.repository, entry)
+        source = store.local_path(key)
+        if source is None:
+            raise gone(self._worktree.repository, store, key)
+        mode = self._worktree.linking
+        with translated(os.path.join(self._root, INCOMING, name)):
+            if mode is LinkMode.HARDLINK:
+                hard_link(source, name, directory)
+            elif not reflink(source, name, directory):
+                if mode is LinkMode.REFLINK:
+                    raise unsupported("reflinks", source)
+                self._can_reflink = False
+                with Destination(os.path.join(self._root, INCOMING)) as incoming:
+                    self._download.fetch(incoming, name, entry)
+                return
+            if digest_at(name, directory) != digest:
+                os.unlink(name, dir_fd=directory)
+                raise damaged(self._worktree.repository, store, key)
+            if mode is not LinkMode.HARDLINK:  # the time is that of the object
+                seconds = entry.file_mtime
+                with suppress(OverflowError, OSError):
+                    os.utime(name, (seconds, seconds), dir_fd=directory)
+        self._progress.advance(size=entry.size)
 
     def _copy(self, entry: Entry, name: bytes, digest: str, directory: int) -> None:
         """Copy a small object of a local namespace beside, verified."""

@@ -41,6 +41,7 @@ SETTINGS = [
     "base_uri",
     "cache.size",
     "gc.grace",
+    "local.link",
     "presign.expires",
     "sync",
     "transfer.parallelism",

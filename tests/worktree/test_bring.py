@@ -12,11 +12,13 @@ from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.model import CommitId
 from lakecli.objectstore.base import ANY
 from lakecli.repository.core.view import commit_at
+from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.undo.undo import undo
 from lakecli.uri import parse_path
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, WorktreeConflict, bring
 from lakecli.worktree.keep import restore_kept
+from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.restore import restore
 from lakecli.worktree.worktree import Busy
 from tests.support.lakes import entry_of, stage_entries
@@ -335,6 +337,69 @@ def test_places_that_cannot_be_working_directories(
         create.clone(repository, uri, tmp_path / "full", options=DOWNLOADS)
     with pytest.raises(Exception, match="is an object"):
         create.init(repository, parse_path("lakefs://demo/main/a"), tmp_path / "o")
+
+
+def test_hard_links_are_read_only_objects(
+    repository: Repository, root: Path, tmp_path: Path
+) -> None:
+    write(root, {"run.sh": "#!/bin/sh\n", "a": "again"})
+    (root / "run.sh").chmod(0o755)
+    commit_worktree(reopen(repository, root))
+    linked = tmp_path / "linked"
+    clone(repository, linked, linking=LinkMode.HARDLINK)
+    assert files(linked) == files(root)
+    assert (linked / "a").stat().st_nlink > 1
+    assert not (linked / "a").stat().st_mode & 0o222
+    assert (linked / "run.sh").stat().st_nlink == 1
+    assert os.access(linked / "run.sh", os.X_OK)
+    assert items(reopen(repository, linked)) == {}
+    # A new file takes the place of the link: the object stays as it is.
+    (linked / "a").unlink()
+    write(linked, {"a": "mine"})
+    commit_worktree(reopen(repository, linked))
+    assert pull(reopen(repository, root)).downloaded == 1
+    assert files(root)["a"] == "mine"
+    go_to(repository, root, "main~1")
+    assert files(root)["a"] == "again"
+
+
+def test_what_cannot_be_linked_is_copied_or_refused(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = "x" * (SMALL + 1)
+    commit_contents(repository, {"large": large, "small": "s"})
+    monkeypatch.setattr("lakecli.worktree.writer.reflink", lambda *_: False)
+    clone(repository, tmp_path / "auto")
+    assert files(tmp_path / "auto") == {"large": large, "small": "s"}
+    uri = parse_path("lakefs://demo/main/", allow_empty=True)
+    refused = create.clone(
+        repository, uri, tmp_path / "no", options=DOWNLOADS, linking=LinkMode.REFLINK
+    )
+    assert len(refused.failures) == 2
+    assert "no reflinks" in refused.failures[0][1]
+
+    def share(source: Path, name: bytes, directory: int) -> bool:
+        with open(
+            name, "wb", opener=lambda path, flags: os.open(path, flags, dir_fd=directory)
+        ) as to:
+            to.write(source.read_bytes())
+        return True
+
+    monkeypatch.setattr("lakecli.worktree.writer.reflink", share)
+    clone(repository, tmp_path / "shared", linking=LinkMode.REFLINK)
+    assert files(tmp_path / "shared") == {"large": large, "small": "s"}
+    assert items(reopen(repository, tmp_path / "shared")) == {}
+
+
+def test_a_damaged_object_is_not_linked(repository: Repository, tmp_path: Path) -> None:
+    commit_contents(repository, {"x": "whole"})
+    repository.store.put(entry_of(b"whole").physical_address, b"wrong", ANY)
+    uri = parse_path("lakefs://demo/main/", allow_empty=True)
+    brought = create.clone(
+        repository, uri, tmp_path / "wd", options=DOWNLOADS, linking=LinkMode.HARDLINK
+    )
+    assert [path for path, _ in brought.failures] == [b"x"]
+    assert not (tmp_path / "wd/x").exists()
 
 
 def test_files_get_their_committed_contents(repository: Repository, root: Path) -> None:

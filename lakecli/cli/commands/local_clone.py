@@ -13,7 +13,7 @@ from lakecli.cli.linking import GitIgnore, ignore_in_git
 from lakecli.cli.params import Exclude, Include, PrefixUri, TransferOptions
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.transfers import PreSign, progress
-from lakecli.cli.worktrees import answer_synced, downloads, find_worktree
+from lakecli.cli.worktrees import answer_synced, downloads, find_worktree, linking
 from lakecli.errors import UsageError
 
 
@@ -54,13 +54,16 @@ def local_clone(
     root = absolute(directory or name)
     git = ignore_in_git(context, root, wanted=gitignore)
     repository = context.synced_repository(path)
+    mode = linking(context, repository)
     with progress(context, "clone", hidden=transfer.no_progress) as shown:
         options = replace(downloads(context, repository, transfer.workers), progress=shown)
-        brought = clone(repository, path, root, include=include, exclude=exclude, options=options)
+        brought = clone(
+            repository, path, root, include=include, exclude=exclude, options=options, linking=mode
+        )
     git.finish()
     found = find_worktree(str(root))
     assert found is not None
-    worktree = Worktree(repository, *found)
+    worktree = Worktree(repository, *found, linking=mode)
     if not brought.failures:
         context.out.say("", f"Successfully cloned {worktree.link.src} to {root}.")
     answer_synced(context, worktree, brought, "Clone")
