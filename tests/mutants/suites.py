@@ -61,6 +61,7 @@ SUITES = (
         ("repository/core/gc_guard.py", "repository/core/gate.py"),
         (
             "repository/test_reuse.py",
+            "repository/test_under_way.py",
             "repository/test_upload.py",
             "repository/test_op_undo.py",
             "repository/lakefs/test_restore.py",
@@ -117,6 +118,7 @@ SUITES = (
             "repository/test_push.py",
             "repository/test_pull.py",
             "repository/test_fetch.py",
+            "repository/test_landing.py",
             "repository/test_under_way.py",
             "repository/test_pushes_under_way.py",
             "repository/test_sync_races.py",
