@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.s3 import direct
 from lakecli.objectstore.s3.store import S3Store
 from tests.support.servers import Answer, StubServer, new_bucket, s3_error
 
@@ -153,3 +155,27 @@ def test_checksums_are_left_out_if_so_configured(
     sent = {name.lower() for request in server.requests for name in request.headers}
     assert not {name for name in sent if "checksum" in name}
     assert is_direct(server)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "header", "is_signed"),
+    [
+        ("https", "x-amz-checksum-crc32c", False),
+        ("http", "x-amz-checksum-crc32c", True),
+        ("https", "x-amz-meta-a", True),
+    ],
+)
+def test_over_tls_the_signed_checksum_stands_for_the_body(
+    store: S3Store, scheme: str, header: str, *, is_signed: bool
+) -> None:
+    assert store._reader.direct._prepare()
+    headers = {header: "value"}
+    store._reader.direct._sign("PUT", f"{scheme}://host/k", headers, b"body")
+    signed = hashlib.sha256(b"body").hexdigest()
+    assert headers["x-amz-content-sha256"] == (signed if is_signed else "UNSIGNED-PAYLOAD")
+
+
+def test_checksums_are_four_bytes_in_base64() -> None:
+    assert direct._crc32(b"123456789") == "y/Q5Jg=="
+    assert direct._crc32c(b"123456789") == "4waSgw=="
+    assert direct._crc32(b"") == direct._crc32c(b"") == "AAAAAA=="
