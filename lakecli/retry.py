@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from lakecli.errors import Unreachable
 
@@ -27,8 +26,7 @@ def random_number() -> float:
     return int.from_bytes(os.urandom(6)) / (1 << 48)
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(NamedTuple):
     """How often to try, and how long to wait.
 
     Attributes:
@@ -74,8 +72,7 @@ COPIES: Final = RetryPolicy(attempts=1_000, longest_delay=4.0, time_limit=600.0)
 """Waiting for the store to finish a copy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(NamedTuple):
     """A policy with the clock, the wait and the random numbers that it goes by.
 
     Attributes:

@@ -7,10 +7,9 @@ change touches are copied as they are stored.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from itertools import chain, islice
 from operator import lt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.committed.ranges import is_ours, iter_blocks
 from lakecli.committed.rebuild import canonical
@@ -29,8 +28,7 @@ CHUNK = 4096
 """Changes held in memory at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
+class ApplyResult(NamedTuple):
     """A new tree and how many paths differ from the old one."""
 
     metarange_id: MetarangeId
@@ -39,13 +37,13 @@ class ApplyResult:
     removed: int
 
 
-@dataclass(slots=True)
 class ChangeCounts:
     """Paths that differ so far."""
 
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
+    def __init__(self) -> None:
+        self.added = 0
+        self.changed = 0
+        self.removed = 0
 
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.removed)

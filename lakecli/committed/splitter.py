@@ -14,7 +14,6 @@ upper bound. Trees in buckets depend on this rule: it must never change within a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ def key_number(key_digest: bytes) -> int:
     return int.from_bytes(key_digest[:8], "little")
 
 
-@dataclass(frozen=True, slots=True)
 class Splitter:
     """The rule for one N.
 
@@ -40,12 +38,14 @@ class Splitter:
         ValueError: `range_entries` is not a power of two, or too small.
     """
 
-    range_entries: int
+    __slots__ = ("range_entries",)
 
-    def __post_init__(self) -> None:
-        number = self.range_entries
-        if number < MIN_RANGE_ENTRIES or number & (number - 1):
-            raise ValueError(f"range_entries is no power of two from {MIN_RANGE_ENTRIES}: {number}")
+    def __init__(self, range_entries: int) -> None:
+        if range_entries < MIN_RANGE_ENTRIES or range_entries & (range_entries - 1):
+            raise ValueError(
+                f"range_entries is no power of two from {MIN_RANGE_ENTRIES}: {range_entries}"
+            )
+        self.range_entries = range_entries
 
     def is_cut(self, key_digest: bytes, entries: int) -> bool:
         """Whether a range ends after a key.

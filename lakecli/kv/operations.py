@@ -18,14 +18,13 @@ sealed are kept as long as the operation.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv import paths
 from lakecli.kv.env import OWNER_SIZE, Table, owner_key
-from lakecli.model import RefKind
+from lakecli.model import NO_METADATA, RefKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,8 +41,7 @@ _STAGED: Final = b"\1"
 _BATCH: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class RefChange:
+class RefChange(NamedTuple):
     """One ref or repository record that an operation changed.
 
     Attributes:
@@ -61,8 +59,7 @@ class RefChange:
     is_local: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StagingChange:
+class StagingChange(NamedTuple):
     """One staging area that an operation wrote to; the paths are those of its images.
 
     Attributes:
@@ -74,8 +71,7 @@ class StagingChange:
     token: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(NamedTuple):
     """One command's changes.
 
     Attributes:
@@ -99,14 +95,14 @@ class Operation:
     refs: tuple[RefChange, ...] = ()
     staging: tuple[StagingChange, ...] = ()
     sealed: tuple[bytes, ...] = ()
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = NO_METADATA
     sequence: int = 0
 
 
 def append(txn: WriteTransaction, operation: Operation) -> Operation:
     """Write an operation as the newest of its repository; return it with its sequence number."""
     repository = operation.repository
-    numbered = replace(operation, sequence=last_sequence(txn, repository) + 1)
+    numbered = operation._replace(sequence=last_sequence(txn, repository) + 1)
     sequence = numbered.sequence.to_bytes(_SEQUENCE_SIZE)
     txn.put(Table.OPERATIONS, _COUNTER + owner_key(repository), sequence)
     txn.put(Table.OPERATIONS, _BY_ID + owner_key(repository) + operation.id, sequence)

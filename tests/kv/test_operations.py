@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -25,7 +24,7 @@ def make(number: int, **changes: object) -> Operation:
     operation = Operation(
         id=number.to_bytes(16), repository=REPOSITORY, at=NOW, command="lakecli …", kind="commit"
     )
-    return replace(operation, **changes)  # type: ignore[arg-type]
+    return operation._replace(**changes)  # type: ignore[arg-type]
 
 
 def staged(txn: WriteTransaction) -> dict[bytes, bytes]:
@@ -46,7 +45,7 @@ def test_an_operation_comes_back_as_it_was(store: LocalStore) -> None:
     )
     with scratch(store) as txn:
         appended = operations.append(txn, operation)
-        assert appended == replace(operation, sequence=1)
+        assert appended == operation._replace(sequence=1)
         assert operations.get(txn, REPOSITORY, operation.id) == appended
         assert list(operations.iter_operations(txn, REPOSITORY)) == [appended]
 
@@ -96,7 +95,7 @@ def test_an_operation_may_be_written_in_parts(store: LocalStore) -> None:
     with scratch(store) as txn:
         first = operations.append(txn, make(1))
         second = operations.append(txn, make(2))
-        changed = replace(first, staging=(StagingChange("main", TOKEN),))
+        changed = first._replace(staging=(StagingChange("main", TOKEN),))
         operations.rewrite(txn, changed)
         assert list(operations.iter_operations(txn, REPOSITORY)) == [second, changed]
 

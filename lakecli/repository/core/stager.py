@@ -6,7 +6,6 @@ newest first, so the log must have the order of the writes.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -193,7 +192,7 @@ class Stager:
             )
         elif change not in begun.staging:
             # Another area, or a commit that failed has sealed the first one since.
-            self._operation = replace(begun, staging=(*begun.staging, change))
+            self._operation = begun._replace(staging=(*begun.staging, change))
             log.rewrite(txn, self._operation)
         assert self._operation is not None
         log.save_images(txn, self._operation.id, branch.staging_token, paths)

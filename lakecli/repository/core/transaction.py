@@ -22,8 +22,7 @@ Whoever loses the comparison builds again on the new head.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.refs.ref_store import RefStore
@@ -45,8 +44,7 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """A commit before it has an ID.
 
     Attributes:

@@ -10,7 +10,6 @@ fails and the commit is built again, from what is staged then.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -111,7 +110,7 @@ class TakeBack:
         # A branch with other tokens has changed even if all of them are empty: its older operations
         # wrote to them.
         changes = [
-            replace(each, is_local=key in self._local)
+            each._replace(is_local=key in self._local)
             for key, each in self._changes.items()
             if each.before != each.after
         ]
