@@ -89,9 +89,7 @@ def rm_trees(
     count = 0
     for path in paths:
         with open_view(repository, branch) as view:
-            count += sum(
-                remove_batch(stager, view, branch, batch) for batch in batches_of(view, path)
-            )
+            count += sum(_remove(stager, view, branch, batch) for batch in batches_of(view, path))
     return count
 
 
@@ -105,9 +103,7 @@ def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> N
     )
 
 
-def remove_batch(
-    stager: Stager, view: View, branch: str, batch: Sequence[tuple[bytes, bytes]]
-) -> int:
+def _remove(stager: Stager, view: View, branch: str, batch: Sequence[tuple[bytes, bytes]]) -> int:
     """Stage the deletion of those records of a view that have not changed since."""
     repository, left = view.repository, batch
     seen = Seen.of(view, branch, [path for path, _ in left])

@@ -19,7 +19,8 @@ from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.address import is_external, locate
 from lakecli.repository.core.gate import claim_uploaded, claim_values
-from lakecli.repository.core.stager import Stager
+from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
+from lakecli.repository.core.subtree import kept_changing
 from lakecli.repository.core.view import branch_at, open_view
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.content_types import content_type_of
@@ -34,14 +35,16 @@ from lakecli.repository.transfer.parallel import (
 )
 from lakecli.repository.transfer.readers import SpecialFile
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
+from lakecli.staging.area import TOMBSTONE
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
     from lakecli.kv.file_hashes import FileKey
+    from lakecli.repository.core.gate import Change
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.send import Sender
 
@@ -85,7 +88,6 @@ class Upload:
         options: UploadOptions,
         *,
         writes: bool = True,
-        stager: Stager | None = None,
     ) -> None:
         self._repository = repository
         self._branch = branch
@@ -96,7 +98,7 @@ class Upload:
         encode_entry(
             self.entry(b"", Ingested("0" * 64, 0, 0), at=repository.lake.now(), has_mtime=True)
         )
-        self._stager = stager or Stager(repository, branch, kind="upload")
+        self._stager = Stager(repository, branch, kind="upload")
         self._new_hashes: list[tuple[FileKey, str, int]] = []
         self.workers = Workers(options.parallelism)
         self._progress = CheckedProgress(options.progress, self.workers)
@@ -189,19 +191,46 @@ class Upload:
             metadata=metadata,
         )
 
-    def stage(self, changes: list[tuple[bytes, bytes]], ingested: Iterable[Ingested]) -> None:
+    def stage(
+        self,
+        changes: list[tuple[bytes, bytes]],
+        ingested: Iterable[Ingested],
+        surplus: Sequence[tuple[bytes, bytes]] = (),
+    ) -> int:
         """Stage encoded entries by path, and remember the digests of large files.
 
         Args:
             changes: the entries.
             ingested: the durable objects, also those whose entries are unchanged: an object that
                 is uploaded again must not be collected.
+            surplus: paths and encoded entries to delete in the same transaction, unless somebody
+                has changed them.
+
+        Returns:
+            How many were deleted.
         """
-        self._stager.write(claim_uploaded(self.ingest, changes, ingested))
+        claimed = claim_uploaded(self.ingest, changes, ingested)
+        deleted = 0
+        if surplus:
+            deleted = self._replace(claimed, surplus)
+        else:
+            self._stager.write(claimed)
         hashes, self._new_hashes = self._new_hashes, []
         if hashes:
             with self._repository.lake.kv.write() as txn:
                 file_hashes.remember_many(txn, hashes)
+        return deleted
+
+    def _replace(self, claimed: Sequence[Change], surplus: Sequence[tuple[bytes, bytes]]) -> int:
+        """Stage changes and deletions together, so that no commit has a part of them."""
+        for _ in range(MAX_ATTEMPTS):
+            with open_view(self._repository, self._branch) as view:
+                left = [path for path, value in surplus if is_same(view.find(path), value)]
+                seen = Seen.of(view, self._branch, left)
+            changes = sorted([*claimed, *((path, TOMBSTONE) for path in left)])
+            if self._stager.write_unless_changed([(self._branch, changes)], seen):
+                return len(left)
+        raise kept_changing(self._repository, self._branch)
 
     def keep(self, entries: list[tuple[bytes, bytes]]) -> None:
         """Claim objects that the branch has already and that were not uploaded again.

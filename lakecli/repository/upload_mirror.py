@@ -5,14 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from lakecli.committed.pairs import is_same
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
-from lakecli.repository.core.stager import Stager
-from lakecli.repository.core.subtree import BATCH
 from lakecli.repository.core.view import check_branch, open_view
 from lakecli.repository.core.walk import walk
-from lakecli.repository.rm import remove_batch
 from lakecli.repository.upload_tree import plan_upload, upload_tree
 from lakecli.uri import as_directory
 
@@ -40,9 +36,10 @@ def upload_mirror(
 ) -> UploadReport:
     """Upload as `upload_tree` does, and stage the deletion of other objects below the prefix.
 
-    All of it is one operation. If a file fails, nothing is deleted, because its object may be meant
-    to stay. Objects that the selection leaves out stay, and so do objects that somebody else
-    changes meanwhile, and markers of directories that exist.
+    All of it is one operation, and the deletions are staged together with the last files. If a file
+    fails, nothing is deleted, because its object may be meant to stay. Objects that the selection
+    leaves out stay, and so do objects that somebody else changes meanwhile, and markers of
+    directories that exist.
 
     Args:
         repository: to upload to.
@@ -64,14 +61,9 @@ def upload_mirror(
             f"{len(surplus):,} objects would be deleted, more than {max_delete:,}",
             hint="list them: --dry-run",
         )
-    stager = Stager(repository, branch, kind="upload")
-    upload_tree(
-        repository, branch, prefix, source=source, options=options, report=report, stager=stager
+    return upload_tree(
+        repository, branch, prefix, source=source, options=options, report=report, surplus=surplus
     )
-    if not report.failures:
-        for start in range(0, len(surplus), BATCH):
-            report.deleted += _delete(repository, branch, surplus[start : start + BATCH], stager)
-    return report
 
 
 def plan_mirror(
@@ -134,10 +126,3 @@ def _is_surplus(relative: bytes, source: Path, options: UploadOptions) -> bool:
     if not relative or (relative.endswith(b"/") and (source / os.fsdecode(relative)).is_dir()):
         return False  # the marker of a directory
     return options.selection.takes(relative)
-
-
-def _delete(repository: Repository, branch: str, records: _Records, stager: Stager) -> int:
-    """Stage the deletion of the records that are as they were; return how many."""
-    with open_view(repository, branch) as view:
-        left = [(path, value) for path, value in records if is_same(view.find(path), value)]
-        return remove_batch(stager, view, branch, left) if left else 0

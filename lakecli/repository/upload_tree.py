@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.stager import Stager
     from lakecli.repository.core.walk import Found
     from lakecli.repository.transfer.ingest import Ingested
     from lakecli.repository.upload import UploadOptions
@@ -79,7 +78,7 @@ def upload_tree(
     options: UploadOptions,
     names: Sequence[bytes] | None = None,
     report: UploadReport | None = None,
-    stager: Stager | None = None,
+    surplus: Sequence[tuple[bytes, bytes]] = (),
 ) -> UploadReport:
     """Upload every file below a directory; report files that fail, and upload the others.
 
@@ -94,7 +93,7 @@ def upload_tree(
         options: of the upload.
         names: of the files below the directory, if not all are meant.
         report: filled while the upload runs, so that the caller of an interrupted one has it.
-        stager: stages the entries, as a part of the caller's operation.
+        surplus: paths and encoded entries to delete with the last files, if no file fails.
 
     Raises:
         NotFound: no such directory or branch.
@@ -102,7 +101,7 @@ def upload_tree(
     """
     prefix = _check_tree(repository, branch, prefix, source)
     upload = _TreeUpload(
-        repository, branch, prefix, options, report or UploadReport(), stager=stager
+        repository, branch, prefix, options, report or UploadReport(), surplus=surplus
     )
     report = upload.run(_files_of(source, names, options))
     drop_leftovers(repository)
@@ -190,9 +189,10 @@ class _TreeUpload:
         report: UploadReport,
         *,
         writes: bool = True,
-        stager: Stager | None = None,
+        surplus: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
-        self._upload = Upload(repository, branch, options, writes=writes, stager=stager)
+        self._upload = Upload(repository, branch, options, writes=writes)
+        self._surplus = surplus
         self._now = repository.lake.now
         self._prefix = prefix
         self._options = options
@@ -214,7 +214,7 @@ class _TreeUpload:
             with suppress(LakeError):
                 self._stage_pending()
             raise
-        self._stage_pending()
+        self._stage_pending(() if self._report.failures else self._surplus)
         self._report.failures.sort()
         return self._report
 
@@ -285,18 +285,19 @@ class _TreeUpload:
         if is_full:
             self._stage_pending()
 
-    def _stage_pending(self) -> None:
+    def _stage_pending(self, surplus: Sequence[tuple[bytes, bytes]] = ()) -> None:
         with self._staging:
             with self._lock:
                 pending, self._pending = self._pending, []
                 self._pending_bytes = 0
-            if not pending:
+            if not pending and not surplus:
                 return
             with ThreadPoolExecutor(1) as pool:
                 flushing = pool.submit(self._upload.ingest.flush)
                 changes = self._changes(pending)
             flushing.result()
-            self._upload.stage(changes, [ingested for _, ingested, _ in pending])
+            uploaded = [ingested for _, ingested, _ in pending]
+            self._report.deleted += self._upload.stage(changes, uploaded, surplus)
             self._upload.keep(
                 [
                     (path, present)
