@@ -8,7 +8,7 @@ __lakecli_words() {
     'bisect') REPLY='bad good log reset run skip start view' ;;
     'branch') REPLY='create delete list rename reset revert show' ;;
     'config') REPLY='get list set unset' ;;
-    'fs') REPLY='cat cp download find ls mv presign rm stage stat update-metadata upload' ;;
+    'fs') REPLY='cat cp download du find ls mv presign rm stage stat update-metadata upload' ;;
     'gc') REPLY='delete-config get-config run set-config status undo' ;;
     'local') REPLY='checkout clone commit diff init list pull status' ;;
     'op') REPLY='log redo restore show undo' ;;
@@ -59,6 +59,7 @@ __lakecli_options() {
     'fs cat') REPLY='--at-op --files-from --null --verify -z' ;;
     'fs cp') REPLY='--content-type --meta -r --recursive' ;;
     'fs download') REPLY='--at-op --dry-run --exclude --files-from --include --no-progress --null -p --parallelism -r --recursive -z' ;;
+    'fs du') REPLY='--at-op --depth --shared' ;;
     'fs find') REPLY='--at-op --max-size --min-size --name --null --since --until -z' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive --summarize' ;;
     'fs mv') REPLY='-r --recursive' ;;
@@ -179,6 +180,8 @@ __lakecli_value() {
     'fs download --include') REPLY='nothing' ;;
     'fs download -p') REPLY='nothing' ;;
     'fs download --parallelism') REPLY='nothing' ;;
+    'fs du --at-op') REPLY='operation' ;;
+    'fs du --depth') REPLY='nothing' ;;
     'fs find --at-op') REPLY='operation' ;;
     'fs find --max-size') REPLY='nothing' ;;
     'fs find --min-size') REPLY='nothing' ;;
@@ -370,6 +373,7 @@ __lakecli_argument() {
     'fs cp 2') REPLY='path' ;;
     'fs download 1') REPLY='path' ;;
     'fs download 2') REPLY='file' ;;
+    'fs du 1') REPLY='path' ;;
     'fs find 1') REPLY='path' ;;
     'fs ls 1') REPLY='path' ;;
     'fs mv 1') REPLY='path' ;;

@@ -79,6 +79,7 @@ function __lakecli_words
                 'cat' 'Write the bytes of objects to standard output, one after the other' \
                 'cp' 'Copy an object, or all objects below a path, to a branch of the same repository' \
                 'download' 'Download an object, or all objects below a path' \
+                'du' 'Show how much the objects below a prefix take, by directory' \
                 'find' 'Find objects by name, size and time' \
                 'ls' 'List the objects whose paths begin with a prefix' \
                 'mv' 'Move an object, or all objects below a path, to a branch of the same repository' \
@@ -291,6 +292,11 @@ function __lakecli_options
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
                 '-z' 'The names of --files-from end with NUL, not with a line'
+        case 'fs du'
+            printf '%s\t%s\n' \
+                '--at-op' 'Read the state right after this operation' \
+                '--depth' 'Levels of directories; 0 for the total' \
+                '--shared' 'Also show what other branches and tags have too'
         case 'fs find'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation' \
@@ -769,6 +775,10 @@ function __lakecli_value
             echo 'nothing'
         case 'fs download --parallelism'
             echo 'nothing'
+        case 'fs du --at-op'
+            echo 'operation'
+        case 'fs du --depth'
+            echo 'nothing'
         case 'fs find --at-op'
             echo 'operation'
         case 'fs find --max-size'
@@ -1145,6 +1155,8 @@ function __lakecli_argument
             echo 'path'
         case 'fs download 2'
             echo 'file'
+        case 'fs du 1'
+            echo 'path'
         case 'fs find 1'
             echo 'path'
         case 'fs ls 1'

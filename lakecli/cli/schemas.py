@@ -178,6 +178,7 @@ _EACH: Final = {
     "repository": "repo list",
     "setting": "config list",
     "stored record": "cat-sst",
+    "usage": "fs du",
     "verdict": "bisect log",
 }
 """The commands that answer with any number of objects, by their record."""

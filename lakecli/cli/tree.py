@@ -43,7 +43,7 @@ _WORDS: Final = {
     "bisect": "bad good log reset run skip start view",
     "branch": "create delete list rename reset revert show",
     "config": "get list set unset",
-    "fs": "cat cp download find ls mv presign rm stage stat update-metadata upload",
+    "fs": "cat cp download du find ls mv presign rm stage stat update-metadata upload",
     "gc": "delete-config get-config run set-config status undo",
     "local": "checkout clone commit diff init list pull status",
     "op": "log redo restore show undo",

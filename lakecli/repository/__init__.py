@@ -7,7 +7,8 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
                     refs: branch, tag, rev_parse, reflog
                     history: commit, merge, cherry_pick, revert, log, annotate, bisect, diff,
                     status
-                    objects: ls, find, stat, presign, rm, cp, mv, update_metadata; deposit, for the
+                    objects: ls, find, du, stat, presign, rm, cp, mv, update_metadata; deposit,
+                    for the
                     library
                     transfers: upload, upload_tree, upload_mirror, download
                     collaboration: clone, push, pull; refs_dump, for lakeFS

@@ -1,4 +1,4 @@
-"""``fs find``, and the totals of ``fs ls --summarize``."""
+"""``fs find``, ``fs du``, and the totals of ``fs ls --summarize``."""
 
 from __future__ import annotations
 
@@ -87,3 +87,21 @@ def test_a_listing_is_summarized(cli: Cli, golden: Golden) -> None:
         "size": sum(each["size"] for each in objects),
     }
     assert cli("fs", "ls", "--summarize").exit_code == ExitCode.USAGE
+
+
+@pytest.mark.usefixtures("filled")
+def test_du(cli: Cli, golden: Golden) -> None:
+    cli.ok("fs", "cp", f"{MAIN}/t/csv", f"{MAIN}/u/copy")
+    cli.ok("tag", "create", "lakefs://demo/v1", MAIN)
+    golden(
+        "fs_du",
+        cli("fs", "du", f"{MAIN}/"),
+        cli("fs", "du", f"{MAIN}/t/", "--shared"),
+        cli("fs", "du", f"{MAIN}/", "--depth=0", "--json"),
+        cli("fs", "du", f"{MAIN}/", "--shared", "--json"),
+        cli("fs", "du", "lakefs://demo/nope/"),
+    )
+    lines = cli("fs", "du", f"{MAIN}/", "--shared", terminal=True).lines
+    header, total = ([cell.strip() for cell in lines[at].split("|")[1:-1]] for at in (1, -2))
+    assert header == ["DIRECTORY", "OBJECTS", "SIZE", "STORED", "SHARED"]
+    assert total == ["total", "6", "4.0 kB", "2.0 kB", "2.0 kB"]

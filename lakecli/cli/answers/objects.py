@@ -99,6 +99,24 @@ class Listed(TypedDict):
     physical_address: NotRequired[str]
 
 
+class Usage(TypedDict):
+    """What the objects below a directory take.
+
+    Attributes:
+        prefix: the directory, with its slash; null for the total, which is the last object.
+        objects: number of paths.
+        size: bytes of all paths.
+        physical: bytes that are stored for them, each counted for the first path that has it.
+        shared: the part of it that other branches or tags have too; null without --shared.
+    """
+
+    prefix: bytes | str | None
+    objects: int
+    size: int
+    physical: int
+    shared: int | None
+
+
 class DownloadedEntry(Entry):
     """An object that was downloaded.
 

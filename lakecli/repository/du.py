@@ -1,0 +1,154 @@
+"""Sum up how much objects take, by prefix: as they are listed, and as they are stored.
+
+Several paths may have one object: after a copy, or because equal bytes are stored once. As ``du``
+counts a file with several names, the first path counts it. Which objects were counted is kept on
+disk, so memory does not grow with their number.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, contextmanager
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.change_counts import prefix_of
+from lakecli.committed.values import decode_entry
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.view import open_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.model import Entry
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
+
+_DIGEST: Final = 16
+_CACHE: Final = "PRAGMA cache_size = -16384"
+"""16 MiB."""
+
+
+class Usage:
+    """What the objects below one prefix take.
+
+    Attributes:
+        prefix: of the paths, with its slash; ``None`` for all of them.
+        objects: number of paths.
+        size: bytes of all paths.
+        physical: bytes of objects that no earlier path has.
+        shared: bytes of those that another branch or tag has too; 0 if that was not asked for.
+    """
+
+    __slots__ = ("objects", "physical", "prefix", "shared", "size")
+
+    def __init__(self, prefix: bytes | None) -> None:
+        self.prefix = prefix
+        self.objects = self.size = self.physical = self.shared = 0
+
+    def add(self, other: Usage) -> None:
+        """Add what another prefix takes."""
+        self.objects += other.objects
+        self.size += other.size
+        self.physical += other.physical
+        self.shared += other.shared
+
+
+@contextmanager
+def du(
+    repository: Repository, ref: str, prefix: bytes, *, depth: int = 1, shared: bool = False
+) -> Iterator[Iterator[Usage]]:
+    """Open the stream of what each directory below a prefix takes, and at the end all of them.
+
+    A directory comes after those inside it, which it includes.
+
+    Args:
+        repository: the repository.
+        ref: a ref; a plain branch includes its staging area.
+        prefix: what the paths begin with.
+        depth: how many levels of directories below the prefix; 0 for the total only.
+        shared: also compare with all other branches and tags, which reads their trees.
+
+    Raises:
+        NotFound: no such ref.
+    """
+    with open_view(repository, ref) as view, closing(sqlite3.connect("")) as database:
+        database.isolation_level = None
+        for statement in (
+            _CACHE,
+            "PRAGMA journal_mode = OFF",
+            "PRAGMA synchronous = OFF",
+            "CREATE TABLE seen (id BLOB PRIMARY KEY) WITHOUT ROWID",
+            "CREATE TABLE others (id BLOB PRIMARY KEY) WITHOUT ROWID",
+            "BEGIN",
+        ):
+            database.execute(statement)
+        if shared:
+            database.executemany("INSERT OR IGNORE INTO others VALUES (?)", _iter_others(view))
+        yield _iter_usage(view, prefix, depth, database)
+
+
+def _iter_usage(
+    view: View, prefix: bytes, depth: int, database: sqlite3.Connection
+) -> Iterator[Usage]:
+    base = prefix.rfind(b"/") + 1
+    open_rows = [Usage(None)]
+    for path, value in view.scan(prefix=prefix):
+        found = path[:base] + prefix_of(path[base:], depth) if depth else path[:base]
+        while len(open_rows) > 1 and not found.startswith(open_rows[-1].prefix or b""):
+            closed = open_rows.pop()
+            open_rows[-1].add(closed)
+            yield closed
+        while len(found) > (inside := len(open_rows[-1].prefix or path[:base])):
+            open_rows.append(Usage(found[: found.index(b"/", inside) + 1]))
+        open_rows[-1].add(_usage_of(decode_entry(value), database))
+    while open_rows:
+        closed = open_rows.pop()
+        if open_rows:
+            open_rows[-1].add(closed)
+        yield closed
+
+
+def _usage_of(entry: Entry, database: sqlite3.Connection) -> Usage:
+    usage = Usage(None)
+    usage.objects, usage.size = 1, entry.size
+    identity = (_id_of(entry),)
+    if database.execute("INSERT OR IGNORE INTO seen VALUES (?)", identity).rowcount == 1:
+        usage.physical = entry.size
+        if database.execute("SELECT 1 FROM others WHERE id = ?", identity).fetchone():
+            usage.shared = entry.size
+    return usage
+
+
+def _iter_others(view: View) -> Iterator[tuple[bytes]]:
+    """Yield the objects of all other branches and tags; a range of several trees is read once."""
+    from lakecli.committed.cursor import Cursor, Standing
+    from lakecli.refs.expression import parse
+
+    repository, trees = view.repository, view.repository.trees
+    refs = RefStore(view.txn, repository.key)
+    own = (parse(view.name).base, view.commit.id)
+    named = [(each.name, each.commit_id) for each in refs.iter_branches()]
+    named += [(each.name, each.commit_id) for each in refs.iter_tags()]
+    heads = [commit_id for name, commit_id in named if (name, commit_id) != own]
+    seen: set[bytes] = set()
+    for tree_id in {refs.get_commit(head).metarange_id for head in heads}:
+        tree = trees.metarange(tree_id)
+        for position, value in enumerate(tree.values):
+            if value[2:66] in seen:
+                continue
+            seen.add(value[2:66])
+            cursor = Cursor(trees, tree, first=position, last=position + 1)
+            while cursor.standing != Standing.END:
+                if cursor.standing == Standing.RANGE:
+                    cursor.enter_range()
+                elif cursor.standing == Standing.BLOCK:
+                    cursor.enter_block()
+                else:
+                    for found in cursor.take(len(cursor.keys))[1]:
+                        yield (_id_of(decode_entry(found)),)
+
+
+def _id_of(entry: Entry) -> bytes:
+    address = entry.physical_address.encode("utf-8", "surrogateescape")
+    return blake2b(address, digest_size=_DIGEST).digest()
