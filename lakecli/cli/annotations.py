@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.history import Annotation as AnnotationRecord
+from lakecli.cli.answers.changes import Annotation as AnnotationRecord
 from lakecli.cli.declare import Option
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import local_date, one_line, quote_path

@@ -7,8 +7,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.history import ChangeCounts as ChangeCountsRecord
-from lakecli.cli.answers.history import Difference as DifferenceRecord
+from lakecli.cli.answers.changes import ChangeCounts as ChangeCountsRecord
+from lakecli.cli.answers.changes import Difference as DifferenceRecord
 from lakecli.cli.text import human_size, quote_path
 from lakecli.model import ChangeType
 

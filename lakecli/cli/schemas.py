@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NotRequired, get_args, get_origin, get_type_hints
 
 from lakecli.cli.answers import (
+    changes,
     checks,
     collection,
     handoff,
@@ -95,7 +96,7 @@ def _fields(record: Any) -> Record:  # noqa: ANN401 - mypy has no name for a Typ
 
 def _records() -> Iterator[type]:
     modules = (
-        *(history, sharing, objects, handoff, checks, operations, collection, program),
+        *(history, changes, sharing, objects, handoff, checks, operations, collection, program),
         worktree,
     )
     for module in modules:

@@ -2,7 +2,8 @@
 
 ::
 
-    history      commits, branches, tags and how they differ
+    history      commits, branches and tags
+    changes      differences, annotations, and searches for a commit
     sharing      clone, fetch, push and pull
     objects      objects, and moving them in and out
     handoff      presigned URLs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.history import Verdict
+from lakecli.cli.answers.changes import Verdict
 from lakecli.cli.bisecting import BisectRepository, find_named
 from lakecli.cli.context import Context
 
