@@ -10,10 +10,8 @@ GIT: Final = {
     "add": "nothing has to be added: fs upload, fs rm, fs cp and fs mv stage what they change",
     "am": "apply a commit to a branch: lakecli cherry-pick",
     "archive": "files of a ref: lakecli fs download -r; in a bucket: lakecli export",
-    "checkout": "read any ref directly, such as lakefs://REPOSITORY/REF/PATH; a new branch: "
-    "lakecli branch create; a directory of files: lakecli fs download -r",
     "describe": "the tags: lakecli tag list; the commit of a ref: lakecli rev-parse",
-    "init": "lakecli repo create lakefs://REPOSITORY NAMESPACE",
+    "init": "a repository: lakecli repo create; a directory linked with one: lakecli local init",
     "ls-files": "lakecli fs ls -r lakefs://REPOSITORY/BRANCH/",
     "ls-remote": "lakecli status lakefs://REPOSITORY",
     "ls-tree": "lakecli fs ls lakefs://REPOSITORY/REF/",
@@ -21,12 +19,11 @@ GIT: Final = {
     "rebase": "commits of one branch onto another: lakecli cherry-pick",
     "remote": "the bucket of a repository is its only remote; lakecli repo list shows it",
     "reset": "discard uncommitted changes: lakecli branch reset",
-    "restore": "discard an uncommitted change: lakecli branch reset --object PATH; bring an older "
-    "object back: lakecli fs cp lakefs://REPOSITORY/REF/PATH lakefs://REPOSITORY/BRANCH/PATH",
     "revert": "lakecli branch revert",
     "stash": "uncommitted changes stay on their branch; start another one: lakecli branch create",
-    "switch": "name the branch in each URI; a new one: lakecli branch create",
-    "worktree": "several branches can be read and written at once",
+    "switch": "another ref in a linked directory: lakecli checkout; a new branch: lakecli branch "
+    "create",
+    "worktree": "another linked directory: lakecli local clone",
 }
 """The command that does what a word of Git does."""
 

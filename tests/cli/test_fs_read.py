@@ -208,3 +208,25 @@ def test_download_refuses(cli: Cli, filled: Demo, golden: Golden) -> None:
     )
     assert (cli.directory / "file").read_text() == "kept"
     assert not (cli.directory / "x").exists()
+
+
+def test_download_takes_the_size_of_parts(
+    cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakecli.repository import download
+
+    demo.commit("first", {"a": "1"})
+    seen: list[int] = []
+    real = download.Download.__init__
+
+    def init(self: object, repository: object, options: download.DownloadOptions) -> None:
+        seen.append(options.part_size)
+        real(self, repository, options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(download.Download, "__init__", init)
+    target = cli.directory / "got"
+    cli.ok("fs", "download", "lakefs://demo/main/a", target)
+    cli.ok("fs", "download", "lakefs://demo/main/a", target, "--part-size", "65536")
+    assert seen == [8_388_608, 65_536]
+    small = cli("fs", "download", "lakefs://demo/main/a", target, "--part-size", "65535")
+    assert small.exit_code == 2

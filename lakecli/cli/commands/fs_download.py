@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Download
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument
+from lakecli.cli.declare import Argument, Option
 from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
 from lakecli.cli.reading import Completion, Kind
@@ -47,6 +47,15 @@ def fs_download(
     *,
     recursive: Recursive = False,
     names: NamesOptions,
+    part_size: Annotated[
+        int | None,
+        Option(
+            "--part-size",
+            min=64 << 10,
+            metavar="BYTES",
+            help="Fetch large objects of a bucket in parts of this size; default: 8388608",
+        ),
+    ] = None,
     chosen: SelectionOptions,
     transfer: TransferOptions,
     pre_sign: PreSign = False,
@@ -83,6 +92,7 @@ def fs_download(
     recursive = recursive or listed is not None
     if not recursive:
         path_of(path, hint="all objects: -r")
+    from lakecli.objectstore.uploads import PART_SIZE
     from lakecli.repository.download import DownloadOptions
 
     matching = selection(chosen, recursive=recursive)
@@ -90,6 +100,7 @@ def fs_download(
     with progress(context, "download", hidden=transfer.no_progress) as shown:
         options = DownloadOptions(
             selection=matching,
+            part_size=part_size or PART_SIZE,
             parallelism=parallelism(context, repository, transfer.workers),
             progress=shown,
         )
