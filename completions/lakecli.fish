@@ -289,6 +289,7 @@ function __lakecli_options
                 '--null' 'The names of --files-from end with NUL, not with a line' \
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--part-size' 'Fetch large objects of a bucket in parts of this size; default: 8388608' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
                 '-z' 'The names of --files-from end with NUL, not with a line'
@@ -774,6 +775,8 @@ function __lakecli_value
         case 'fs download -p'
             echo 'nothing'
         case 'fs download --parallelism'
+            echo 'nothing'
+        case 'fs download --part-size'
             echo 'nothing'
         case 'fs du --at-op'
             echo 'operation'
