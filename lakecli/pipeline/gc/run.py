@@ -25,7 +25,7 @@ from lakecli.pipeline.gc.positions import observe
 from lakecli.pipeline.gc.records import Action, GcOptions, GcReport, GcStatus
 from lakecli.pipeline.gc.roots import reflog_cutoff
 from lakecli.pipeline.gc.rules import find_rules
-from lakecli.pipeline.gc.shared import SharedNamespace, check_not_shared
+from lakecli.pipeline.gc.shared import SharedNamespace, check_not_shared, check_published
 from lakecli.pipeline.gc.sweep import Sweep, deleter
 from lakecli.remote import collection
 from lakecli.remote.collection import (
@@ -228,6 +228,7 @@ class _Run:
     def condemn(self, seen: Seen) -> GcReport:
         """Mark garbage, and condemn it."""
         lake, options = self._repository.lake, self._options
+        check_published(self._store, self._taken)
         if not options.dry_run:
             clean_up(self._store, seen.state, self.now)
         epoch, mark_id = seen.state.epoch + 1, lake.runtime.new_id().hex()

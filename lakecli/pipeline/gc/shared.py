@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from datetime import datetime
 
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.lakefs.taken_over import TakenOver
 
 
@@ -62,4 +63,25 @@ def check_not_shared(foreign: Counter[str], uri: str, taken: TakenOver | None) -
         f"{uri} has objects that lakecli did not write: {', '.join(found)}",
         hint="lakeFS may use the namespace and refer to objects that look like garbage here; "
         "if it does not, add --force-shared",
+    )
+
+
+def check_published(store: ObjectStore, taken: TakenOver | None) -> None:
+    """Refuse to take what lakeFS wrote for garbage before any branch is in the bucket.
+
+    Args:
+        store: the namespace.
+        taken: how it was taken over from lakeFS; ``None``: it was not.
+
+    Raises:
+        SharedNamespace: lakeFS has stopped, and only the clone that took over knows its branches.
+    """
+    from lakecli.remote.refs import iter_refs
+
+    if taken is None or taken.stopped_at is None or next(iter_refs(store), None) is not None:
+        return
+    raise SharedNamespace(
+        f"{store.uri} was taken over from lakeFS, and no branch of it was pushed, so everything of "
+        "lakeFS looks like garbage",
+        hint="push in the clone that took over: lakecli push --all lakefs://REPOSITORY",
     )

@@ -15,7 +15,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.identity import h
-from lakecli.layout import LEGACY_LAKEFS_MARKER, REPOSITORY, SSTABLES, lakefs_object
+from lakecli.layout import LEGACY_LAKEFS_MARKER, REFS, REPOSITORY, SSTABLES, lakefs_object
 from lakecli.model import EMPTY_TREE, Entry
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local.store import LocalStore
@@ -405,6 +405,16 @@ def test_a_dump_for_lakefs_withdraws_the_confirmation(taken: Taken) -> None:
     assert STAGED in taken.listed()
     with pytest.raises(SharedNamespace, match="taken over"):
         taken.collect()
+
+
+def test_nothing_of_lakefs_is_garbage_before_a_branch_was_pushed(taken: Taken) -> None:
+    (_, ben) = taken.clones
+    taken.store.delete(taken.listed(REFS))
+    taken.time.pass_by(2 * MONTH)
+    for options in ({}, {"dry_run": True}, {"force_shared": True}):
+        with pytest.raises(SharedNamespace, match="no branch of it was pushed"):
+            taken.collect(ben, lakefs_stopped=True, **options)
+    assert STAGED in taken.listed()
 
 
 def test_only_a_namespace_that_was_taken_over_can_be_confirmed(taken: Taken) -> None:

@@ -19,7 +19,7 @@ from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.commit import commit
 from lakecli.repository.lakefs.manifest import LISTS
 from lakecli.repository.lakefs.taken_over import confirm_stopped
-from tests.pipeline.gc.shared import LONG, Shared
+from tests.pipeline.gc.shared import LONG, Shared, push
 from tests.support.counting import CountingStore
 from tests.support.lakes import make_repository, open_lake, stage, through
 
@@ -84,6 +84,7 @@ def test_spark_finds_the_same(tmp_path: Path, spark_runner: SparkRunner) -> None
 
 def let_lakefs_be_gone(repository: Repository) -> None:
     """Make a namespace look as if it had been taken over from a lakeFS that has stopped."""
+    push(repository)
     lists = dict.fromkeys(LISTS.names, "ab" * 32)
     claim = json.loads(repository.store.get(REPOSITORY))
     origin = {"origin": {"system": "lakefs", **lists}}
