@@ -179,9 +179,13 @@ def test_the_library_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     Path("2026.csv").write_text("id,amount\n")
     assert Cli(tmp_path)("repo", "create", "lakefs://sales", str(tmp_path / "lake")).exit_code == 0
     [example] = [block for block in blocks("python") if "upload_file" in block]
-    names: dict[str, bytes] = {}
+    names: dict[str, object] = {}
     exec(example, names)
     assert names["data"] == b"id,amount\n"
+    [reading] = [block for block in blocks("python") if ".reader(" in block]
+    exec(reading, names)
+    assert (names["found"], names["known"]) == ([None, names["entry"]], False)
+    assert names["sizes"] == {b"orders/2026.csv": 10}
 
 
 def test_readme_is_short() -> None:
