@@ -27,7 +27,7 @@ def skip_waits(patch: pytest.MonkeyPatch) -> None:
         if threading.current_thread() is not threading.main_thread():
             sleep(seconds)
 
-    for function in (lake.Runtime.__new__, Retries.__init__):
+    for function in (lake.Runtime.__new__, Retries.__new__):
         defaults: tuple[Any, ...] = function.__defaults__ or ()
         assert any(each is sleep for each in defaults)
         replaced = tuple(skip if each is sleep else each for each in defaults)
