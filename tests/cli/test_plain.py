@@ -89,7 +89,10 @@ every_command = pytest.mark.parametrize("probed", PROBES.values(), ids=PROBES.ke
 
 def text_for(parameter: Parameter) -> str:
     choices = list(getattr(parameter.type, "__members__", {}).values())
-    return str(choices[-1].value) if choices else TYPED.get(parameter.type, "text")
+    if choices:
+        return str(choices[-1].value)
+    least = parameter.mark.min if isinstance(parameter.mark, Option) else None
+    return TYPED.get(parameter.type, "text") if least is None else str(least + 7)
 
 
 def spellings(parameter: Parameter) -> list[list[str]]:
