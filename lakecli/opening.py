@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lakecli.config import Settings, parse_sync
+from lakecli.config import Settings
 from lakecli.config_file import read_file
 from lakecli.errors import LakeWarning, NotFound, Unreachable
 from lakecli.home import chosen_home, home_paths
 from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.notice import Notice
+from lakecli.setting_values import parse_sync
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -357,13 +357,13 @@ def read_patterns(texts: list[str], _context: Context) -> list[re.Pattern[str]]:
 
 def read_size(text: str, _context: Context) -> int:
     """Read ``500``, ``10kB``, ``1.5GB`` or ``10GiB``."""
-    from lakecli.config import parse_size
+    from lakecli.setting_values import parse_size
 
     return parse_size(text)
 
 
 def read_duration(text: str, _context: Context) -> timedelta:
     """Read ``90s``, ``30m``, ``12h`` or ``7d``."""
-    from lakecli.config import parse_duration
+    from lakecli.setting_values import parse_duration
 
     return parse_duration(text)

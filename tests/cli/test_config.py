@@ -11,8 +11,9 @@ import pytest
 from lakecli.cli.argv import Globals
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.config import KEYS, parse_count, parse_duration, parse_size, parse_text
+from lakecli.config import KEYS
 from lakecli.errors import UsageError
+from lakecli.setting_values import parse_count, parse_duration, parse_size, parse_text
 
 if TYPE_CHECKING:
     from pathlib import Path

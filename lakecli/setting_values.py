@@ -1,0 +1,147 @@
+"""How the values of settings are written: each function parses one kind of value."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Final
+
+from lakecli.errors import UsageError
+
+_DURATION: Final = r"([0-9]+)\s*([smhd])"
+_DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_SIZE: Final = r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp])(i?))?b?"
+_SIZE_STEPS: Final = "kmgtp"
+_USED: Final = r"lakefs://[a-z0-9][a-z0-9-]{2,62}(/[^/\s]+)?/?"
+_MAX_DAYS = 100_000
+_MAX_SIZE = 1 << 60
+_MAX_COUNT = 1_000_000
+_MAX_DIGITS = 18
+_SHOWN = 60
+_PLACE: Final = r"(((s3|gs)://[^/]|az://[^/]+/[^/]|(local|file):///[^/])|/[^/]).*"
+
+
+def parse_text(text: str) -> str:
+    """Return a line of text without surrounding blanks.
+
+    Raises:
+        UsageError: the text is empty or has control characters.
+    """
+    stripped = text.strip()
+    if not stripped or not stripped.isprintable():
+        raise UsageError(f"not a line of text: {_shown(text)}")
+    return stripped
+
+
+def parse_duration(text: str) -> timedelta:
+    """Return a duration written as ``90s``, ``30m``, ``12h`` or ``7d``.
+
+    Raises:
+        UsageError: it has another form, or is zero.
+    """
+    match = re.fullmatch(_DURATION, text.strip())
+    if match and len(match[1]) <= len(str(_MAX_DAYS * 86400)):
+        seconds = timedelta(**{_DURATION_UNITS[match[2]]: 1}).total_seconds() * int(match[1])
+        if 0 < seconds <= _MAX_DAYS * 86400:
+            return timedelta(seconds=seconds)
+    raise UsageError(f"not a duration: {_shown(text)}", hint="write 90s, 30m, 12h or 7d")
+
+
+def parse_size(text: str) -> int:
+    """Return a size in bytes written as ``500 MB``, ``10 GiB``, ``1.5GB`` or a plain number.
+
+    Raises:
+        UsageError: it has another form.
+    """
+    match = re.fullmatch(_SIZE, text.strip(), re.IGNORECASE)
+    if not match:
+        raise UsageError(
+            f"not a size: {_shown(text)}", hint="write 500 MB, 10 GiB or a number of bytes"
+        )
+    step = 1024 if match[3] else 1000
+    power = _SIZE_STEPS.index(match[2].lower()) + 1 if match[2] else 0
+    size = float(match[1]) * step**power
+    if size > _MAX_SIZE:
+        raise UsageError(f"larger than any disk: {_shown(text)}", hint="write 500 MB or 10 GiB")
+    return int(size)
+
+
+def parse_count(text: str) -> int:
+    """Return a whole number from 1.
+
+    Raises:
+        UsageError: it is no such number.
+    """
+    stripped = text.strip()
+    is_number = stripped.isascii() and stripped.isdecimal() and len(stripped) <= _MAX_DIGITS
+    if not is_number or not 1 <= int(stripped) <= _MAX_COUNT:
+        raise UsageError(f"not a whole number from 1 to {_MAX_COUNT:,}: {_shown(text)}")
+    return int(stripped)
+
+
+def _shown(text: str) -> str:
+    """Quote a value for an error, shortened if it is long."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}…"
+
+
+def parse_sync(text: str) -> bool:
+    """Return ``True`` for ``auto`` and ``False`` for ``manual``.
+
+    Raises:
+        UsageError: the text is neither.
+    """
+    word = text.strip().lower()
+    if word not in ("auto", "manual"):
+        raise UsageError(
+            f"neither auto nor manual: {text!r}",
+            hint="auto fetches before and pushes after each command; manual does neither",
+        )
+    return word == "auto"
+
+
+def parse_link(text: str) -> str:
+    """Return the way in which files are linked with objects.
+
+    Raises:
+        UsageError: there is no such way.
+    """
+    word = text.strip().lower()
+    if word not in {"auto", "reflink", "hardlink", "copy"}:
+        raise UsageError(
+            f"none of auto, reflink, hardlink and copy: {_shown(text)}",
+            hint="auto shares blocks where the file system can, and copies elsewhere",
+        )
+    return word
+
+
+def parse_used(text: str) -> str:
+    """Return the URI of a repository, or of a ref.
+
+    Raises:
+        UsageError: it is no such URI.
+    """
+    stripped = text.strip()
+    if not re.fullmatch(_USED, stripped) or not stripped.isprintable():
+        raise UsageError(
+            f"not a repository or ref: {_shown(text)}", hint="write lakefs://REPOSITORY[/REF]"
+        )
+    return stripped
+
+
+def parse_places(text: str) -> tuple[str, ...]:
+    """Return the buckets, prefixes and directories of a list separated by blanks or commas.
+
+    A name that contains a blank or a comma cannot be listed.
+
+    Raises:
+        UsageError: an item is no bucket, prefix or directory.
+    """
+    places = tuple(filter(None, re.split(r"[,\s]+", text)))
+    for place in places:
+        if not (place.isprintable() and re.fullmatch(_PLACE, place, re.IGNORECASE)):
+            raise UsageError(
+                f"not a bucket, prefix or directory: {place!r}",
+                hint="write s3://BUCKET, s3://BUCKET/PREFIX, gs://…, az://… or a directory; "
+                "several with blanks between them",
+            )
+    return places
