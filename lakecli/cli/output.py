@@ -307,7 +307,12 @@ class Output:
             self._stdout.write(text)
 
     def _write_error(self, line: str) -> None:
-        self.flush()
+        try:
+            self.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:  # a full disk: the flush at the end of the command reports it
+            pass
         line = self._shown(line)
         if self._bar is not None:
             self._bar.write(line + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from io import BufferedReader, BytesIO, StringIO
@@ -186,6 +187,21 @@ def test_a_line_without_end_is_refused() -> None:
         assert isinstance(zeros, BufferedReader)
         with pytest.raises(UsageError, match="more than"):
             list(iter_questions(zeros, null=False))
+
+
+def test_a_full_disk_is_reported_in_one_line(filled: Cli) -> None:
+    """Also where the answer is still in a buffer when the error is reported."""
+    for line in (["version"], ["fs", "ls", "-r", ROOT], ["fs", "stat", ROOT + "a"]):
+        with Path("/dev/full").open("wb") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "lakecli", *line],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONUNBUFFERED": ""},
+                check=False,
+            )
+        assert done.stderr == b"error: no space left on device\n", filled
+        assert done.returncode == ExitCode.UNREACHABLE
 
 
 def test_items_that_are_held_come_before_what_stderr_says() -> None:
