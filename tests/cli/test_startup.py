@@ -158,9 +158,9 @@ def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
         ("branch list lakefs://demo", 43),
         ("log lakefs://demo/main", 48),
         ("rev-parse lakefs://demo/main", 46),
-        ("status lakefs://demo", 55),
-        ("fs stat lakefs://demo/main/a", 88),
-        ("fs ls lakefs://demo/main/", 91),
+        ("status lakefs://demo", 56),
+        ("fs stat lakefs://demo/main/a", 89),
+        ("fs ls lakefs://demo/main/", 92),
     ],
 )
 def test_a_start_imports_few_modules(cli: Cli, line: str, most: int) -> None:
