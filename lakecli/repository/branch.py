@@ -243,10 +243,19 @@ def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head
         )
 
 
-def rename(repository: Repository, name: str, new_name: str) -> Branch:
+def rename(
+    repository: Repository, name: str, new_name: str, *, expected: CommitId | None = None
+) -> Branch:
     """Give a branch another name, in one operation.
 
+    Args:
+        repository: the repository of the branch.
+        name: its name.
+        new_name: its new name.
+        expected: a commit that its head must be or reach; ``None``: any.
+
     Raises:
+        LostRace: its head does not reach the expected commit.
         UsageError: the new name is illegal.
         NotFound: no such branch.
         AlreadyExists: a branch or a tag has the new name.
@@ -256,6 +265,7 @@ def rename(repository: Repository, name: str, new_name: str) -> Branch:
     """
     from lakecli.errors import DirtyBranch
     from lakecli.model import RefKind
+    from lakecli.refs.graph import is_ancestor
     from lakecli.repository.core import operations, ref_changes, staging_tokens
     from lakecli.repository.core.under_way import (
         check_none_sent,
@@ -270,6 +280,10 @@ def rename(repository: Repository, name: str, new_name: str) -> Branch:
         with repository.lake.kv.write() as txn:
             before = _not_default(repository, txn, name, "rename")
             refs = RefStore(txn, repository.key)
+            if expected is not None and not is_ancestor(refs, expected, before.commit_id):
+                raise LostRace(
+                    f"branch {name} has moved meanwhile, to {before.commit_id}", hint="try again"
+                )
             check_free(refs, new_name)
             check_none_sent(txn, repository, name, has_asked=has_asked)
             check_none_taken_back(

@@ -31,13 +31,16 @@ def branch_rename(
         lakecli branch rename lakefs://demo/experiment trial
         lakecli branch rename lakefs://demo/experiment lakefs://demo/trial
     """
-    from lakecli.repository.branch import is_shared, rename
+    from lakecli.repository.branch import is_shared, rename, show
 
     context.out.say(f"Branch: {branch}")
     uris = [parse_ref(name)] if name.startswith(SCHEME) else []
+    # A push that ends while this fetches can make the branch follow an older state for a moment.
+    here = context.repository(branch, *uris)
+    expected = show(here, ref_of(branch)).commit_id if here.is_here() else None
     repository = context.synced_repository(branch, *uris)
     new_name = ref_of(uris[0]) if uris else name
-    renamed = rename(repository, ref_of(branch), new_name)
+    renamed = rename(repository, ref_of(branch), new_name, expected=expected)
     context.out.emit(
         ref_record(renamed), text=lambda: [f"renamed to '{new_name}' {renamed.commit_id}"]
     )
