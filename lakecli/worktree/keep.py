@@ -122,8 +122,10 @@ def restore_kept(
                 if change is None:
                     is_there = os.path.lexists(worktree.path_of(relative))
                     expected = Expected.BASE if is_there else Expected.ABSENT
-                elif change.state is None or worktree.equals(relative, change, value):
+                elif change.state is None:
                     expected = Expected.ABSENT
+                elif worktree.equals(relative, change, value):
+                    continue
                 else:
                     writer.report.kept.append(relative)
                     continue

@@ -60,15 +60,13 @@ class Scan:
     Attributes:
         changes: by path, relative to the working directory.
         problems: in path order.
-        leftovers: paths of temporary files of lakecli.
     """
 
-    __slots__ = ("changes", "leftovers", "problems")
+    __slots__ = ("changes", "problems")
 
     def __init__(self) -> None:
         self.changes: dict[bytes, LocalChange] = {}
         self.problems: list[Problem] = []
-        self.leftovers: list[bytes] = []
 
 
 class Scanner:
@@ -255,11 +253,7 @@ class Scanner:
 
     def _is_new(self, path: bytes, name: bytes) -> bool:
         """Return whether a file that is not in the base belongs to the directory."""
-        if is_own(name):
-            if name != LINK_FILE and name.startswith(b".lakecli-"):
-                self._found.leftovers.append(path)
-            return False
-        if path in self._left_out or not self._selection.takes(path):
+        if is_own(name) or path in self._left_out or not self._selection.takes(path):
             return False
         return is_possible(path) and not self._ignore.ignores(path)
 

@@ -210,8 +210,8 @@ class Writer:
     def finish(self) -> Written:
         """Write what is left, record the files in the index, and return what was done."""
         self.flush()
-        with suppress(OSError):
-            os.rmdir(os.path.join(self._root, INCOMING))
+        if not self.report.failures:
+            self._clear()
         # Only now: looking something up in an index that was changed sorts it anew.
         index, at_ns = self._worktree.index, self._worktree.clock_ns()
         for path in self._dropped:
@@ -220,6 +220,14 @@ class Writer:
             is_sure = is_settled(state, at_ns=at_ns, is_own=True)
             index.put(path, state if is_sure else FileState(0, state.size), digest)
         return self.report
+
+    def _clear(self) -> None:
+        """Remove what killed commands have fetched and nobody wants any more."""
+        incoming = os.path.join(self._root, INCOMING)
+        with suppress(OSError):
+            for name in os.listdir(incoming):
+                os.unlink(os.path.join(incoming, name))
+            os.rmdir(incoming)
 
     def _fetch_all(
         self, waiting: list[Wanted], incoming: Destination, descriptor: int

@@ -14,10 +14,11 @@ from lakecli.objectstore.base import ANY
 from lakecli.repository.core.view import commit_at
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.undo.undo import undo
+from lakecli.repository.upload import UploadOptions
 from lakecli.uri import parse_path
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, WorktreeConflict, bring
-from lakecli.worktree.keep import restore_kept
+from lakecli.worktree.keep import keep, restore_kept
 from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.restore import restore
 from lakecli.worktree.worktree import Busy
@@ -109,6 +110,18 @@ def test_force_overwrites_conflicts_only_and_undo_brings_them_back(
         "b": False,
         "d/c": True,
     }
+
+
+def test_undo_of_a_command_that_was_killed_before_it_overwrote_a_file(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"a": "mine"})
+    worktree = reopen(repository, root)
+    keep(worktree, [b"a"], kind="local pull", options=UploadOptions())
+    written = restore_kept(repository, undo(repository).operation, DOWNLOADS)
+    assert written is not None
+    assert (written.downloaded, written.kept) == (0, [])
+    assert files(root)["a"] == "mine"
 
 
 def test_discarding_undoes_every_change_and_undo_brings_them_back(

@@ -120,6 +120,7 @@ def test_the_next_command_goes_on(tmp_path: Path, command: str, step: str) -> No
     assert again.answer.startswith("nothing_to_do" if moved else "")
     assert again.answer == "" or moved
     assert state(tmp_path / "killed") == state(tmp_path / "whole")
+    assert not (tmp_path / "killed/wd/.lakecli-incoming").exists()
 
 
 @pytest.mark.parametrize("step", BRINGING)
