@@ -102,7 +102,7 @@ class _Committing:
         if branch is None:
             raise Refused(
                 f"{worktree.root} is at {worktree.link.ref}, which is no branch",
-                hint="go to a branch first: lakecli local checkout --ref BRANCH",
+                hint="go to a branch first: lakecli checkout BRANCH",
             )
         self._branch = branch
         self._values: dict[bytes, bytes | None] = {}
