@@ -64,6 +64,8 @@ CLAIMS: Final = {
     "10,000 files of 4 KiB": Claim(Bound.AT_MOST, 3, "x", COPY),
     "10,000 files of 4 KiB, git": Claim(Bound.BELOW, 1, "x", "git add + git commit"),
     "4 files of 256 MiB": Claim(Bound.AT_MOST, 1.3, "x", COPY),
+    # A directory linked with a ref.
+    "checkout of 10,000 files": Claim(Bound.AT_MOST, 2.5, "x", COPY),
     # Building a tree from one million staged entries.
     "build": Claim(Bound.AT_LEAST, 150_000, "entries/s"),
     "build, memory": Claim(Bound.BELOW, 300, "MiB"),
