@@ -68,8 +68,15 @@ LOCAL: Final = frozenset(("config", "repo", "gc", "push", "fetch", "pull", "clon
 """Commands that do not begin with automatic sharing."""
 
 
-READERS: Final = ("merge", "cherry-pick", "branch create", "branch reset", "tag create")
-"""Commands that read refs which they do not move, long before they end."""
+READERS: Final = (
+    "merge",
+    "cherry-pick",
+    "branch create",
+    "branch rename",
+    "branch reset",
+    "tag create",
+)
+"""Commands that make something of refs which they read long before they end."""
 
 
 ONCE: Final = (tuple(SPECIAL["repo create"][0]), *map(tuple, SPECIAL["clone"][1:]))
@@ -283,7 +290,8 @@ class Matrix:
             return False  # the second one moves nothing that the first one reads
         for ref in set(begin).union(found, *alone):
             moved = [tree.get(ref) for tree in alone if tree.get(ref) != begin.get(ref)]
-            if len(moved) > 1 or found.get(ref) != (*moved, begin.get(ref))[0]:
+            # Both may move a ref to the same place, as a renaming and a deletion do.
+            if len(set(moved)) > 1 or found.get(ref) != (*moved, begin.get(ref))[0]:
                 return False
         return True
 
