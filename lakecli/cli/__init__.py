@@ -28,5 +28,5 @@ Shared by several commands: annotations (annotate, blame), bisecting (bisect), c
 differences, handoff and presigned (fs presign), history_graph, log_format (log), lakectl (doctor,
 config list), lakefs (clone, refs-dump, refs-restore), operations and undoing (undo, redo, op),
 outside (trust), places (fs cp, mv), sharing (clone, push, pull, status), transfers (upload,
-download), worktrees, linking and working_commit (local).
+download), worktrees, working_directory, linking and working_commit (local).
 """

@@ -17,9 +17,10 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError
 from lakecli.model import EMPTY_TREE
 from lakecli.repository.upload import UploadOptions
+from lakecli.worktree.fetching import Expected, Wanted
 from lakecli.worktree.index import NO_DIGEST, is_settled
 from lakecli.worktree.keep import keep
-from lakecli.worktree.writer import Expected, Wanted, Writer
+from lakecli.worktree.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

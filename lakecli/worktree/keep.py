@@ -20,9 +20,10 @@ from lakecli.repository.core import operations
 from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.upload import Upload
 from lakecli.staging import area
+from lakecli.worktree.fetching import Expected, Wanted
 from lakecli.worktree.link import find_root, read_link
 from lakecli.worktree.worktree import Worktree, lock
-from lakecli.worktree.writer import Expected, Wanted, Writer
+from lakecli.worktree.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,9 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree.bring import Brought
+from lakecli.worktree.fetching import Expected, Wanted
 from lakecli.worktree.keep import keep
-from lakecli.worktree.writer import Expected, Wanted, Writer
+from lakecli.worktree.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,8 +1,7 @@
 """Writing files into a working directory: beside, made durable together, then renamed.
 
-Objects are fetched into a directory of their own, whose names tell path and object: what a killed
-command has fetched is used by the next one. A file is replaced or removed only if it still is what
-the scan has seen, so nothing that is written meanwhile is lost.
+Objects are fetched into a directory of their own by `lakecli.worktree.fetching`. A file is replaced
+or removed only if it still is what the scan has seen, so nothing that is written meanwhile is lost.
 """
 
 from __future__ import annotations
@@ -12,41 +11,21 @@ import os
 import stat
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
-from functools import partial
 from itertools import groupby
-from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
-
-from blake3 import blake3
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import (
-    IntegrityError,
-    LakeError,
-    NotFound,
-    PermissionDenied,
-    Refused,
-    Unreachable,
     UsageError,
 )
-from lakecli.identity import h
-from lakecli.objectstore.base import BucketNotFound, ObjectNotFound
-from lakecli.objectstore.local.files import sync_file, sync_file_system, sync_names, write_all
-from lakecli.objectstore.uri import is_local
-from lakecli.repository.core.address import is_external, locate
-from lakecli.repository.core.read import damaged, digest_of, gone
-from lakecli.repository.download import Download
+from lakecli.objectstore.local.files import sync_file, sync_file_system, sync_names
+from lakecli.repository.core.read import digest_of
 from lakecli.repository.transfer.destination import (
     Destination,
-    NoRoom,
-    State,
     UnsafeName,
     translated,
 )
-from lakecli.repository.transfer.ingest import SMALL
-from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.worktree.fetching import Expected, Fetched, Fetcher, Wanted
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
-from lakecli.worktree.linking import LinkMode, digest_at, hard_link, reflink, unsupported
 from lakecli.worktree.names import INCOMING
 from lakecli.worktree.posix import is_executable
 from lakecli.worktree.scan import hash_file
@@ -66,36 +45,6 @@ CHUNK_BYTES: Final = 4 << 30
 
 FEW: Final = 32
 """Files that are synced one by one, at most; see `lakecli.objectstore.local.batch`."""
-
-
-class Expected(Enum):
-    """What is at a path, as far as the scan knows."""
-
-    ABSENT = "absent"
-    BASE = "base"
-
-
-class Wanted(NamedTuple):
-    """A file to write.
-
-    Attributes:
-        path: relative to the working directory.
-        entry: its object.
-        expected: what it replaces; a state: the file that has it.
-    """
-
-    path: bytes
-    entry: Entry
-    expected: Expected | FileState
-
-    @property
-    def name(self) -> bytes:
-        """The name of the file while it is not complete."""
-        entry = self.entry
-        text = f"{entry.physical_address} {entry.size} {entry.checksum} ".encode(
-            "utf-8", "surrogateescape"
-        )
-        return h(text + self.path)[:16].hex().encode("ascii")
 
 
 @dataclass(slots=True)
@@ -119,15 +68,7 @@ class Written:
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
 
-_Fetched: TypeAlias = tuple[Wanted, bytes]
-"""A file to write, and its name while it is not complete."""
-
-
-def _path_of(fetched: _Fetched) -> bytes:
-    return fetched[0].path
-
-
-def _directory_of(fetched: _Fetched) -> bytes:
+def _directory_of(fetched: Fetched) -> bytes:
     return fetched[0].path.rpartition(b"/")[0]
 
 
@@ -143,12 +84,8 @@ class Writer:
         self._worktree = worktree
         self._progress = options.progress
         self._root = os.fsencode(worktree.root)
-        self._download = Download(worktree.repository, options)
-        self._can_reflink = True
-        self._is_local = is_local(worktree.repository.store.uri)
+        self._fetcher = Fetcher(worktree, options)
         self._on_step: Callable[[str], None] = worktree.repository.lake.runtime.on_step
-        self._budget = FailureBudget()
-        self._lock = Lock()
         self._waiting: list[Wanted] = []
         self._size = 0
         self._states: list[tuple[bytes, FileState, bytes]] = []
@@ -199,7 +136,7 @@ class Writer:
             descriptor = os.open(incoming, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 with Destination(incoming) as destination:
-                    fetched = self._fetch_all(waiting, destination, descriptor)
+                    fetched = self._fetcher.fetch_all(waiting, destination, descriptor)
                 self._sync([name for _, name in fetched], descriptor)
                 self._on_step("publish")
                 self._publish(fetched, descriptor)
@@ -210,6 +147,7 @@ class Writer:
     def finish(self) -> Written:
         """Write what is left, record the files in the index, and return what was done."""
         self.flush()
+        self.report.failures += self._fetcher.failures
         if not self.report.failures:
             self._clear()
         # Only now: looking something up in an index that was changed sorts it anew.
@@ -229,131 +167,6 @@ class Writer:
                 os.unlink(os.path.join(incoming, name))
             os.rmdir(incoming)
 
-    def _fetch_all(
-        self, waiting: list[Wanted], incoming: Destination, descriptor: int
-    ) -> list[_Fetched]:
-        """Fetch objects beside, and return the files in path order, each with its name there."""
-        fetched: list[_Fetched] = []
-        present = set(os.listdir(descriptor))
-
-        def fetch(wanted: Wanted) -> None:
-            name = wanted.name
-            if self._try(wanted, lambda: self._fetch(wanted, name, incoming, present)):
-                fetched.append((wanted, name))
-
-        if self._is_local:
-            for number, wanted in enumerate(waiting):
-                digest = digest_of(wanted.entry)
-                # Nothing of a small or linked file is worth resuming.
-                name = b"%d" % number
-                if digest is not None and self._links(wanted.entry):
-                    make = self._link
-                elif digest is not None and wanted.entry.size <= SMALL:
-                    make = self._copy
-                else:
-                    fetch(wanted)
-                    continue
-                if self._try(wanted, partial(make, wanted.entry, name, digest, descriptor)):
-                    fetched.append((wanted, name))
-        else:
-            self._download.workers.for_each(waiting, fetch)
-        fetched.sort(key=_path_of)
-        return fetched
-
-    def _fetch(self, wanted: Wanted, name: bytes, incoming: Destination, present: set[str]) -> None:
-        """Fetch an object beside, unless an earlier command has."""
-        entry = wanted.entry
-        if os.fsdecode(name) in present:
-            here = incoming.state_of(
-                name, size=entry.size, digest=digest_of(entry), mtime=entry.file_mtime
-            )
-            if here is State.SAME:
-                self._progress.advance(size=entry.size)
-                return
-        self._download.fetch(incoming, name, entry)
-
-    def _links(self, entry: Entry) -> bool:
-        """Return whether the file of an object in a directory is linked, not copied."""
-        mode = self._worktree.linking
-        if is_external(entry) or mode is LinkMode.COPY:
-            return False
-        if mode is LinkMode.HARDLINK:
-            return not is_executable(entry)  # the mode is that of the object
-        # Copying a small file takes no longer than sharing its blocks.
-        return mode is LinkMode.REFLINK or (self._can_reflink and entry.size > SMALL)
-
-    def _link(self, entry: Entry, name: bytes, digest: str, directory: int) -> None:
-        """Link a file with its object, verified."""
-        store, key = locate(self._worktree.repository, entry)
-        source = store.local_path(key)
-        if source is None:
-            raise gone(self._worktree.repository, store, key)
-        mode = self._worktree.linking
-        with translated(os.path.join(self._root, INCOMING, name)):
-            if mode is LinkMode.HARDLINK:
-                hard_link(source, name, directory)
-            elif not reflink(source, name, directory):
-                if mode is LinkMode.REFLINK:
-                    raise unsupported("reflinks", source)
-                self._can_reflink = False
-                with Destination(os.path.join(self._root, INCOMING)) as incoming:
-                    self._download.fetch(incoming, name, entry)
-                return
-            if digest_at(name, directory) != digest:
-                os.unlink(name, dir_fd=directory)
-                raise damaged(self._worktree.repository, store, key)
-            if mode is not LinkMode.HARDLINK:  # the time is that of the object
-                seconds = entry.file_mtime
-                with suppress(OverflowError, OSError):
-                    os.utime(name, (seconds, seconds), dir_fd=directory)
-        self._progress.advance(size=entry.size)
-
-    def _copy(self, entry: Entry, name: bytes, digest: str, directory: int) -> None:
-        """Copy a small object of a local namespace beside, verified."""
-        store, key = locate(self._worktree.repository, entry)
-        try:
-            data = store.get(key, start=0, length=entry.size + 1)
-        except ObjectNotFound as error:
-            raise gone(self._worktree.repository, store, key) from error
-        if len(data) != entry.size or blake3(data).hexdigest() != digest:
-            raise damaged(self._worktree.repository, store, key)
-        seconds = entry.file_mtime
-        shown = os.path.join(self._root, INCOMING, name)
-        with translated(shown):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(name, flags, 0o666, dir_fd=directory)
-            try:
-                write_all(descriptor, data)
-                with suppress(OverflowError, OSError):  # a time this disk cannot keep
-                    os.utime(descriptor, (seconds, seconds))
-            finally:
-                os.close(descriptor)
-        self._progress.advance(size=entry.size)
-
-    def _try(self, wanted: Wanted, fetch: Callable[[], None]) -> bool:
-        """Fetch an object; record its failure, if only this one may have failed."""
-        entry = wanted.entry
-        try:
-            fetch()
-        except NoRoom:
-            raise
-        except (NotFound, IntegrityError, UsageError, Refused) as error:
-            if isinstance(error, BucketNotFound) and not is_external(entry):
-                raise
-            self._fail(wanted.path, error)
-            return False
-        except (PermissionDenied, Unreachable) as error:
-            self._fail(wanted.path, error)
-            self._budget.failed(error)
-            return False
-        self._budget.succeeded()
-        self._progress.advance(items=1)
-        return True
-
-    def _fail(self, path: bytes, error: LakeError) -> None:
-        with self._lock:
-            self.report.failures.append((path, error.message))
-
     def _sync(self, names: list[bytes], directory: int) -> None:
         """Make fetched files durable."""
         if len(names) > FEW:
@@ -366,14 +179,14 @@ class Writer:
             finally:
                 os.close(descriptor)
 
-    def _publish(self, fetched: list[_Fetched], incoming: int) -> None:
+    def _publish(self, fetched: list[Fetched], incoming: int) -> None:
         """Give fetched files their names; they come in path order."""
         with Destination(self._root) as destination:
             for directory, files in groupby(fetched, key=_directory_of):
                 self._publish_into(destination, directory, list(files), incoming)
 
     def _publish_into(
-        self, destination: Destination, directory: bytes, files: list[_Fetched], incoming: int
+        self, destination: Destination, directory: bytes, files: list[Fetched], incoming: int
     ) -> None:
         try:
             with (

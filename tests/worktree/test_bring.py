@@ -263,15 +263,15 @@ def test_a_file_that_appears_meanwhile_is_kept(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit_contents(repository, {"late": "theirs", "b": "theirs"})
-    from lakecli.worktree import writer
+    from lakecli.worktree import fetching
 
-    fetch_all = writer.Writer._fetch_all
+    fetch_all = fetching.Fetcher.fetch_all
 
     def edited_meanwhile(self: Any, *args: Any) -> Any:
         write(root, {"late": "mine", "b": "mine"})
         return fetch_all(self, *args)
 
-    monkeypatch.setattr(writer.Writer, "_fetch_all", edited_meanwhile)
+    monkeypatch.setattr(fetching.Fetcher, "fetch_all", edited_meanwhile)
     assert pull(reopen(repository, root)).conflicts == [b"b", b"late"]
     assert files(root)["late"] == files(root)["b"] == "mine"
 
@@ -381,7 +381,7 @@ def test_what_cannot_be_linked_is_copied_or_refused(
 ) -> None:
     large = "x" * (SMALL + 1)
     commit_contents(repository, {"large": large, "small": "s"})
-    monkeypatch.setattr("lakecli.worktree.writer.reflink", lambda *_: False)
+    monkeypatch.setattr("lakecli.worktree.fetching.reflink", lambda *_: False)
     clone(repository, tmp_path / "auto")
     assert files(tmp_path / "auto") == {"large": large, "small": "s"}
     uri = parse_path("lakefs://demo/main/", allow_empty=True)
@@ -398,7 +398,7 @@ def test_what_cannot_be_linked_is_copied_or_refused(
             to.write(source.read_bytes())
         return True
 
-    monkeypatch.setattr("lakecli.worktree.writer.reflink", share)
+    monkeypatch.setattr("lakecli.worktree.fetching.reflink", share)
     clone(repository, tmp_path / "shared", linking=LinkMode.REFLINK)
     assert files(tmp_path / "shared") == {"large": large, "small": "s"}
     assert items(reopen(repository, tmp_path / "shared")) == {}

@@ -7,7 +7,8 @@ from typing import Annotated
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.params import TransferOptions
-from lakecli.cli.worktrees import checkout_worktree, open_worktree
+from lakecli.cli.working_directory import checkout_worktree
+from lakecli.cli.worktrees import open_worktree
 from lakecli.errors import UsageError
 from lakecli.uri import SCHEME
 

@@ -154,7 +154,8 @@ def _check_forms(given: Mapping[str, bool]) -> None:
 
 def _diff_files(context: Context, files: list[LakeUri], *, names: bool, null: bool) -> int:
     """Answer with what has changed in the linked directory, and return the number of paths."""
-    from lakecli.cli.worktrees import open_worktree, show_diff
+    from lakecli.cli.working_directory import show_diff
+    from lakecli.cli.worktrees import open_worktree
 
     worktree = open_worktree(context)
     prefix = len(worktree.link.prefix)

@@ -9,12 +9,8 @@ from lakecli.cli.declare import Option
 from lakecli.cli.here import absolute
 from lakecli.cli.params import LinkOptions, TransferOptions, Yes
 from lakecli.cli.transfers import PreSign
-from lakecli.cli.worktrees import (
-    Directory,
-    checkout_worktree,
-    linked_below,
-    open_worktree,
-)
+from lakecli.cli.working_directory import checkout_worktree, linked_below
+from lakecli.cli.worktrees import Directory, open_worktree
 from lakecli.errors import UsageError
 
 

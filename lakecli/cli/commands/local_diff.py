@@ -8,7 +8,8 @@ from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.params import Exclude, Include, LinkOptions
-from lakecli.cli.worktrees import Directory, open_worktree, show_diff
+from lakecli.cli.working_directory import show_diff
+from lakecli.cli.worktrees import Directory, open_worktree
 
 
 def local_diff(

@@ -8,7 +8,8 @@ from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.params import LinkOptions, TransferOptions
 from lakecli.cli.transfers import PreSign
-from lakecli.cli.worktrees import Directory, open_worktree, pull_worktree
+from lakecli.cli.working_directory import pull_worktree
+from lakecli.cli.worktrees import Directory, open_worktree
 
 
 def local_pull(

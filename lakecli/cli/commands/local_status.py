@@ -7,7 +7,8 @@ from typing import Annotated
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.params import Exclude, Include, LinkOptions
-from lakecli.cli.worktrees import Directory, open_worktree, show_status
+from lakecli.cli.working_directory import show_status
+from lakecli.cli.worktrees import Directory, open_worktree
 
 
 def local_status(

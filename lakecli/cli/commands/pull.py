@@ -79,7 +79,7 @@ def pull(
         text=lambda: [_line(report, dry_run=dry_run)],
     )
     if directory is not None:
-        from lakecli.cli.worktrees import bring_along
+        from lakecli.cli.working_directory import bring_along
 
         bring_along(context, repository, *directory)
 

@@ -8,7 +8,8 @@ from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.params import TransferOptions
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.worktrees import open_worktree, restore_files
+from lakecli.cli.working_directory import restore_files
+from lakecli.cli.worktrees import open_worktree
 
 
 def restore(
