@@ -290,8 +290,12 @@ class Matrix:
             return False  # the second one moves nothing that the first one reads
         for ref in set(begin).union(found, *alone):
             moved = [tree.get(ref) for tree in alone if tree.get(ref) != begin.get(ref)]
+            ends = [(*moved, begin.get(ref))[0]]
+            if same_command(meeting.second)[0] == "restore":
+                # It takes back what it finds moved: of a renaming in the bucket, the first half.
+                ends.append(begin.get(ref))
             # Both may move a ref to the same place, as a renaming and a deletion do.
-            if len(set(moved)) > 1 or found.get(ref) != (*moved, begin.get(ref))[0]:
+            if len(set(moved)) > 1 or found.get(ref) not in ends:
                 return False
         return True
 
