@@ -222,7 +222,10 @@ class Matrix:
             allowed.append(each)
         if is_recursive(meeting) and self._agree_by_path(meeting, met, allowed):
             return None
-        if " ".join(meeting.first).startswith(READERS) and self._agree_by_ref(meeting, met):
+        reads = " ".join(meeting.first).startswith(READERS)
+        # A renaming deletes a branch: another command may report that it deleted it, too.
+        reads = reads or meeting.second[:2] == ("branch", "rename")
+        if reads and self._agree_by_ref(meeting, met):
             return None
         if any(agree(met, each, ignores_contents=True) for each in allowed) and self._is_conflict(
             meeting, step
