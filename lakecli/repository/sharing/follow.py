@@ -50,10 +50,13 @@ def follow(repository: Repository) -> int:
         return 0
     behind = [tracked for tracked in behind if _is_ready(repository, tracked)]
     with repository.lake.kv.write() as txn:
+        positions = TrackingStore(txn, repository.key)
         changes = [
             change
             for tracked in behind
-            if not _stays(txn, repository, tracked)
+            # Another process may have pushed meanwhile: then this position is an old one.
+            if positions.find(tracked.kind, tracked.name) == tracked
+            and not _stays(txn, repository, tracked)
             and (change := _FOLLOW[tracked.kind](txn, repository, tracked)) is not None
         ]
         if changes:
