@@ -469,6 +469,32 @@ def test_a_change_staged_while_a_branch_is_about_to_follow_stays(
     assert read(bob, "main") == checksums({**AFTER, b"a": b"mine"})
 
 
+def test_a_commit_that_is_pushed_while_a_branch_is_about_to_follow_stays(
+    clones: tuple[Repository, ...],
+) -> None:
+    ada, bob = clones
+    shared(ada, prepare)
+    shared(bob, stage_no_ops)
+    shared(ada, _merge)
+    late = [b"late"]
+
+    def commit_late(repository: Repository, path: bytes) -> None:
+        stage(repository, "main", {path: b"mine"})
+        commit(repository, "main", message="late", committer="me")
+
+    def commit_once(step: str) -> None:
+        if step == "unstage" and late:
+            path = late.pop()
+            shared(bob, lambda repository: commit_late(repository, path))
+
+    bob.lake.runtime = bob.lake.runtime._replace(on_step=commit_once)
+    shared(bob, lambda _: None)
+    assert not late
+    shared(ada, lambda _: None)
+    for clone in clones:
+        assert read(clone, "main@") == checksums({**AFTER, b"late": b"mine"})
+
+
 def test_undo_after_following_restores_only_the_staging(
     clones: tuple[Repository, ...],
 ) -> None:
