@@ -64,10 +64,11 @@ def run_plugin(context: Context, plugin: Plugin, arguments: Sequence[str]) -> No
 
     context.out.flush()
     # Python ignores it, and an ignored signal stays ignored.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         os.execve(plugin.path, [plugin.path.name, *arguments], dict(context.environ))  # noqa: S606
     except OSError as error:
+        signal.signal(signal.SIGPIPE, before)
         raise Refused(
             f"cannot run the plugin {plugin.path}: {error.strerror}",
             hint="a script begins with #! and the program that runs it",

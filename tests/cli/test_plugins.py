@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,7 +81,9 @@ def test_other_words_are_unknown_commands(cli: Cli, programs: Path, name: str) -
 
 def test_what_cannot_be_executed_is_an_error(cli: Cli, programs: Path) -> None:
     write(programs / "lakecli-text", "just text")
+    before = signal.getsignal(signal.SIGPIPE)
     failed = cli("text")
+    assert signal.getsignal(signal.SIGPIPE) == before
     assert failed.exit_code == ExitCode.REFUSED
     assert "cannot run the plugin" in failed.stderr
     write(programs / "lakecli-data", SCRIPT, mode=0o644)
