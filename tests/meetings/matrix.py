@@ -64,7 +64,7 @@ REFUSED: Final = frozenset(
 ALONE: Final = frozenset(("doctor",))
 """Commands that write only files of their own and remove them again."""
 
-LOCAL: Final = frozenset(("config", "repo", "gc", "push", "fetch", "pull", "clone"))
+LOCAL: Final = frozenset(("config", "use", "repo", "gc", "push", "fetch", "pull", "clone"))
 """Commands that do not begin with automatic sharing."""
 
 

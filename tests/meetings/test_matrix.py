@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.meetings.arguments import command_lines
+from tests.meetings.arguments import REPOSITORY, command_lines
 from tests.meetings.outcomes import Meeting
 from tests.meetings.situations import SITUATIONS
 from tests.meetings.world import MACHINES
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.meetings.matrix import Matrix
 
 LINES = [tuple(line) for lines in command_lines().values() for line in lines]
+UNDO = ("undo", REPOSITORY)
 SHOWN = 5
 """Problems that a failing test shows."""
 
@@ -46,8 +47,9 @@ def _iter_meetings(
 ) -> Iterator[tuple[Meeting, int]]:
     writers = matrix.writers(situation, sync=sync)
     pauses = matrix.pauses(situation, first, sync=sync)
-    if sync and first != writers[0]:
-        # What all commands do before they begin is met by the first writer only.
+    if sync and first not in (writers[0], UNDO):
+        # What all commands do before they begin is met by a writer that adds, and by one that
+        # takes back.
         pauses = pauses[matrix.common_pauses(situation, sync=sync) :]
 
     for second in writers:
