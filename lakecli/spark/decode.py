@@ -153,6 +153,8 @@ def _in_step(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.A
     pairs = []
     while (rows := np.flatnonzero(walk.is_next(0x2A))).size:
         start, length = walk.span(0x2A)
+        if walk.odd.any():
+            return None  # a pair is longer than its message, so its position stays
         pairs.append((rows, (start[rows], length[rows])))
     walk.number(0x30)
     content_type = walk.span(0x3A)

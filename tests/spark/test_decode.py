@@ -65,6 +65,14 @@ def test_damaged_values_raise_or_decode_as_by_protobuf(entries: list[Entry], dat
     assert found == expected
 
 
+def test_metadata_that_is_longer_than_its_entry_is_refused() -> None:
+    value = encode_entry(Entry("data/x", 300, "c" * 64, EPOCH, "text/plain", {"key": "value"}))
+    at = value.index(b"key") - 3  # the length of the pair
+    damaged = value[:at] + b"\x7f" + value[at + 1 :]
+    with pytest.raises(MalformedValue):
+        decode.decode_batch([], [damaged], [*COLUMNS, decode.METADATA])
+
+
 def test_usual_entries_are_decoded_in_step() -> None:
     entry = Entry("data/x", 300, "c" * 64, EPOCH, "text/plain", {"a": "b", "c": ""})
     values = [encode_entry(entry), encode_entry(Entry("s3://b/k", 0, "etag", EPOCH))]
