@@ -1,7 +1,8 @@
 """The small part of YAML that `.lakefs_ref.yaml` needs: a flat mapping of texts and lists of texts.
 
 lakectl writes one text a line. Whatever has more structure is refused, so nothing is ever
-constructed from a file but texts.
+constructed from a file but texts. PyYAML would do it, but takes 25 ms to import, and every command
+in a linked directory reads such a file; a whole start takes 50 to 70 ms.
 """
 
 from __future__ import annotations

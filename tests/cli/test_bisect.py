@@ -97,7 +97,7 @@ import os, sys
 sys.stderr.write(" ".join(sys.argv[1:]))
 assert os.environ["BISECT_URI"].endswith("/" + os.environ["BISECT_ID"])
 assert os.environ["BISECT_COMMITTER"] == "Ada Lovelace <ada@example.com>"
-assert os.environ["BISECT_METARANGE_ID"] or True
+assert len(bytes.fromhex(os.environ["BISECT_METARANGE_ID"])) == 32
 number = int(os.environ["BISECT_MESSAGE"].split()[1])
 with open(sys.argv[1], "a") as tested:
     tested.write(f"{number} {sys.argv[2]}\\n")

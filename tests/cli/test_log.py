@@ -6,7 +6,6 @@ import io
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from datetime import datetime, timedelta
@@ -20,6 +19,7 @@ from lakecli.model import EMPTY_TREE
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.commit_record import describe_commit
 from lakecli.repository.core.view import branch_at
+from tests.support.tools import require_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,8 +170,8 @@ def test_log_formats_commits(cli: Cli, history: Demo, golden: Golden) -> None:
     assert cli.ok("log", MAIN, "--graph", "--oneline").stdout == cli("log", MAIN, "--graph").stdout
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_formats_are_those_of_git(cli: Cli, demo: Demo, tmp_path: Path) -> None:
+    require_tool("git")
     placeholders = (
         "%s|%b|%B|%an|%ae|%cn|%ce|%at|%aI|%ai|%aD|%as|%cs|%n|%%|%x09|%x00|%Cred|%C(reset)"
     )
