@@ -47,9 +47,8 @@ class Rate:
         self._clock = clock
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=RATE_MARKS)
 
-    def note(self, size: int) -> None:
-        """Record the total number so far."""
-        now = self._clock()
+    def note(self, now: float, size: int) -> None:
+        """Record the total number at a time of the clock."""
         if now - self._marks[-1][0] >= RATE_STEP:
             self._marks.append((now, size))
 
@@ -77,9 +76,10 @@ class CountingProgress(Progress):
         with self._lock:
             self._done_items += items
             self._done_size += size
-            self._rate.note(self._done_size)
-            self._item_rate.note(self._done_items)
-            self._show()
+            now = self._clock()
+            self._rate.note(now, self._done_size)
+            self._item_rate.note(now, self._done_items)
+            self._show(now)
 
     def expect(self, *, items: int = 0, size: int = 0) -> None:
         """Add to the totals."""
@@ -107,8 +107,8 @@ class CountingProgress(Progress):
             return ""
         return f", {human_seconds((total - done) / speed)} left"
 
-    def _show(self) -> None:
-        """Show the counts; the lock is held."""
+    def _show(self, now: float) -> None:
+        """Show the counts at a time of the clock; the lock is held."""
         raise NotImplementedError
 
 
@@ -132,8 +132,7 @@ class PlainProgress(CountingProgress):
         self._write = write
         self._next = clock() + INTERVAL
 
-    def _show(self) -> None:
-        now = self._clock()
+    def _show(self, now: float) -> None:
         if now >= self._next:
             self._next = now + INTERVAL
             self._write(f"{self._verb}: {self._counts()}")

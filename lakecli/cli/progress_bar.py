@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self, TextIO
+from typing import Final, Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -12,12 +12,16 @@ from rich.text import Text
 from lakecli.cli.progress import CountingProgress
 from lakecli.cli.text import human_size
 
+REDRAW: Final = 0.05
+"""Seconds between two updates, at least: the screen shows no more, and each takes 20 µs."""
+
 
 class BarProgress(CountingProgress):
     """A bar by bytes if sizes are known, else by objects; removed at the end."""
 
     def __init__(self, verb: str, stderr: TextIO, *, items: int | None, size: int | None) -> None:
         super().__init__(items=items, size=size)
+        self._next = self._clock()
         # Rich would redirect stdout into its console, which is stderr here; lines of text go
         # through `write` instead.
         self._rich = RichProgress(
@@ -46,13 +50,16 @@ class BarProgress(CountingProgress):
         """Add to the totals, and redraw."""
         super().expect(items=items, size=size)
         with self._lock:
-            self._show()
+            self._show(self._clock())
 
     def write(self, text: str) -> None:
         """Write lines of text above the bar."""
         self._rich.console.print(Text.from_ansi(text.removesuffix("\n")), soft_wrap=True)
 
-    def _show(self) -> None:
+    def _show(self, now: float) -> None:
+        if now < self._next:
+            return
+        self._next = now + REDRAW
         objects = f"{self._done_items}/{self._items}" if self._items else f"{self._done_items}"
         counts = f"{objects} objects"
         if self._size or self._done_size:

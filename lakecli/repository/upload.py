@@ -139,7 +139,7 @@ class Upload:
     def present(self, paths: Iterable[bytes]) -> list[bytes | None]:
         """Return the encoded entries that the branch has at some paths."""
         with open_view(self._repository, self._branch) as view:
-            return [view.find(path) for path in paths]
+            return view.find_many(list(paths))
 
     def expected(self, present: bytes | None) -> Expected | None:
         """Return the object of an encoded entry of the branch, if a file may turn out to be it."""

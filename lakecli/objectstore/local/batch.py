@@ -76,7 +76,7 @@ class LocalBatch:
 
     def _put(self, key: str, body: bytes, *, is_content: bool) -> None:
         names = split_key(key)
-        with self._files.translated(key):
+        try:
             staging_dirs = self._enter(is_content=is_content)
             try:
                 is_new = staging_dirs.write(b"/".join(names[:-1]), names[-1], body)
@@ -84,6 +84,8 @@ class LocalBatch:
                 self._leave(staging_dirs)
             if not is_new:  # the first writer may yet fail, so this body is written as well
                 self._write(names, body, is_content=is_content)
+        except OSError as error:
+            raise self._files.translate(error, key) from error
 
     def _enter(self, *, is_content: bool) -> StagingDirs:
         with self._lock:

@@ -103,9 +103,10 @@ class Directory:
         try:
             yield
         except OSError as error:
-            raise self._translate(error, what) from error
+            raise self.translate(error, what) from error
 
-    def _translate(self, error: OSError, what: str) -> LakeError:
+    def translate(self, error: OSError, what: str) -> LakeError:
+        """Return lakecli's error for one of the operating system about `what`."""
         number, text = error.errno, (error.strerror or str(error)).lower()
         where = f"{text}: {what} in {self.root}"
         if number in _PERMISSION:

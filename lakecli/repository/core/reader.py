@@ -48,7 +48,6 @@ class Reader:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._trees = view.repository.trees
         # What is empty at this moment stays so for this reader.
         view.tokens = tuple(each for each in view.tokens if not area.is_empty(view.txn, each))
         self._lock = Lock()
@@ -104,12 +103,10 @@ class Reader:
 
     def _values(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the encoded value of each path, staged ones first."""
-        view = self._view
-        tree = view.commit.metarange_id
         if not self.has_changes:
-            return self._trees.points.find_many(tree, keys)
+            return self._view.find_many(keys)
         with self._lock:
-            return [view.find(key) for key in keys]
+            return self._view.find_many(keys)
 
     def _one_at_a_time(self, found: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
         """Yield what an iterator over the staging area yields, while no other thread reads it."""

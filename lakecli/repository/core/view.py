@@ -14,7 +14,7 @@ from lakecli.errors import NotFound
 from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Branch, Commit, Entry, StagingToken
@@ -54,6 +54,14 @@ class View:
             if staged is not None:
                 return None if staged == area.TOMBSTONE else staged
         return self.find_committed(path)
+
+    def find_many(self, paths: Sequence[bytes]) -> list[bytes | None]:
+        """Return the encoded value at each path, or ``None``."""
+        from lakecli.staging import area
+
+        if not all(area.is_empty(self.txn, token) for token in self.tokens):
+            return [self.find(path) for path in paths]
+        return self.repository.trees.points.find_many(self.commit.metarange_id, paths)
 
     def find_committed(self, path: bytes) -> bytes | None:
         """Return the encoded value at a path in the commit, staging ignored, or ``None``."""

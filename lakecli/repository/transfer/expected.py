@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from blake3 import blake3
 
 from lakecli.identity import is_md5
+from lakecli.ids import DataDigest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,9 +70,9 @@ class Digests:
         if self._md5 is not None:
             self._md5.update(data)
 
-    def hexdigest(self) -> str:
-        """Return the BLAKE3, 64 hex digits."""
-        return self._blake3.hexdigest()
+    def hexdigest(self) -> DataDigest:
+        """Return the BLAKE3."""
+        return DataDigest(self._blake3.hexdigest())
 
     def are_expected(self) -> bool:
         """Return whether the contents are those expected by their MD5, and their object exists."""

@@ -13,7 +13,7 @@ local namespace starts over, which costs less than verifying what was copied.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
@@ -28,9 +28,9 @@ from lakecli.repository.transfer.expected import Digests, needs_md5
 from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.readers import (
     PIECE,
+    OpenFile,
     VerifyingReader,
     changed,
-    opened,
     pieces_of,
     read_fully,
 )
@@ -80,6 +80,13 @@ class Ingested:
     mtime: int
     found: bool = False
     is_kept: bool = False
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    data = os.read(descriptor, size + 1)
+    if len(data) != size:
+        raise changed("read")
+    return data
 
 
 def _seconds(status: os.stat_result) -> int:
@@ -161,11 +168,12 @@ class Ingest:
             SpecialFile: it is not a regular file.
             OSError: it cannot be read.
         """
-        with opened(path, self._flags) as (descriptor, status, check):
+        with OpenFile(path, self._flags) as file:
+            status = file.status
             if status.st_size <= SMALL:
-                done = self._small(descriptor, status.st_size, expected)
+                done = self._small(file.descriptor, status.st_size, expected)
             else:
-                done = self._large(descriptor, status, path, expected=expected, check=check)
+                done = self._large(file, path, expected=expected)
         return Ingested(done.digest, status.st_size, _seconds(status), done.found, done.is_kept)
 
     def look(self, path: bytes, *, expected: Expected | None = None) -> Ingested:
@@ -176,24 +184,24 @@ class Ingest:
             FileChanged: the file was written to meanwhile.
             OSError: it cannot be read.
         """
-        with opened(path, self._flags) as (descriptor, status, _):
+        with OpenFile(path, self._flags) as opened:
+            status = opened.status
             size = status.st_size
             digests = Digests(expected, size)
             digest = None
             if size > SMALL and not needs_md5(expected, size):
                 digest = self._known(_key_of(path, status))
             if digest is None:
-                with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
+                with os.fdopen(opened.descriptor, "rb", buffering=0, closefd=False) as file:
                     digest = self._hash(file, digests)
         return Ingested(digest, size, _seconds(status), is_kept=digests.are_expected())
 
     def _small(self, descriptor: int, size: int, expected: Expected | None) -> _Done:
-        # A file for a local namespace is written before the next one is read.
-        with self._memory.held(size) if self._batch is None else nullcontext():
-            data = os.read(descriptor, size + 1)
-            if len(data) != size:
-                raise changed("read")
-            done = self._bytes(data, expected)
+        if self._batch is None:
+            with self._memory.held(size):
+                done = self._bytes(_read(descriptor, size), expected)
+        else:  # a file is written before the next one is read
+            done = self._bytes(_read(descriptor, size), expected)
         self._progress.advance(size=size)
         return done
 
@@ -220,17 +228,9 @@ class Ingest:
         self._batch.put_content(key, data)
         return found
 
-    def _large(
-        self,
-        descriptor: int,
-        status: os.stat_result,
-        path: bytes,
-        *,
-        expected: Expected | None,
-        check: Callable[[], None],
-    ) -> _Done:
-        key = _key_of(path, status)
-        size = status.st_size
+    def _large(self, opened: OpenFile, path: bytes, *, expected: Expected | None) -> _Done:
+        key = _key_of(path, opened.status)
+        size = opened.status.st_size
         # Only the BLAKE3 of a file is remembered; for its MD5 it is read.
         known = None if needs_md5(expected, size) else self._known(key)
         if known is not None and self._present(known, size):
@@ -238,10 +238,10 @@ class Ingest:
             return _Done(known, found=True)
         hashed_at = self._clock_ns()
         if size <= self._whole:
-            done = self._small(descriptor, size, expected)
+            done = self._small(opened.descriptor, size, expected)
         else:
-            with os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
-                done = self._whole_file(file, size, expected, check)
+            with os.fdopen(os.dup(opened.descriptor), "rb", buffering=0) as file:
+                done = self._whole_file(file, size, expected, opened.check)
         self._remember(key, done.digest, hashed_at)
         return done
 

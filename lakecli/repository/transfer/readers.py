@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager
 from io import FileIO
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from blake3 import blake3
 
 from lakecli.errors import LakeError, LostRace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from lakecli.progress import Progress
 
@@ -37,27 +36,51 @@ class SpecialFile(LakeError):
     """Not a regular file, nor a link to one where links are followed."""
 
 
-@contextmanager
-def opened(path: bytes, flags: int) -> Iterator[tuple[int, os.stat_result, Callable[[], None]]]:
-    """Open a regular file; give a function too that raises `FileChanged` if it has changed."""
-    descriptor = os.open(path, flags)
-    try:
-        before = os.fstat(descriptor)
-        if not stat.S_ISREG(before.st_mode):
+class OpenFile:
+    """A regular file, open for reading; `with` closes it and checks that it has not changed.
+
+    Attributes:
+        descriptor: of the file.
+        status: of the file when it was opened.
+
+    Raises:
+        SpecialFile: it is not a regular file.
+        FileChanged: at the end of the block, if the file was written to meanwhile.
+        OSError: it cannot be opened.
+    """
+
+    __slots__ = ("descriptor", "status")
+
+    def __init__(self, path: bytes, flags: int) -> None:
+        self.descriptor = os.open(path, flags)
+        self.status = os.fstat(self.descriptor)
+        if not stat.S_ISREG(self.status.st_mode):
+            os.close(self.descriptor)
             raise SpecialFile("not a regular file")
 
-        def check() -> None:
-            if _fingerprint(os.fstat(descriptor)) != _fingerprint(before):
-                raise changed("read")
+    def check(self) -> None:
+        """Check that the file has not changed.
 
-        yield descriptor, before, check
-        check()
-    finally:
-        os.close(descriptor)
+        Raises:
+            FileChanged: it has.
+        """
+        before, now = self.status, os.fstat(self.descriptor)
+        if (
+            now.st_mtime_ns != before.st_mtime_ns
+            or now.st_ctime_ns != before.st_ctime_ns
+            or now.st_size != before.st_size
+        ):
+            raise changed("read")
 
+    def __enter__(self) -> Self:
+        return self
 
-def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self.check()
+        finally:
+            os.close(self.descriptor)
 
 
 def read_fully(source: BinaryIO, size: int) -> bytes:
