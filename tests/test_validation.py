@@ -90,6 +90,7 @@ def test_optional_and_unknown_fields() -> None:
         "0001-01-01T00:00:00+14:00",
         "9999-12-31T23:59:59-14:00",
         "9999-12-31T23:59:59Z",
+        "9998-12-31T00:00:00.000001Z",
         "1969-12-31T23:59:59Z",
         "2026-11-20T15:00:00",
         "2026-13-20T15:00:00Z",
@@ -134,3 +135,71 @@ def test_undecodable_bytes_are_text_and_half_characters_are_not() -> None:
         validation.text(9)("\ud800")
     with pytest.raises(Invalid, match="10 bytes"):
         validation.text(9)("\u00e9" * 5)
+
+
+@pytest.mark.parametrize(
+    ("check", "legal", "illegal"),
+    [
+        (validation.whole(2, 4), [2, 3, 4], [1, 5, True, 3.0]),
+        (validation.power_of_two(2, 8), [2, 4, 8], [1, 16]),
+        (
+            validation.text(4, min_size=2),
+            ["ab", "abcd", "\u00e9\u00e9"],
+            ["a", "abcde", "\u00e9" * 3],
+        ),
+        (validation.text(4, has_nul=True), ["", "a\0b"], ["a\0bcd"]),
+        (validation.text(4), ["", "abcd"], ["a\0b", "abcde"]),
+        (validation.text_that(str.islower, "x"), ["a", "a" * 4096], ["A", "", "a" * 4097, "a\0"]),
+        (validation.list_of(validation.whole(1, 2), 2), [[], [1], [1, 2]], [[3], [1, 1, 1], (1,)]),
+        (validation.choice("on", "off"), ["on", "off"], ["", "o", "onoff", 1, None]),
+        (validation.nullable(validation.whole(1, 2)), [None, 1], [0, ""]),
+        (validation.or_empty(validation.whole(1, 2)), ["", 1], [0, None]),
+        (validation.identifier(CommitId), ["a" * 64], [None, b"a" * 64]),
+    ],
+)
+def test_the_bounds_of_a_check(
+    check: Callable[[object], Any], legal: list[object], illegal: list[object]
+) -> None:
+    assert [check(value) for value in legal] == legal
+    for value in illegal:
+        with pytest.raises(Invalid):
+            check(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (False, "false"),
+        (-7, "-7"),
+        (1.5, "1.5"),
+        (10**70, "1" + "0" * 59),
+        ("tomorrow", "'tomorrow'"),
+        ("x" * 60, f"'{'x' * 60}'"),
+        ("x" * 61, f"'{'x' * 60}'…"),
+        (b"x" * 61, f"b'{'x' * 60}'…"),
+        ([1], "a list"),
+        ({}, "a dict"),
+    ],
+)
+def test_an_error_shows_the_value_in_short(value: object, shown: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        validation.moment(value)
+    assert str(caught.value) == f"not a time: {shown}"
+
+
+def test_a_field_is_required_unless_it_is_optional() -> None:
+    one = Record({"kept": validation.Field(validation.boolean)})
+    with pytest.raises(Invalid, match="no field 'kept'"):
+        one.read({})
+    two = Record({"later": optional(validation.boolean, None), "kept": validation.boolean})
+    assert two.read({"kept": True}) == {"later": None, "kept": True}
+    with pytest.raises(Invalid, match="kept: neither"):
+        two.read({"kept": 1})
+
+
+def test_the_largest_count_is_exact_as_a_float_and_so_is_its_successor() -> None:
+    largest = validation.MAX_COUNT
+    exact = [int(float(number)) == number for number in (largest, largest + 1, largest + 2)]
+    assert exact == [True, True, False]

@@ -15,6 +15,7 @@ from lakecli.committed.scan import find, scan
 from lakecli.committed.sources import MissingTable
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local.store import LocalStore
+from lakecli.sstable.reader import Table
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -28,6 +29,9 @@ from tests.committed.trees import (
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lakecli.model import MetarangeId
+    from lakecli.sstable.reader import Block
 
 MODEL = {path: value(at, bytes(at % 300)) for at, path in enumerate(large_model(3000))}
 
@@ -112,6 +116,94 @@ def test_many_ranges_do_not_stay_open_for_ever(monkeypatch: pytest.MonkeyPatch) 
         for path, expected in MODEL.items():
             assert find(trees, tree, path) == expected
     assert trees.counts.ranges_opened > len(trees.metarange(tree))
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_many_keys_are_read_as_one_by_one(*, is_open: bool) -> None:
+    trees = new_trees(range_entries=64)
+    tree = build(trees, {path: MODEL[path] for path in list(MODEL)[10:500]})
+    keys = [key(at) for at in (499, 10, 250, 9, 500, 0, 10, 3000)] + [b"", b"k00250!", b"z"]
+    expected = [MODEL[path] if path in keys[:3] else None for path in keys]
+    if is_open:
+        assert [find(trees, tree, path) for path in keys] == expected
+    assert trees.points.find_many(tree, keys) == expected
+    assert trees.points.find_many(tree, []) == []
+
+
+class Decoded:
+    """Counts the blocks that are decoded whole, and the searches in stored blocks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.blocks: list[tuple[str, int]] = []
+        self.searches = 0
+        decode, search = Table.block, Table.get
+
+        def block(table: Table, number: int) -> Block:
+            self.blocks.append((table.name, number))
+            return decode(table, number)
+
+        def get(table: Table, path: bytes) -> bytes | None:
+            self.searches += 1
+            return search(table, path)
+
+        monkeypatch.setattr(Table, "block", block)
+        monkeypatch.setattr(Table, "get", get)
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_with_room_each_range_is_opened_and_each_block_decoded_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_remote: bool
+) -> None:
+    store = RecordingStore() if is_remote else local_trees(tmp_path)
+    tree = build(new_trees(store, range_entries=1024), MODEL)
+    trees = new_trees(store, range_entries=1024)
+    decoded = Decoded(monkeypatch)
+    asked = [*MODEL, *MODEL]
+    random.Random(0).shuffle(asked)
+    for path in asked:
+        assert find(trees, tree, path) == MODEL[path]
+        assert trees.points.find_many(tree, [path]) == [MODEL[path]]
+    assert len(decoded.blocks) == len(set(decoded.blocks)) > len(trees.metarange(tree))
+    assert decoded.searches == 0
+    fetched = len(trees.metarange(tree)) if is_remote else 0
+    assert trees.counts.ranges_opened == len(trees.metarange(tree)) + fetched
+
+
+def test_a_full_cache_admits_few_of_the_blocks_that_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trees = new_trees(range_entries=1024)
+    trees.points = PointReader(trees, blocks_limit=1)
+    tree = build(trees, MODEL)
+    decoded = Decoded(monkeypatch)
+    paths = list(MODEL)[:: len(MODEL) // 330]
+    for path in paths:
+        assert find(trees, tree, path) == MODEL[path]
+    misses = len(decoded.blocks) + decoded.searches
+    assert misses > 100
+    assert misses // 20 < len(decoded.blocks) < misses // 10
+    assert len(set(decoded.blocks)) == len(decoded.blocks)
+
+
+@pytest.mark.parametrize(("trees_read", "opened"), [(1, 1), (2, 2), (3, 6)])
+def test_trees_that_are_read_alternately_stay_open(
+    monkeypatch: pytest.MonkeyPatch, trees_read: int, opened: int
+) -> None:
+    monkeypatch.setattr("lakecli.committed.points.MOST_TREES", 2)
+    trees = new_trees()
+    made = [build(trees, {key(at): value(at)}) for at in range(trees_read)]
+    asked: list[MetarangeId] = []
+    metarange = trees.metarange
+
+    def record(tree: MetarangeId) -> Metarange:
+        asked.append(tree)
+        return metarange(tree)
+
+    monkeypatch.setattr(trees, "metarange", record)
+    for _ in range(2):
+        for at, tree in enumerate(made):
+            assert find(trees, tree, key(at)) == value(at)
+    assert len(asked) == opened
 
 
 def local_trees(tmp_path: Path) -> LocalStore:

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 LEFT_OUT = ("lakecli.spark",)
 """Packages that import too much."""
 
+TRACED_STEPS = 20_000
+"""Lines traced in one call, at most. Tracing a longer loop would take minutes, and tests that bound
+the processor time of a loop would fail."""
+
 
 class Server(NamedTuple):
     """A plugin of pytest that answers requests instead of running what was collected.
@@ -114,7 +118,7 @@ def answer(
 
 
 class Tracer:
-    """Notes which lines of some files are run, in every thread.
+    """Record which lines of some files run, in every thread.
 
     Args:
         paths: of the files.
@@ -133,7 +137,7 @@ class Tracer:
         threading.settrace(None)
 
     def taken(self) -> list[tuple[str, int]]:
-        """Return what was noted, and begin again."""
+        """Return the recorded lines, and forget them."""
         lines, self._lines = self._lines, set()
         return sorted(lines)
 
@@ -141,12 +145,16 @@ class Tracer:
         path = frame.f_code.co_filename
         if path not in self._paths:
             return None
-        self._lines.add((path, frame.f_lineno))
-        return self._line
+        steps = 0
 
-    def _line(self, frame: FrameType, _event: str, _value: object) -> Any:
-        self._lines.add((frame.f_code.co_filename, frame.f_lineno))
-        return self._line
+        def trace_line(frame: FrameType, _event: str, _value: object) -> Any:
+            nonlocal steps
+            steps += 1
+            self._lines.add((path, frame.f_lineno))
+            frame.f_trace_lines = steps < TRACED_STEPS
+            return trace_line
+
+        return trace_line(frame, "", None)
 
 
 def main() -> None:

@@ -219,11 +219,6 @@ SUITES = (
         (
             "test_validation.py",
             "test_ids.py",
-            "remote/test_ref_records.py",
-            "remote/test_collection.py",
-            "remote/test_packs.py",
-            "repository/test_bad_objects.py",
-            "pipeline/gc/test_forged.py",
         ),
     ),
 )

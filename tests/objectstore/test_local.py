@@ -4,6 +4,7 @@ import errno
 import fcntl
 import gc
 import os
+import pwd
 import signal
 import stat
 import subprocess
@@ -594,6 +595,37 @@ def test_copy_works_without_kernel_support(
     assert store.get("to2") == body
 
 
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+def test_a_copy_that_a_disk_refuses_is_not_repeated(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    store.put("from", b"body", ANY)
+
+    def fail(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "copy_file_range", fail)
+    with pytest.raises(Unreachable):
+        store.copy("from", "to")
+    assert [info.key for info in store.list()] == ["from"]
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 10, 11])
+def test_a_copy_is_whole_however_little_the_kernel_copies_at_once(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    store.put("from", bytes(range(size)), ANY)
+    copy = os.copy_file_range
+
+    def copy_little(source: int, target: int, count: int) -> int:
+        return copy(source, target, min(count, 5))
+
+    monkeypatch.setattr(os, "copy_file_range", copy_little)
+    store.copy("from", "to")
+    assert store.get("to") == bytes(range(size))
+
+
 def test_local_path_returns_the_file(store: LocalStore, tmp_path: Path) -> None:
     for key in ("a/b", "not-utf-8-\udcff/é"):
         store.put(key, b"here", ANY)
@@ -641,9 +673,23 @@ def test_no_descriptor_stays_open(store: LocalStore) -> None:
     for key in ("a/b", "x/y"):
         with pytest.raises(ObjectNotFound):
             store.get(key)
+    store.get_versioned("a/c")
+    store.head("a/c")
+    store.renew("a/c")
+    store.local_path("a/c")
+    store.open("a/c").close()
+    store.prune("a/")
+    store._directory.check_root()
     batch = store.batch()
-    batch.put_new("a/b", b"2")
+    for key in ("a/b", "new/b"):
+        batch.put_new(key, b"2")
+        batch.put_new(key, b"3")
+    temporary, spool = batch.spool()
+    spool.close()
+    batch.adopt("a/d", temporary)
     batch.flush()
+    batch.put_new("a/e", b"2")
+    batch.spool()[1].close()
     del batch
     assert _open_descriptors() == before
 
@@ -710,7 +756,7 @@ def test_opening_a_directory_makes_none(tmp_path: Path) -> None:
     parent = os.open(tmp_path, os.O_RDONLY)
     try:
         with pytest.raises(FileNotFoundError):
-            files.open_below(parent, b"absent")
+            files.open_below(parent, b"absent", create=False, sync=True)
     finally:
         os.close(parent)
     assert list(tmp_path.iterdir()) == []
@@ -735,3 +781,91 @@ def test_names_that_could_not_be_synced_are_an_error(
             files.sync_names(descriptor)
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "removed"),
+    [
+        ("a/b/empty/", {"a/b/empty"}),
+        ("a/b/empty", {"a/b/empty"}),
+        ("empty/", {"empty"}),
+        ("a/b/used/", set()),
+        ("a/b/", set()),
+        ("a/b/absent/", set()),
+        ("absent/empty/", set()),
+    ],
+)
+def test_prune_removes_the_one_directory_if_it_is_empty(
+    store: LocalStore, tmp_path: Path, prefix: str, removed: set[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a/b/empty").mkdir(parents=True)
+    store.put("a/b/used/k", b"", ANY)
+    store.prune(prefix)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_dir()}
+    assert left == {"a", "a/b", "a/b/used", "a/b/empty", "empty"} - removed
+
+
+def test_the_user_of_a_container_may_have_no_name(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert store.access().identity == pwd.getpwuid(os.geteuid()).pw_name
+
+    def missing(user: int) -> object:
+        raise KeyError(user)
+
+    monkeypatch.setattr(pwd, "getpwuid", missing)
+    assert store.access().identity == str(os.geteuid())
+
+
+def test_times_are_those_of_the_clock_of_the_store(tmp_path: Path) -> None:
+    """Those of the kernel have ticks, so two versions of an object could look the same."""
+    now = 10**18
+    store = LocalStore(str(tmp_path), clock_ns=lambda: now)
+    for condition in (ABSENT, ANY):
+        store.put(f"a/{condition}", b"1", condition)
+    times = [path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()]
+    assert times == [now, now]
+    now += 7
+    store.put("k", b"1", ANY)
+    store.renew("k")
+    assert (tmp_path / "k").stat().st_mtime_ns == now + 1
+    store.put("k", b"2", ANY)
+    assert (tmp_path / "k").stat().st_mtime_ns == now + 2
+
+
+def test_a_link_in_the_place_of_an_object_is_not_renewed(store: LocalStore, tmp_path: Path) -> None:
+    """Somebody puts it there after `renew` has looked."""
+    store.put("k", b"1", ANY)
+    (tmp_path / "other").write_bytes(b"")
+    before = (tmp_path / "other").stat()
+    status = (tmp_path / "k").stat()
+    (tmp_path / "k").unlink()
+    (tmp_path / "k").symlink_to("other")
+    with store._directory.opened([]) as root:
+        store._directory.stamp_object(root, b"k", status)
+    assert (tmp_path / "other").stat() == before
+
+
+@pytest.mark.parametrize("key", ["k", "new/k"])
+def test_a_new_object_is_published_when_the_one_in_its_place_vanishes(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """A collector deletes the present object between the link and the look at it."""
+    batch = store.batch()
+    temporary, spool = batch.spool()
+    with spool:
+        spool.write(b"body")
+    batch.adopt(key, temporary)
+    link, calls = os.link, []
+
+    def exists_at_first(*args: object, **options: object) -> None:
+        calls.append(args)
+        if len(calls) == 1:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        link(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "link", exists_at_first)
+    batch.flush()
+    assert store.get(key) == b"body"
+    assert leftovers(tmp_path) == []

@@ -212,3 +212,26 @@ def test_a_dropped_batch_leaves_nothing(store: LocalStore, tmp_path: Path) -> No
     del batch
     assert leftovers(tmp_path) == set()
     assert contents(store) == {}
+
+
+def test_a_file_that_could_not_be_written_is_never_published(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = store.batch()
+    batch.put_new("data/00/a", b"whole")
+
+    def full(descriptor: int, body: bytes) -> None:
+        write_all(descriptor, body[:1])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lakecli.objectstore.local.staging_dirs.write_all", full)
+        with pytest.raises(Unreachable):
+            batch.put_new("data/00/b", b"broken")
+    batch.put_new("data/00/c", b"whole")
+    batch.flush()
+    assert contents(store) == {"data/00/a": b"whole", "data/00/c": b"whole"}
+    batch.put_new("data/00/b", b"whole")
+    batch.flush()
+    assert contents(store) == dict.fromkeys(("data/00/a", "data/00/b", "data/00/c"), b"whole")
+    assert leftovers(tmp_path) == set()

@@ -113,7 +113,7 @@ def sync_file_system(descriptor: int) -> None:
         raise SyncError(number, os.strerror(number))
 
 
-def open_below(parent: int, name: bytes, *, create: bool = False, sync: bool = True) -> int:
+def open_below(parent: int, name: bytes, *, create: bool, sync: bool) -> int:
     """Open a directory inside an opened one; see `Directory.open_directory`."""
     try:
         return os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)

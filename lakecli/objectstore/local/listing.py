@@ -72,4 +72,4 @@ def _descend(
     parent: int, name: bytes, key: bytes, wanted: bytes, floor: bytes
 ) -> Iterator[ObjectInfo]:
     with suppress(FileNotFoundError):  # deleted since it was listed
-        yield from walk(open_below(parent, name), key, wanted, floor)
+        yield from walk(open_below(parent, name, create=False, sync=False), key, wanted, floor)

@@ -247,10 +247,15 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
         files.
         """
         names = key_bytes(prefix).rstrip(b"/").split(b"/")
-        with self._directory.translated(prefix), suppress(FileNotFoundError):
-            with self._directory.opened(names[:-1]) as parent, suppress(OSError):
+        with self._directory.translated(prefix):
+            with (
+                suppress(FileNotFoundError),
+                self._directory.opened(names[:-1]) as parent,
+                suppress(OSError),
+            ):
                 os.rmdir(names[-1], dir_fd=parent)
-            self._directory.remove_own()
+            with suppress(FileNotFoundError):
+                self._directory.remove_own()
 
     def clear_temporaries(self, *, older_than: timedelta) -> int:
         """Remove the temporary files of killed processes; see `leftovers`."""
