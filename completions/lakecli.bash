@@ -58,7 +58,7 @@ __lakecli_options() {
     'find-merge-base') REPLY='--at-op' ;;
     'fs cat') REPLY='--at-op --files-from --null --verify -z' ;;
     'fs cp') REPLY='--content-type --meta -r --recursive' ;;
-    'fs download') REPLY='--at-op --dry-run --exclude --files-from --include --no-progress --null -p --parallelism --part-size -r --recursive -z' ;;
+    'fs download') REPLY='--at-op --delete --dry-run --exclude --files-from --include --max-delete --no-progress --null -p --parallelism --part-size -r --recursive -z' ;;
     'fs du') REPLY='--at-op --depth --shared' ;;
     'fs find') REPLY='--at-op --max-size --min-size --name --null --since --until -z' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive --summarize' ;;
@@ -178,6 +178,7 @@ __lakecli_value() {
     'fs download --exclude') REPLY='nothing' ;;
     'fs download --files-from') REPLY='file' ;;
     'fs download --include') REPLY='nothing' ;;
+    'fs download --max-delete') REPLY='nothing' ;;
     'fs download -p') REPLY='nothing' ;;
     'fs download --parallelism') REPLY='nothing' ;;
     'fs download --part-size') REPLY='nothing' ;;

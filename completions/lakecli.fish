@@ -281,10 +281,12 @@ function __lakecli_options
         case 'fs download'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation' \
+                '--delete' 'With -r, delete files in DEST that PATH lacks' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--exclude' 'Not paths that match, as in .gitignore' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--include' 'Only paths that match, as in .gitignore' \
+                '--max-delete' 'Refuse to delete more than N files' \
                 '--no-progress' 'Show no progress' \
                 '--null' 'The names of --files-from end with NUL, not with a line' \
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
@@ -771,6 +773,8 @@ function __lakecli_value
         case 'fs download --files-from'
             echo 'file'
         case 'fs download --include'
+            echo 'nothing'
+        case 'fs download --max-delete'
             echo 'nothing'
         case 'fs download -p'
             echo 'nothing'

@@ -194,7 +194,7 @@ _BY_OPTION: Final = {
         Answer("downloaded entry"),
         Answer("download", option="-r"),
         Answer("download", option="--files-from"),
-        Answer("transfer plan", option="--dry-run"),
+        Answer("transfer plan", each=True, option="--dry-run"),
     ),
     "fs presign": (
         Answer("presigned"),
@@ -205,7 +205,7 @@ _BY_OPTION: Final = {
         Answer("checked link", each=True, option="--check"),
         Answer("incoming link", each=True, option="--put"),
     ),
-    "fs rm": (Answer("removed"), Answer("removal plan", option="--dry-run")),
+    "fs rm": (Answer("removed"), Answer("removal plan", each=True, option="--dry-run")),
     "fs stat": (
         Answer("entry"),
         Answer("presigned entry", option="--pre-sign"),
@@ -216,7 +216,7 @@ _BY_OPTION: Final = {
         Answer("upload", option="-r"),
         Answer("upload", option="--files-from"),
         Answer("upload", option="SRC SRC"),
-        Answer("transfer plan", option="--dry-run"),
+        Answer("transfer plan", each=True, option="--dry-run"),
     ),
     "local checkout": (Answer("synced"), Answer("synced", each=True, option="--all")),
     "merge": (

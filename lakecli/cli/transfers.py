@@ -12,14 +12,14 @@ from lakecli.cli.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.cli.context import Context
     from lakecli.cli.params import LinkOptions, SelectionOptions
     from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.walk import LinkPolicy
-    from lakecli.repository.transfer.selection import Plan, Selection, Tally
+    from lakecli.repository.transfer.selection import Plan, Selection, Step, Tally
 
 PreSign = Annotated[
     bool,
@@ -75,8 +75,40 @@ def note_rest(context: Context, size: int, **counts: int) -> None:
     context.out.note(", ".join((human_size(size), *named)))
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
-    """Yield the lines about a plan of a recursive transfer."""
+def show_plan(context: Context, steps: Iterable[Step], *, verb: str, hint: str) -> None:
+    """Answer a dry run: each path as soon as it is known, then the totals.
+
+    Args:
+        context: of the command.
+        steps: what would be done.
+        verb: the action, for failures.
+        hint: what would become of the others, if some fail.
+
+    Raises:
+        PartialFailure: some would fail.
+    """
+    from lakecli.repository.transfer.selection import Plan
+
+    plan = Plan()
+    context.out.stream(plan.counted(steps), record=step_record, text=step_line)
+    context.out.emit(_plan_record(plan), text=lambda: _plan_lines(plan))
+    raise_failures(context, plan.failures, verb=verb, hint=hint)
+
+
+def step_record(step: Step) -> dict[str, object]:
+    """Return the JSON answer about one path of a dry run."""
+    record: dict[str, object] = {"action": step.action, "path": step.path, "size": step.size}
+    return record | {"error": step.error} if step.error else record
+
+
+def step_line(step: Step) -> str:
+    """Return the line about one path of a dry run."""
+    line = f"{step.action} {quote_path(step.path)}"
+    return f"{line}: {step.error}" if step.error else line
+
+
+def _plan_lines(plan: Plan) -> Iterator[str]:
+    yield ""
     yield "Dry run, nothing was transferred:"
     yield ""
     for name, tally in _tallies(plan).items():
@@ -86,9 +118,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield f"Failing: {len(plan.failures)}"
 
 
-def plan_record(plan: Plan) -> dict[str, object]:
-    """Return the JSON answer about a plan."""
-    record: dict[str, object] = {}
+def _plan_record(plan: Plan) -> dict[str, object]:
+    record: dict[str, object] = {"action": "total", "path": None}
     for name, tally in _tallies(plan).items():
         record[name] = tally.count
         record[f"{name}_size"] = tally.size
@@ -144,6 +175,18 @@ def check_dry_run(dry_run: bool, *, recursive: bool) -> None:  # noqa: FBT001 - 
     """
     if dry_run and not recursive:
         raise UsageError("--dry-run needs -r", hint="add -r")
+
+
+def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_listed: bool) -> None:
+    """Refuse options of ``--delete`` that say nothing together.
+
+    Raises:
+        UsageError: they do.
+    """
+    if (delete or max_delete is not None) and (is_listed or not recursive):
+        raise UsageError("--delete needs -r, and no --files-from", hint="add -r")
+    if max_delete is not None and not delete:
+        raise UsageError("--max-delete needs --delete")
 
 
 def failure_records(failures: Sequence[tuple[bytes, str]]) -> list[dict[str, object]]:

@@ -39,7 +39,7 @@ from lakecli.repository.transfer.parallel import (
     Workers,
     part_retries,
 )
-from lakecli.repository.transfer.selection import EVERYTHING, Plan, Selection
+from lakecli.repository.transfer.selection import EVERYTHING, Action, Selection, Step
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class DownloadReport:
         unchanged: objects whose file existed with the same contents.
         size: bytes of the objects written.
         excluded: objects that the selection leaves out.
+        deleted: files that were deleted, because the ref lacks them.
         failures: (path, reason), in path order.
     """
 
@@ -90,6 +91,7 @@ class DownloadReport:
     unchanged: int = 0
     size: int = 0
     excluded: int = 0
+    deleted: int = 0
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
 
@@ -152,7 +154,7 @@ def download_tree(
         NotFound: the ref does not exist, or there is nothing below the prefix.
         UsageError: `target` cannot be a directory.
     """
-    download = _TreeDownload(repository, options)
+    download = TreeDownload(repository, options)
     download.run(ref, as_directory(prefix), target, names)
     return download.report
 
@@ -165,8 +167,8 @@ def plan_download(
     target: Path,
     options: DownloadOptions = _DEFAULTS,
     names: Sequence[bytes] | None = None,
-) -> Plan:
-    """Return what `download_tree` would do, without fetching or writing.
+) -> Iterator[Step]:
+    """Yield what `download_tree` would do, in path order, without fetching or writing.
 
     A file of the size of its object is read and compared.
 
@@ -174,9 +176,10 @@ def plan_download(
         NotFound: the ref does not exist, or there is nothing below the prefix.
         UsageError: `target` cannot be a directory.
     """
-    planned = _TreePlan(repository, options)
-    planned.run(ref, as_directory(prefix), target, names)
-    return planned.plan
+    below = as_directory(prefix)
+    planned = TreePlan(repository, options)
+    with open_view(repository, ref) as view, Destination(os.fsencode(target)) as destination:
+        yield from planned.steps(destination, planned.records(view, ref, below, names), len(below))
 
 
 class Download:
@@ -218,7 +221,7 @@ class Download:
             self._options.progress.advance(size=len(piece))
 
 
-class _TreeDownload(Download):
+class TreeDownload(Download):
     """A recursive download by several threads."""
 
     def __init__(self, repository: Repository, options: DownloadOptions) -> None:
@@ -230,21 +233,37 @@ class _TreeDownload(Download):
     def run(
         self, ref: str, below: bytes, target: Path, names: Sequence[bytes] | None = None
     ) -> None:
+        """Download the objects of a ref below a directory, or those of some names."""
         with open_view(self._repository, ref) as view:
-            if names is None:
-                records = view.scan(prefix=below)
-                first = next(records, None)
-                if first is None:
-                    raise no_such_path(self._repository, ref, below)
-                records = chain([first], records)
-            else:
-                records = self._named(view, ref, [below + name for name in names])
+            records = self.records(view, ref, below, names)
             with Destination(os.fsencode(target)) as destination:
-                self.workers.for_each(
-                    self._selected(records, len(below)),
-                    lambda item: self._one(destination, item[0], item[0][len(below) :], item[1]),
-                )
+                self.fetch_all(destination, records, len(below))
         self.report.failures.sort()
+
+    def records(
+        self, view: View, ref: str, below: bytes, names: Sequence[bytes] | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Return the objects below a directory, or those of some names; record absent names.
+
+        Raises:
+            NotFound: there is nothing below the directory.
+        """
+        if names is not None:
+            return self._named(view, ref, [below + name for name in names])
+        records = view.scan(prefix=below)
+        first = next(records, None)
+        if first is None:
+            raise no_such_path(self._repository, ref, below)
+        return chain([first], records)
+
+    def fetch_all(
+        self, destination: Destination, records: Iterator[tuple[bytes, bytes]], below: int
+    ) -> None:
+        """Download objects; their names are their paths without the first `below` bytes."""
+        self.workers.for_each(
+            self._selected(records, below),
+            lambda item: self._one(destination, item[0], item[0][below:], item[1]),
+        )
 
     def _named(self, view: View, ref: str, paths: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Yield the objects at some paths; record those that do not exist."""
@@ -271,12 +290,12 @@ class _TreeDownload(Download):
                 if selection.takes(path[below:]):
                     selected.append((path, entry))
                 else:
-                    self._exclude(entry)
+                    self._exclude(path, entry)
             size = sum(entry.size for _, entry in selected)
             self._options.progress.expect(items=len(selected), size=size)
             yield from selected
 
-    def _exclude(self, _entry: Entry) -> None:
+    def _exclude(self, _path: bytes, _entry: Entry) -> None:
         self.report.excluded += 1
 
     def _one(self, destination: Destination, path: bytes, name: bytes, entry: Entry) -> None:
@@ -325,15 +344,30 @@ class _TreeDownload(Download):
         self.report.failures.append((path, error.message))
 
 
-class _TreePlan(_TreeDownload):
+class TreePlan(TreeDownload):
     """A recursive download that compares and writes nothing."""
 
     def __init__(self, repository: Repository, options: DownloadOptions) -> None:
         super().__init__(repository, options)
-        self.plan = Plan(failures=self.report.failures)
+        self._steps: list[Step] = []
 
-    def _exclude(self, entry: Entry) -> None:
-        self.plan.excluded.add(entry.size)
+    def steps(
+        self, destination: Destination, records: Iterator[tuple[bytes, bytes]], below: int
+    ) -> Iterator[Step]:
+        """Yield what `fetch_all` would do, a batch at a time."""
+        while True:
+            batch = list(islice(records, LOOK_AHEAD))
+            self.fetch_all(destination, iter(batch), below)
+            steps, self._steps = self._steps, []  # names without an object are in it, too
+            yield from sorted(steps, key=lambda step: step.path)
+            if not batch:
+                return
+
+    def _exclude(self, path: bytes, entry: Entry) -> None:
+        self._steps.append(Step(Action.EXCLUDED, path, entry.size))
+
+    def _fail(self, path: bytes, error: LakeError) -> None:
+        self._steps.append(Step(Action.FAILED, path, error=error.message))
 
     def _one(self, destination: Destination, path: bytes, name: bytes, entry: Entry) -> None:
         if not name or name.endswith(b"/"):
@@ -341,13 +375,18 @@ class _TreePlan(_TreeDownload):
         try:
             state = self._state(destination, name, entry)
         except UnsafeName as error:
-            self._fail(path, error)
+            self._refuse(path, entry, error)
             return
-        tallies = {
-            State.MISSING: self.plan.new,
-            State.SAME: self.plan.unchanged,
-            State.DIFFERENT: self.plan.changed,
-        }
-        with self._lock:
-            tallies[state].add(entry.size)
+        self._steps.append(Step(_ACTIONS[state], path, entry.size))
         self._options.progress.advance(items=1)
+
+    def _refuse(self, path: bytes, _entry: Entry, error: UnsafeName) -> None:
+        """Record an object that cannot be a file at its place."""
+        self._fail(path, error)
+
+
+_ACTIONS: Final = {
+    State.MISSING: Action.NEW,
+    State.SAME: Action.UNCHANGED,
+    State.DIFFERENT: Action.CHANGED,
+}

@@ -10,11 +10,12 @@ from lakecli.errors import NotFound
 from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.core.subtree import batches_of, kept_changing
 from lakecli.repository.core.view import check_branch, no_such_path, open_view
+from lakecli.repository.transfer.selection import Action, Step
 from lakecli.staging.area import TOMBSTONE
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
@@ -117,19 +118,22 @@ def _remove(stager: Stager, view: View, branch: str, batch: Sequence[tuple[bytes
     raise kept_changing(repository, branch)
 
 
-def measure_tree(repository: Repository, branch: str, path: bytes) -> tuple[int, int]:
-    """Return how many objects `rm_tree` would remove, and their total size in bytes.
+def plan_rm_trees(repository: Repository, branch: str, paths: Sequence[bytes]) -> Iterator[Step]:
+    """Yield the deletions that `rm_trees` would stage, each once.
 
     Raises:
         NotFound: no such branch.
     """
-    count = size = 0
     check_branch(repository, branch)
     with open_view(repository, branch) as view:
-        for batch in batches_of(view, path):
-            count += len(batch)
-            size += sum(decode_entry(value).size for _, value in batch)
-    return count, size
+        done: list[bytes] = []
+        for path in sorted(set(paths)):
+            if any(path.startswith(as_directory(each)) for each in done):
+                continue  # it lies below another one
+            done.append(path)
+            for batch in batches_of(view, path):
+                for found, value in batch:
+                    yield Step(Action.DELETED, found, decode_entry(value).size)
 
 
 def is_directory(repository: Repository, branch: str, path: bytes) -> bool:

@@ -9,6 +9,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
 from lakecli.repository.core.view import check_branch, open_view
 from lakecli.repository.core.walk import walk
+from lakecli.repository.transfer.selection import Action, Step
 from lakecli.repository.upload_tree import plan_upload, upload_tree
 from lakecli.uri import as_directory
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.selection import Plan
     from lakecli.repository.upload import UploadOptions
     from lakecli.repository.upload_tree import UploadReport
 
@@ -68,20 +68,21 @@ def upload_mirror(
 
 def plan_mirror(
     repository: Repository, branch: str, prefix: bytes, *, source: Path, options: UploadOptions
-) -> tuple[Plan, list[bytes]]:
-    """Return what `upload_mirror` would do, and the paths that it would delete.
+) -> Iterator[Step]:
+    """Yield what `upload_mirror` would do; the deletions come last.
 
     Raises:
         NotFound: no such directory or branch.
         Refused: the directory has no file.
     """
-    plan = plan_upload(repository, branch, prefix, source=source, options=options)
-    if plan.failures:
-        return plan, []
-    surplus = _surplus(repository, branch, prefix, source=source, options=options)
-    for _, value in surplus:
-        plan.deleted.add(decode_entry(value).size)
-    return plan, [path for path, _ in surplus]
+    failed = False
+    for step in plan_upload(repository, branch, prefix, source=source, options=options):
+        failed = failed or step.action is Action.FAILED
+        yield step
+    if failed:
+        return
+    for path, value in _surplus(repository, branch, prefix, source=source, options=options):
+        yield Step(Action.DELETED, path, decode_entry(value).size)
 
 
 def _surplus(

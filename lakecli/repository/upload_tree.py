@@ -19,7 +19,7 @@ from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
-from lakecli.repository.transfer.selection import Plan
+from lakecli.repository.transfer.selection import Action, Step
 from lakecli.repository.upload import Upload, check_branch, is_same
 from lakecli.uri import as_directory, check_path
 
@@ -142,11 +142,11 @@ def plan_files(
     *,
     sources: Sequence[Path],
     options: UploadOptions,
-) -> Plan:
-    """Return what `upload_files` would do, as `plan_upload` does."""
+) -> Iterator[Step]:
+    """Yield what `upload_files` would do, as `plan_upload` does."""
     check_branch(repository, branch)
     found = by_own_names(sources)
-    return _TreePlan(repository, branch, as_directory(prefix), options).plan(iter(found))
+    return _TreePlan(repository, branch, as_directory(prefix), options).steps(iter(found))
 
 
 def plan_upload(
@@ -157,17 +157,18 @@ def plan_upload(
     source: Path,
     options: UploadOptions,
     names: Sequence[bytes] | None = None,
-) -> Plan:
-    """Return what `upload_tree` would do, from what this machine knows, without writing.
+) -> Iterator[Step]:
+    """Yield what `upload_tree` would do, in path order, from what this machine knows.
 
-    A file is read and compared if the branch has an object of its size at its path.
+    Nothing is written. A file is read and compared if the branch has an object of its size at its
+    path.
 
     Raises:
         NotFound: no such directory or branch.
         Refused: the storage namespace lies below the directory.
     """
     prefix = _check_tree(repository, branch, prefix, source)
-    return _TreePlan(repository, branch, prefix, options).plan(_files_of(source, names, options))
+    return _TreePlan(repository, branch, prefix, options).steps(_files_of(source, names, options))
 
 
 def _files_of(
@@ -329,17 +330,25 @@ class _TreePlan(_TreeUpload):
         self, repository: Repository, branch: str, prefix: bytes, options: UploadOptions
     ) -> None:
         super().__init__(repository, branch, prefix, options, UploadReport(), writes=False)
-        self._plan = Plan(failures=self._report.failures)
+        self._steps: list[tuple[bytes, Step]] = []
 
-    def plan(self, found: Iterator[Found]) -> Plan:
-        self._upload.workers.for_each(self._with_present(found), self._one)
-        self._plan.failures.sort()
-        return self._plan
+    def steps(self, found: Iterator[Found]) -> Iterator[Step]:
+        """Yield what would be done with the files of a walk, a batch at a time."""
+        while batch := list(islice(found, LOOK_AHEAD)):
+            self._upload.workers.for_each(self._with_present(iter(batch)), self._one)
+            steps, self._steps = self._steps, []
+            yield from (step for _, step in sorted(steps))
+
+    def _add(self, action: Action, found: Found, size: int) -> None:
+        self._steps.append((found.relative, Step(action, self._prefix + found.relative, size)))
 
     def _exclude(self, found: Found) -> None:
-        self._plan.excluded.add(size_of(found))
+        self._add(Action.EXCLUDED, found, size_of(found))
 
-    def _one(self, item: tuple[Found, bytes | None, int]) -> None:
+    def _fail(self, found: Found, problem: str) -> None:
+        self._steps.append((found.relative, Step(Action.FAILED, found.path, error=problem)))
+
+    def _one(self, item: _Item) -> None:
         found, present, size = item
         try:
             is_there = present is not None and self._is_same(found, size, present)
@@ -350,11 +359,10 @@ class _TreePlan(_TreeUpload):
             self._fail(found, error.message)
             return
         self._options.progress.advance(items=1)
-        with self._lock:
-            if present is None:
-                self._plan.new.add(size)
-            else:
-                (self._plan.unchanged if is_there else self._plan.changed).add(size)
+        if present is None:
+            self._add(Action.NEW, found, size)
+        else:
+            self._add(Action.UNCHANGED if is_there else Action.CHANGED, found, size)
 
     def _is_same(self, found: Found, size: int, present: bytes) -> bool:
         expected = self._upload.expected(present)

@@ -51,9 +51,14 @@ def test_a_mirror_is_one_operation(cli: Cli, demo: Demo, source: Path) -> None:
 def test_a_dry_run_names_what_would_be_removed(cli: Cli, source: Path) -> None:
     argv = ("fs", "upload", "-r", source, f"{MAIN}/in", "--delete", "--dry-run")
     planned = cli.ok(*argv)
-    assert planned.lines[:2] == ["delete in/gone", "delete in/sub/gone"]
+    assert planned.lines[:6] == [
+        *("changed in/a", "unchanged in/sub.txt", "new in/sub/b"),
+        *("deleted in/gone", "deleted in/sub/gone", ""),
+    ]
     assert "Deleted: 2 (2 B)" in planned.lines
-    record = cli.ok(*argv, "--json").json
+    *steps, record = cli.ok(*argv, "--json").json_lines
+    assert [each["action"] for each in steps] == [line.split()[0] for line in planned.lines[:5]]
+    assert (record["action"], record["path"]) == ("total", None)
     assert (record["new"], record["changed"], record["unchanged"]) == (1, 1, 1)
     assert (record["deleted"], record["deleted_size"]) == (2, 2)
     assert cli.ok("diff", MAIN).lines[1:] == []

@@ -47,7 +47,7 @@ def test_several_objects_are_removed_in_one_operation(cli: Cli, filled: Demo) ->
 def test_several_trees_are_removed_in_one_operation(cli: Cli, filled: Demo) -> None:
     before = operations(cli)
     planned = cli.ok("fs", "rm", "-r", f"{MAIN}/data", f"{MAIN}/a", "--dry-run", "--json")
-    assert planned.json["objects"] == 3
+    assert planned.json_lines[-1]["objects"] == 3
     assert cli.ok("fs", "rm", "-r", f"{MAIN}/data", f"{MAIN}/a", "--json").json == {"removed": 3}
     assert operations(cli) == before + 1
     cli.ok("undo", DEMO)
@@ -177,7 +177,7 @@ def files(cli: Cli) -> Path:
 def test_several_files_are_uploaded_in_one_operation(cli: Cli, files: Path) -> None:
     before = operations(cli)
     some = (files / "b.csv", files / "a.csv", files / "sub/e")
-    planned = cli.ok("fs", "upload", *some, f"{MAIN}/in/", "--dry-run", "--json").json
+    planned = cli.ok("fs", "upload", *some, f"{MAIN}/in/", "--dry-run", "--json").json_lines[-1]
     assert (planned["new"], planned["failed"]) == (3, 0)
     done = cli.ok("fs", "upload", *some, f"{MAIN}/in", "--json").json
     assert (done["uploaded"], done["size"], done["failed"]) == (3, 15, 0)
@@ -221,7 +221,7 @@ def test_named_files_are_uploaded(cli: Cli, files: Path) -> None:
     planned = cli.ok(
         *("fs", "upload", "--files-from=-", files, f"{MAIN}/up", "--dry-run", "--json"),
         stdin=b"a.csv\nb.csv\n",
-    ).json
+    ).json_lines[-1]
     assert (planned["new"], planned["unchanged"]) == (1, 1)
 
 
@@ -256,7 +256,7 @@ def test_names_outside_and_links_are_not_followed(cli: Cli, files: Path) -> None
 def test_named_objects_are_downloaded(cli: Cli) -> None:
     target = cli.directory / "got"
     argv = ("fs", "download", "--files-from=-", f"{MAIN}/data", target, "--json")
-    planned = cli.ok(*argv, "--dry-run", stdin="x\n").json
+    planned = cli.ok(*argv, "--dry-run", stdin="x\n").json_lines[-1]
     assert (planned["new"], target.exists()) == (1, False)
     done = cli(*argv, stdin="y z\nnone\n")
     assert done.exit_code == ExitCode.PARTIAL

@@ -16,7 +16,7 @@ from lakecli.repository.core import subtree as module
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.mv import mv, mv_tree
-from lakecli.repository.rm import measure_tree, rm, rm_tree
+from lakecli.repository.rm import plan_rm_trees, rm, rm_tree
 from lakecli.repository.undo.undo import undo
 from tests.support.lakes import checksums, read, stage
 
@@ -79,12 +79,14 @@ def test_nothing_to_remove(filled: Repository, path: bytes) -> None:
     newest = count_operations(filled)
     assert rm_tree(filled, "main", path) == 0
     assert not rm(filled, "main", path)
-    assert measure_tree(filled, "main", path) == (0, 0)
+    assert list(plan_rm_trees(filled, "main", [path])) == []
     assert count_operations(filled) == newest
     expect(filled, TREE)
-    for act in (rm, rm_tree, measure_tree):
+    for act in (rm, rm_tree):
         with pytest.raises(NotFound, match="no branch"):
             act(filled, "nope", path)
+    with pytest.raises(NotFound, match="no branch"):
+        list(plan_rm_trees(filled, "nope", [path]))
 
 
 def test_copy(filled: Repository) -> None:

@@ -11,7 +11,7 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download import DownloadOptions, download_tree, plan_download
-from lakecli.repository.transfer.selection import Selection, Tally
+from lakecli.repository.transfer.selection import Plan, Selection, Tally
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import plan_upload, upload_tree
 from tests.support.lakes import read
@@ -109,7 +109,7 @@ def test_an_upload_plan_agrees_with_the_upload(repository: Repository, source: P
     (source / "pipe").symlink_to("nowhere")
     before = list(repository.store.list())
     options = UploadOptions(selection=Selection((), ["skip/"]), parallelism=2)
-    plan = plan_upload(repository, "main", b"p", source=source, options=options)
+    plan = Plan.of(plan_upload(repository, "main", b"p", source=source, options=options))
     assert plan.new == Tally(1, 3)
     assert plan.changed == Tally(2, 4 + 18)
     assert plan.unchanged == Tally(1, 3)
@@ -119,7 +119,8 @@ def test_an_upload_plan_agrees_with_the_upload(repository: Repository, source: P
     with diff_uncommitted(repository, "main") as differences:
         assert list(differences) == []
     typed = UploadOptions(content_type="text/x-other")
-    assert plan_upload(repository, "main", b"p", source=source, options=typed).unchanged.count == 0
+    retyped = plan_upload(repository, "main", b"p", source=source, options=typed)
+    assert Plan.of(retyped).unchanged.count == 0
     with pytest.raises(NotFound):
         plan_upload(repository, "main", b"", source=source / "none", options=options)
 
@@ -145,14 +146,14 @@ def test_a_download_plan_agrees_with_the_download(
     upload_tree(repository, "main", b"p", source=source, options=UploadOptions())
     target = tmp_path / "t"
     options = DownloadOptions(selection=Selection((), ["skip/"]), parallelism=2)
-    plan = plan_download(repository, "main", b"p", target=target, options=options)
+    plan = Plan.of(plan_download(repository, "main", b"p", target=target, options=options))
     assert (plan.new, plan.changed, plan.unchanged) == (Tally(3, 12), Tally(), Tally())
     assert not target.exists()
     download_tree(repository, "main", b"p", target=target, options=options)
     (target / "a.txt").write_text("two")
     (target / "b/d").unlink()
     (target / "b/d").mkdir()
-    plan = plan_download(repository, "main", b"p", target=target, options=options)
+    plan = Plan.of(plan_download(repository, "main", b"p", target=target, options=options))
     assert plan.changed == Tally(2, 8)
     assert plan.unchanged == Tally(1, 4)
     assert plan.excluded == Tally(1, 1)

@@ -177,11 +177,13 @@ class Download(TypedDict):
         failures: the objects that failed.
         downloaded: number of objects.
         unchanged: number of objects whose file was there already.
+        deleted: with --delete, number of files that the ref lacks.
         destination: absolute path of the directory.
     """
 
     downloaded: int
     unchanged: int
+    deleted: int
     excluded: int
     failed: int
     size: int
@@ -190,9 +192,15 @@ class Download(TypedDict):
 
 
 class TransferPlan(TypedDict):
-    """What an upload or download would do.
+    """What an upload or download would do with a path; the last object has the totals.
 
     Attributes:
+        action: new, changed, unchanged, excluded, deleted or failed; total of the last object,
+            which alone has the fields after error.
+        path: path of the object; of a file that cannot be uploaded or would be deleted, the path
+            of the file; null with the totals.
+        size: size in bytes.
+        error: the reason of a failure.
         new: number of objects that are not there yet.
         new_size: their bytes.
         changed: number of objects that would replace another one.
@@ -207,18 +215,22 @@ class TransferPlan(TypedDict):
         failures: the objects that failed.
     """
 
-    new: int
-    new_size: int
-    changed: int
-    changed_size: int
-    unchanged: int
-    unchanged_size: int
-    excluded: int
-    excluded_size: int
-    deleted: int
-    deleted_size: int
-    failed: int
-    failures: Sequence[Failure]
+    action: str
+    path: bytes | str | None
+    size: NotRequired[int]
+    error: NotRequired[str]
+    new: NotRequired[int]
+    new_size: NotRequired[int]
+    changed: NotRequired[int]
+    changed_size: NotRequired[int]
+    unchanged: NotRequired[int]
+    unchanged_size: NotRequired[int]
+    excluded: NotRequired[int]
+    excluded_size: NotRequired[int]
+    deleted: NotRequired[int]
+    deleted_size: NotRequired[int]
+    failed: NotRequired[int]
+    failures: NotRequired[Sequence[Failure]]
 
 
 class Imported(TypedDict):
@@ -322,15 +334,19 @@ class Removed(TypedDict):
 
 
 class RemovalPlan(TypedDict):
-    """What a removal would do.
+    """An object that a removal would delete; the last one has the totals.
 
     Attributes:
-        objects: number of objects that would be removed.
-        size: their bytes.
+        action: deleted; total of the last one.
+        path: path of the object; null with the totals.
+        size: size in bytes.
+        objects: of the totals, number of objects that would be deleted.
     """
 
-    objects: int
+    action: str
+    path: bytes | str | None
     size: int
+    objects: NotRequired[int]
 
 
 class Rearranged(TypedDict):

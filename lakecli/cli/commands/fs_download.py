@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Download
@@ -18,22 +18,26 @@ from lakecli.cli.text import quote_path
 from lakecli.cli.transfers import (
     PreSign,
     check_local,
+    check_mirror,
     failure_records,
     note_rest,
     parallelism,
-    plan_lines,
-    plan_record,
     progress,
     raise_failures,
     selection,
+    show_plan,
     summary_lines,
 )
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.download import DownloadOptions
+    from lakecli.repository.download import DownloadOptions, DownloadReport
+    from lakecli.repository.download_mirror import MirrorOptions
+    from lakecli.repository.transfer.selection import Step
 
 
 def fs_download(
@@ -46,6 +50,13 @@ def fs_download(
     ] = ".",
     *,
     recursive: Recursive = False,
+    delete: Annotated[
+        bool, Option("--delete", help="With -r, delete files in DEST that PATH lacks")
+    ] = False,
+    max_delete: Annotated[
+        int | None,
+        Option("--max-delete", min=0, metavar="N", help="Refuse to delete more than N files"),
+    ] = None,
     names: NamesOptions,
     part_size: Annotated[
         int | None,
@@ -72,7 +83,17 @@ def fs_download(
     written outside DEST, not even through symbolic links. If some objects fail, the others are
     downloaded, the failures are listed, and the exit code is 3.
 
+    With -r and --delete, the files in DEST become those of PATH: after the downloads, files that
+    PATH lacks are deleted, and the directories that they leave empty. Files that --include,
+    --exclude or a .lakefsignore in DEST leaves out stay, and so do .git, .lakefsignore and
+    .lakefs_ref.yaml. Symbolic links are deleted themselves and never followed. If an object fails,
+    nothing is deleted. Refused are a PATH without objects, and a DEST with a storage namespace or
+    with files that were imported without --copy.
+
     --files-from FILE downloads the objects that FILE names, relative to PATH, as -r does.
+
+    --dry-run lists every path with what would be done: new, changed, unchanged, excluded, deleted
+    or failed. With --json it prints one object for each, and the totals in the last one.
 
     --include and --exclude take patterns as in .gitignore, relative to PATH: * and ? do not match a
     slash, ** does; *.csv matches at any depth, /raw/ a directory at the top.
@@ -83,6 +104,7 @@ def fs_download(
         lakecli fs download -r lakefs://demo/main~3/data/ ./data
         lakecli fs download --files-from names.txt lakefs://demo/main/data/ ./data
         lakecli fs download -r lakefs://demo/main/ . --include '*.csv' --dry-run
+        lakecli fs download -r lakefs://demo/main/data/ ./data --delete --max-delete 100
     """
     del pre_sign
     if not destination:
@@ -92,6 +114,9 @@ def fs_download(
     recursive = recursive or listed is not None
     if not recursive:
         path_of(path, hint="all objects: -r")
+    check_mirror(
+        delete=delete, max_delete=max_delete, recursive=recursive, is_listed=listed is not None
+    )
     from lakecli.objectstore.uploads import PART_SIZE
     from lakecli.repository.download import DownloadOptions
 
@@ -104,30 +129,67 @@ def fs_download(
             parallelism=parallelism(context, repository, transfer.workers),
             progress=shown,
         )
-        if chosen.dry_run:
-            _plan(context, repository, path, Path(destination), options, names=listed)
-        elif recursive:
-            _download_tree(context, repository, path, Path(destination), options, names=listed)
-        else:
+        if not recursive:
             _download_one(context, repository, path, destination, options)
+            return
+        target = Path(destination)
+        mirror = _mirror(target, max_delete) if delete else None
+        tree = _Tree(repository, path, target, options, listed, mirror)
+        if chosen.dry_run:
+            hint = "all others would be downloaded"
+            show_plan(context, tree.plan(), verb="download", hint=hint)
+        else:
+            _download_tree(context, tree)
 
 
-def _plan(
-    context: Context,
-    repository: Repository,
-    uri: LakeUri,
-    target: Path,
-    options: DownloadOptions,
-    *,
-    names: list[bytes] | None,
-) -> None:
-    from lakecli.repository.download import plan_download
+class _Tree(NamedTuple):
+    """A download of many objects."""
 
-    plan = plan_download(
-        repository, ref_of(uri), uri.path or b"", target=target, options=options, names=names
-    )
-    context.out.emit(plan_record(plan), text=lambda: plan_lines(plan))
-    raise_failures(context, plan.failures, verb="download", hint="all others would be downloaded")
+    repository: Repository
+    uri: LakeUri
+    target: Path
+    options: DownloadOptions
+    names: list[bytes] | None
+    mirror: MirrorOptions | None
+
+    def plan(self) -> Iterator[Step]:
+        """Return what would be done."""
+        where = (self.repository, ref_of(self.uri), self.uri.path or b"")
+        target, options = self.target, self.options
+        if self.mirror is not None:
+            from lakecli.repository.download_mirror import plan_download_mirror
+
+            return plan_download_mirror(*where, target=target, options=options, mirror=self.mirror)
+        from lakecli.repository.download import plan_download
+
+        return plan_download(*where, target=target, options=options, names=self.names)
+
+    def download(self) -> DownloadReport:
+        """Download the objects."""
+        where = (self.repository, ref_of(self.uri), self.uri.path or b"")
+        target, options = self.target, self.options
+        if self.mirror is not None:
+            from lakecli.repository.download_mirror import download_mirror
+
+            return download_mirror(*where, target=target, options=options, mirror=self.mirror)
+        from lakecli.repository.download import download_tree
+
+        return download_tree(*where, target=target, options=options, names=self.names)
+
+
+def _mirror(target: Path, max_delete: int | None) -> MirrorOptions:
+    from lakecli.repository.download_mirror import MirrorOptions
+    from lakecli.worktree.ignore import Ignore
+    from lakecli.worktree.names import IGNORE_FILE, is_own
+
+    ignore = Ignore(os.fsencode(target))
+
+    def keeps(name: bytes) -> bool:
+        parts = name.split(b"/")
+        is_kept = any(is_own(part) or part in (b".git", IGNORE_FILE) for part in parts)
+        return is_kept or ignore.ignores(name)
+
+    return MirrorOptions(keeps, max_delete)
 
 
 def _download_one(
@@ -157,30 +219,20 @@ def _download_one(
     )
 
 
-def _download_tree(
-    context: Context,
-    repository: Repository,
-    uri: LakeUri,
-    target: Path,
-    options: DownloadOptions,
-    *,
-    names: list[bytes] | None,
-) -> None:
-    from lakecli.repository.download import download_tree
-
-    report = download_tree(
-        repository, ref_of(uri), uri.path or b"", target=target, options=options, names=names
-    )
+def _download_tree(context: Context, tree: _Tree) -> None:
+    report = tree.download()
     failed = len(report.failures)
     context.out.emit(
         pick(
             Download,
             report,
             failed=failed,
-            destination=target.absolute(),
+            destination=tree.target.absolute(),
             failures=failure_records(report.failures),
         ),
-        text=lambda: summary_lines("Download", downloaded=report.downloaded),
+        text=lambda: summary_lines(
+            "Download", downloaded=report.downloaded, removed=report.deleted
+        ),
     )
     note_rest(
         context, report.size, unchanged=report.unchanged, excluded=report.excluded, failed=failed

@@ -9,7 +9,7 @@ from lakecli.cli.declare import Option
 from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.params import BranchPathUris, DryRun, Recursive
 from lakecli.cli.text import human_size
-from lakecli.cli.transfers import check_dry_run
+from lakecli.cli.transfers import check_dry_run, step_line, step_record
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, as_directory, check_path, path_of, ref_of
 
@@ -47,6 +47,9 @@ def fs_rm(
 
     --files-from FILE removes the objects that FILE names, relative to PATH.
 
+    --dry-run lists every object that would be removed; with --json it prints one object for each,
+    and the totals in the last one.
+
     Examples:
         lakecli fs rm lakefs://demo/main/reports/2025.csv lakefs://demo/main/reports/2024.csv
         lakecli fs rm -r lakefs://demo/main/data/2025/ --dry-run
@@ -79,13 +82,17 @@ def fs_rm(
 
 
 def _plan(context: Context, repository: Repository, uri: LakeUri, targets: list[bytes]) -> None:
-    from lakecli.repository.rm import measure_tree
+    from lakecli.repository.rm import plan_rm_trees
+    from lakecli.repository.transfer.selection import Plan
 
-    measured = [measure_tree(repository, ref_of(uri), target) for target in targets]
-    count, size = map(sum, zip(*measured, strict=True))
+    plan = Plan()
+    steps = plan_rm_trees(repository, ref_of(uri), targets)
+    context.out.stream(plan.counted(steps), record=step_record, text=step_line)
+    count, size = plan.deleted.count, plan.deleted.size
     context.out.emit(
-        {"objects": count, "size": size},
+        {"action": "total", "path": None, "objects": count, "size": size},
         text=lambda: [
+            "",
             "Dry run, nothing was removed:",
             "",
             f"Objects: {count} ({human_size(size)})",

@@ -19,23 +19,25 @@ from lakecli.cli.text import entry_lines, quote_path
 from lakecli.cli.transfers import (
     PreSign,
     check_local,
+    check_mirror,
     failure_records,
     link_policy,
     note_rest,
     parallelism,
-    plan_lines,
-    plan_record,
     progress,
     raise_failures,
     selection,
+    show_plan,
     summary_lines,
 )
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.selection import Plan
+    from lakecli.repository.transfer.selection import Step
     from lakecli.repository.upload import UploadOptions
     from lakecli.repository.upload_tree import UploadReport
 
@@ -100,6 +102,9 @@ def fs_upload(
     SRC lacks are removed from the branch. Objects that --include and --exclude leave out stay. If a
     file fails, nothing is removed; a SRC without files is refused.
 
+    --dry-run lists every path with what would be done: new, changed, unchanged, excluded, deleted
+    or failed. With --json it prints one object for each, and the totals in the last one.
+
     Below a directory, symbolic links and special files fail unless --follow or --skip is given. If
     some files fail, the others are uploaded, the failures are listed, and the exit code is 3.
 
@@ -125,10 +130,9 @@ def fs_upload(
     _check_sources(sources, recursive=recursive, is_listed=listed is not None)
     from lakecli.repository.upload import UploadOptions
 
-    if (delete or max_delete is not None) and (listed is not None or not recursive):
-        raise UsageError("--delete needs -r, and no --files-from", hint="add -r")
-    if max_delete is not None and not delete:
-        raise UsageError("--max-delete needs --delete")
+    check_mirror(
+        delete=delete, max_delete=max_delete, recursive=recursive, is_listed=listed is not None
+    )
     is_tree = listed is not None or (recursive and Path(sources[0]).is_dir())
     matching = selection(chosen, recursive=recursive or is_tree or len(sources) > 1)
     repository = context.synced_repository(target)
@@ -144,8 +148,9 @@ def fs_upload(
         mirrors = Mirror(max_delete) if delete and is_tree else None
         many = _Many(repository, target, sources, options, listed, mirrors)
         if chosen.dry_run:
-            plan = many.plan(context)
-        elif is_tree or len(sources) > 1:
+            show_plan(context, many.plan(), verb="upload", hint="all others would be staged")
+            return
+        if is_tree or len(sources) > 1:
             if is_tree:
                 _tell_directory(context, sources[0], target)
             report = _upload_many(context, many)
@@ -153,10 +158,6 @@ def fs_upload(
             is_whole = source_option is not None and not recursive
             _upload_one(context, repository, target, sources[0], options, is_whole=is_whole)
             return
-    if chosen.dry_run:
-        context.out.emit(plan_record(plan), text=lambda: plan_lines(plan))
-        raise_failures(context, plan.failures, verb="upload", hint="all others would be staged")
-        return
     failures = failure_records(report.failures)
     context.out.emit(
         pick(Upload, report, failed=len(failures), failures=failures),
@@ -225,8 +226,8 @@ class _Many(NamedTuple):
     names: list[bytes] | None
     mirror: Mirror | None
 
-    def plan(self, context: Context) -> Plan:
-        """Return what would be uploaded, and name what would be removed."""
+    def plan(self) -> Iterator[Step]:
+        """Return what would be done."""
         from lakecli.repository.upload_tree import plan_files, plan_upload
 
         where = (self.repository, ref_of(self.target), self.target.path or b"")
@@ -237,9 +238,7 @@ class _Many(NamedTuple):
         if self.mirror is not None:
             from lakecli.repository.upload_mirror import plan_mirror
 
-            plan, surplus = plan_mirror(*where, source=source, options=self.options)
-            context.out.say(*(f"delete {quote_path(path)}" for path in surplus))
-            return plan
+            return plan_mirror(*where, source=source, options=self.options)
         return plan_upload(*where, source=source, options=self.options, names=self.names)
 
     def upload(self, report: UploadReport) -> UploadReport:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from itertools import chain, count
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
 from lakecli.repository.transfer.partial import Partial, open_exclusively
@@ -32,6 +32,23 @@ class State(Enum):
     MISSING = "missing"
     SAME = "same"
     DIFFERENT = "different"
+
+
+class FileState(NamedTuple):
+    """What tells whether a file is still the one that was seen."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        """Return the state in a result of `os.stat`."""
+        return cls(
+            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        )
 
 
 class UnsafeName(UsageError):
@@ -217,28 +234,51 @@ class Destination:
         with self._directory(_components(name) if name else []) as directory:
             yield directory
 
-    def delete(self, name: bytes) -> None:
+    def delete(
+        self,
+        name: bytes,
+        *,
+        seen: FileState | None = None,
+        keeps: Callable[[bytes], bool] = lambda _directory: False,
+    ) -> bool:
         """Remove a file, if it exists, and the directories that it leaves empty.
+
+        A symbolic link is removed itself.
+
+        Args:
+            name: relative to the root, with slashes.
+            seen: the file stays if it is not in this state any more.
+            keeps: tells of a directory whether it stays even if it is empty.
+
+        Returns:
+            Whether the file was removed.
 
         Raises:
             UnsafeName: as `write`, or a directory has this name.
             Unwritable: the destination cannot be written.
         """
         components = _components(name)
+        is_removed = False
         with (
             suppress(FileNotFoundError),
             translated(self._path + b"/" + name),
             self._directory(components[:-1], make=False) as directory,
         ):
+            if seen is not None:
+                status = os.stat(components[-1], dir_fd=directory, follow_symlinks=False)
+                if FileState.of(status) != seen:
+                    return False
             os.unlink(components[-1], dir_fd=directory)
+            is_removed = True
         parents = components[:-1]
-        while parents:
+        while parents and not keeps(b"/".join(parents)):
             *parents, last = parents
             try:
                 with self._directory(parents, make=False) as directory:
                     os.rmdir(last, dir_fd=directory)
             except (OSError, UnsafeName):
-                return  # something else is in it
+                break  # something else is in it
+        return is_removed
 
     def _write(
         self, directory: int, name: bytes, pieces: Iterable[bytes], mtime: int | None

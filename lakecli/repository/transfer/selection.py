@@ -12,12 +12,13 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pathspec import GitIgnoreSpec
 
@@ -87,9 +88,37 @@ class Tally:
         self.size += other.size
 
 
+class Action(StrEnum):
+    """What a transfer would do with one path, and the reason."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    EXCLUDED = "excluded"
+    DELETED = "deleted"
+    FAILED = "failed"
+
+
+class Step(NamedTuple):
+    """What a transfer would do with one path.
+
+    Attributes:
+        action: also the reason.
+        path: of the object; of a file that cannot be uploaded or would be deleted, the path on
+            disk.
+        size: of the object, in bytes; of one that would be deleted, of what is there.
+        error: why it would fail.
+    """
+
+    action: Action
+    path: bytes
+    size: int = 0
+    error: str = ""
+
+
 @dataclass(slots=True)
 class Plan:
-    """What a recursive transfer would do.
+    """The totals of what a recursive transfer would do.
 
     Attributes:
         new: objects that do not exist at the destination.
@@ -106,3 +135,27 @@ class Plan:
     excluded: Tally = field(default_factory=Tally)
     deleted: Tally = field(default_factory=Tally)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, steps: Iterable[Step]) -> Self:
+        """Return the totals of all steps."""
+        plan = cls()
+        for _ in plan.counted(steps):
+            pass
+        return plan
+
+    def counted(self, steps: Iterable[Step]) -> Iterator[Step]:
+        """Yield steps unchanged, and count them."""
+        tallies = {
+            Action.NEW: self.new,
+            Action.CHANGED: self.changed,
+            Action.UNCHANGED: self.unchanged,
+            Action.EXCLUDED: self.excluded,
+            Action.DELETED: self.deleted,
+        }
+        for step in steps:
+            if step.action is Action.FAILED:
+                self.failures.append((step.path, step.error))
+            else:
+                tallies[step.action].add(step.size)
+            yield step
