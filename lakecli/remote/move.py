@@ -271,8 +271,6 @@ def _judge(
 def _is_among(store: ObjectStore, intent: Intent, ref: RemoteRef, *, since: int) -> bool:
     if ref.write_id == intent.write_id:
         return True
-    if ref.sequence <= since:
-        return False
     for move in iter_moves(store, ref):
         if move.sequence <= since:
             break

@@ -12,9 +12,11 @@ from lakecli.kv.intents import IntentStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.core.clean import check_clean
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.sharing.mover import SharedMover
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, synced
 from tests.support.lakes import checksums, read, stage, through
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
     from lakecli.model import Commit
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.core.lake import Repository
 
 
 class KilledError(Exception):
@@ -69,6 +70,32 @@ def is_clean(repository: Repository) -> bool:
     with repository.lake.kv.read() as txn:
         check_clean(view_of_branch(repository, txn, "main"))
     return True
+
+
+def test_a_lost_race_is_followed_by_a_pause_that_grows(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, bob, _ = clones
+    monkeypatch.setattr(type(bob.lake), "random_number", lambda _lake: 1.0)
+    slept: list[float] = []
+    mover = SharedMover(b"bob", who=lambda: "bob", sleep=slept.append)
+    shared = Repository(bob.lake, bob.record, mover=mover)
+    races = 0
+
+    def commit_first(step: str) -> None:
+        nonlocal races
+        if step == "intent" and races:
+            races -= 1
+            put(ada, {b"a": b"%d" % len(slept)}, "ada's")
+
+    bob.lake.runtime = bob.lake.runtime._replace(on_step=commit_first)
+    for number, wanted in enumerate((3, 1)):
+        races = wanted
+        stage(shared, "main", {b"b": b"%d" % number})
+        commit(shared, "main", message="bob's", committer="me")
+    assert slept == [0.2, 0.4, 0.8, 0.2]
+    with command(ada):
+        assert messages(ada) == ["bob's", "ada's", "bob's", "ada's", "ada's", "ada's"]
 
 
 def test_a_commit_of_one_machine_reaches_all(clones: tuple[Repository, ...]) -> None:

@@ -151,6 +151,7 @@ def test_a_change_to_a_commit_that_is_being_pushed_is_refused(
         before = branch.show(other, "main")
         with pytest.raises(CommitUnderWay) as raised:
             acts[how](other)
+        assert "after 5 minutes" in str(raised.value.hint)
         messages.append(raised.value.message)
         assert branch.show(other, "main") == before
 
@@ -270,6 +271,18 @@ def test_a_commit_killed_while_pushing_is_given_up_later(repository: Repository)
     undo(repository)
     share(repository, lambda shared: commit(shared, "main", message="again", committer="me"))
     assert read(repository, "main@") == checksums(CHANGED)
+
+
+def test_a_commit_that_arrived_long_ago_is_noticed_before_it_is_given_up(
+    repository: Repository,
+) -> None:
+    stage(repository, "main", {b"b": b"2"})
+    kill(repository, "track")
+    calm = repository.lake.runtime
+    repository.lake.runtime = calm._replace(clock=lambda: calm.clock() + 2 * STALE_AFTER)
+    branch.reset(repository, "main")
+    assert read(repository, "main") == checksums(CHANGED)
+    assert branch.show(repository, "main").commit_id == bucket_head(repository)
 
 
 def test_a_local_commit_passes_one_that_was_killed_long_ago(repository: Repository) -> None:

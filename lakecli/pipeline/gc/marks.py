@@ -156,7 +156,7 @@ class Marks:
         for line in self._get("others", MAX_OTHERS_SIZE).splitlines():
             try:
                 found.append(_parse_doomed(line))
-            except (KeyError, TypeError, ValueError, RecursionError) as error:
+            except (KeyError, TypeError, ValueError) as error:
                 raise LostMarks(self.prefix + "others", f"line {len(found) + 1}") from error
         return found
 

@@ -50,7 +50,7 @@ class Reach:
         live: DigestSet,
         *,
         progress: Progress,
-        old_layout: bool = False,
+        old_layout: bool,
     ) -> None:
         self._old_layout = old_layout
         self._location = location

@@ -60,7 +60,7 @@ def parse_rules(text: str) -> Rules:
             if name in branches:
                 raise ValueError(f"two rules for branch {name!r}")  # noqa: TRY301
             branches[name] = _days(each["retention_days"])
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"no retention rules: {what}", hint=f"such as {EXAMPLE}") from error
     return Rules(default, branches)

@@ -22,7 +22,6 @@ from lakecli.pipeline.gc.lakefs import LakeFsPart, check_stopped, list_lakefs, r
 from lakecli.pipeline.gc.live import DIGEST, RECORD, split, total_of
 from lakecli.pipeline.gc.mark import (
     KINDS_OF_TABLES,
-    TABLE,
     Tally,
     abandoned,
     iter_rest,
@@ -169,7 +168,7 @@ class Sweep:
                 if len(digests) >= _KEPT:
                     self._live.add(b"".join(sorted(digests)))
                     digests.clear()
-            elif key.startswith(SSTABLES) and TABLE.fullmatch(key.removeprefix(SSTABLES)):
+            elif key.startswith(SSTABLES):
                 tables.add(key.removeprefix(SSTABLES))
         self._live.add(b"".join(sorted(digests)))
         return tables

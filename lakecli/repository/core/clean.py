@@ -167,7 +167,6 @@ def _unstage(
         repository,
         kind=ref_changes.FOLLOWED,
         staging=[StagingChange(branch.name, token) for token, _ in found],
-        is_shared=True,
     )
     for token, paths in found:
         log.save_images(txn, operation.id, token, paths)

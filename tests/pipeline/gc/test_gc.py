@@ -384,9 +384,14 @@ def test_the_answer_no_deletes_nothing(shared: Shared) -> None:
     assert status(ada).phase is Phase.CONDEMNED
 
 
-def test_a_grace_period_that_is_too_short(shared: Shared) -> None:
-    with pytest.raises(UsageError):
-        shared.collect(grace=timedelta(hours=23))
+def test_grace_periods_are_from_a_day_to_ten_years(shared: Shared) -> None:
+    second = timedelta(seconds=1)
+    for grace in (timedelta(hours=24), timedelta(days=3_650)):
+        assert shared.collect(grace=grace).action is Action.FOUND_NOTHING
+    with pytest.raises(UsageError, match="is less than 24 hours"):
+        shared.collect(grace=timedelta(hours=24) - second)
+    with pytest.raises(UsageError, match="is more than 3650 days"):
+        shared.collect(grace=timedelta(days=3_650) + second)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,16 +11,20 @@ from lakecli.errors import PermissionDenied, Refused, Unreachable
 from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
-from lakecli.pipeline.gc.lease import LONGEST_DELETE, RENEW_AFTER, SweepTooSlow
+from lakecli.pipeline.gc.lease import LONGEST_DELETE, RENEW_AFTER, Lease, SweepTooSlow
 from lakecli.pipeline.gc.marks import add_expired
 from lakecli.pipeline.gc.run import Action, status, undo
 from lakecli.remote.collection import (
     LEASE,
+    NEVER_RAN,
+    GcState,
     Phase,
+    Seen,
     StateMoved,
     SweepRunning,
     iter_expired,
     iter_keeps,
+    move,
     read_state,
     write_keep,
 )
@@ -198,6 +202,7 @@ def test_a_deletion_that_takes_too_long_ends_the_sweep_but_not_the_lease(shared:
     store.after = once(lambda: shared.time.pass_by(LONGEST_DELETE + MINUTE))
     with pytest.raises(SweepTooSlow) as raised:
         shared.collect(ada)
+    assert "took longer than 10 minutes" in str(raised.value)
     assert "in 30 minutes" in str(raised.value.hint)
     # Nobody knows what is still on its way, so nobody may use those objects again yet.
     assert read_state(shared.store).phase is Phase.SWEEPING
@@ -307,3 +312,39 @@ def test_a_sweep_that_goes_on_forgets_no_expired_tree(
         assert set(iter_expired(shared.store)) == expired
         assert expired < trees
         assert not shared.tables
+
+
+def test_requests_that_are_under_way_end_before_the_lease() -> None:
+    """S3 and Azure accept a signed request for 15 minutes."""
+    assert RENEW_AFTER + LONGEST_DELETE + 15 * MINUTE <= LEASE
+
+
+def test_no_deletion_begins_if_renewing_the_lease_takes_too_long() -> None:
+    now = 0.0
+
+    class Slow(MemoryStore):
+        def put(self, *args: Any, **options: Any) -> Version:
+            nonlocal now
+            now += RENEW_AFTER.total_seconds() + 1
+            return super().put(*args, **options)
+
+    bucket = MemoryBucket()
+    state = GcState(Phase.SWEEPING, 1, "1-" + "5f" * 16, write_id="0f" * 16)
+    move(MemoryStore(bucket, "ns/"), Seen(NEVER_RAN, None, None), state)
+    lease = Lease(
+        Slow(bucket, "ns/"),
+        state,
+        taken_at=0.0,
+        elapsed=lambda: now,
+        new_id=lambda: "1f" * 16,
+        uri="lakefs://demo",
+    )
+    deletions: list[float] = []
+    lease.run(lambda: deletions.append(now))
+    now += RENEW_AFTER.total_seconds() + 1
+    with pytest.raises(SweepTooSlow, match="takes too long to answer"):
+        lease.run(lambda: deletions.append(now))
+    assert deletions == [0.0]
+    assert not lease.is_unsure
+    # The lease was renewed, so the sweep can be ended.
+    assert read_state(MemoryStore(bucket, "ns/")) == lease.state != state

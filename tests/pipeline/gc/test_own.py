@@ -1,0 +1,82 @@
+"""What this clone needs: where its refs stand and stood, and what is or was staged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.identity import h
+from lakecli.pipeline.gc.live import RECORD, DigestSet
+from lakecli.pipeline.gc.own import OwnPosition, add_staged, own_positions
+from lakecli.repository import branch, tag
+from lakecli.repository.commit import commit
+from lakecli.repository.core.transaction import seal
+from tests.support.lakes import make_repository, open_lake, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Repository
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with open_lake(tmp_path) as lake:
+        yield make_repository(lake, tmp_path)
+
+
+def positions(repository: Repository) -> set[OwnPosition]:
+    with repository.lake.kv.read() as txn:
+        return set(own_positions(txn, repository, repository.lake.now()))
+
+
+def live(repository: Repository, *contents: bytes) -> set[bytes]:
+    """Return which of these contents are in use."""
+    records = b"".join(digest + bytes(8) for digest in sorted(map(h, contents)))
+    with DigestSet() as found:
+        with repository.lake.kv.read() as txn:
+            add_staged(txn, repository, found, repository.lake.now())
+        unused = found.without(records)
+    assert len(unused) % RECORD == 0
+    return {each for each in contents if h(each) not in unused}
+
+
+def test_positions_are_those_of_branches_by_name_and_of_tags(repository: Repository) -> None:
+    first = branch.show(repository, "main").commit_id
+    stage(repository, "main", {b"a": b"1"})
+    second = commit(repository, "main", message="second", committer="me").id
+    tag.create(repository, "kept", "main")
+    tag.create(repository, "gone", "main~1")
+    tag.delete(repository, "gone")
+    branch.create(repository, "side", source="main~1")
+    branch.delete(repository, "side")
+    assert positions(repository) == {
+        OwnPosition(first, "main"),
+        OwnPosition(second, "main"),
+        OwnPosition(second, ""),
+        OwnPosition(first, ""),
+        OwnPosition(first, "side"),
+    }
+
+
+def test_whatever_was_staged_and_could_be_restored_is_in_use(repository: Repository) -> None:
+    branch.create(repository, "side", source="main")
+    stage(repository, "side", {b"a": b"sealed on a deleted branch"})
+    seal(repository, "side")
+    stage(repository, "side", {b"b": b"staged on a deleted branch"})
+    branch.delete(repository, "side")
+    tag.create(repository, "v1", "main")
+    stage(repository, "main", {b"a": b"overwritten"})
+    stage(repository, "main", {b"a": b"sealed", b"c": None})
+    seal(repository, "main")
+    stage(repository, "main", {b"b": b"staged"})
+    contents = (
+        b"sealed on a deleted branch",
+        b"staged on a deleted branch",
+        b"overwritten",
+        b"sealed",
+        b"staged",
+    )
+    assert live(repository, *contents, b"never seen") == set(contents)
