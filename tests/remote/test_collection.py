@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.errors import IntegrityError, OutcomeUnknown, Unreachable
+from lakecli.layout import MAX_STATE_SIZE
 from lakecli.objectstore.base import ANY, ConditionFailed, ObjectNotFound
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote import collection
@@ -163,9 +164,9 @@ def test_a_writer_waits_for_the_end_of_a_sweep() -> None:
 def test_a_state_of_any_size_is_read_whole_or_refused() -> None:
     store = store_with(SECOND)
     body = store.get(STATE_KEY)
-    store.put(STATE_KEY, body.ljust(collection.MAX_STATE_SIZE), ANY)
+    store.put(STATE_KEY, body.ljust(MAX_STATE_SIZE), ANY)
     assert read_state(store) == look(store).state == SECOND
-    store.put(STATE_KEY, body.ljust(collection.MAX_STATE_SIZE + 1), ANY)
+    store.put(STATE_KEY, body.ljust(MAX_STATE_SIZE + 1), ANY)
     for read in (read_state, look):
         with pytest.raises(DamagedState):
             read(store)
