@@ -185,7 +185,7 @@ def test_a_move_over_changes_sealed_by_a_killed_commit_is_refused(tmp_path: Path
         lake.runtime = calm
         assert branch.show(repository, "main").sealed_tokens
         for move in (_merge, _cherry_pick):
-            with pytest.raises(DirtyBranch, match="has an uncommitted change$") as raised:
+            with pytest.raises(DirtyBranch, match=r"has an uncommitted change$") as raised:
                 move(repository)
             assert raised.value.paths == (b"a",)
         assert read(repository, "main") == checksums({**BEFORE, b"a": b"mine"})

@@ -87,7 +87,12 @@ def test_a_strategy_decides_conflicts(
     forked: Repository, strategy: MergeStrategy, both: bytes, main: bytes | None
 ) -> None:
     put(forked, "side", {b"both": b"side", b"main": None, b"new": b"1"})
-    made = merge(forked, "side", "main", MergeOptions("me", strategy=strategy))
+    options = MergeOptions("me", strategy=strategy)
+    with preview(forked, "side", "main", options) as differences:
+        previewed = {each.path: each.type for each in differences}
+    decided = {b"both": ChangeType.CHANGED, b"main": ChangeType.REMOVED}
+    assert previewed == {b"new": ChangeType.ADDED, **(decided if main is None else {})}
+    made = merge(forked, "side", "main", options)
     assert made.metadata == {".lakefs.merge.strategy": str(strategy)}
     expected = {b"both": both, b"kept": b"0", b"side": b"0", b"new": b"1"}
     assert read(forked, "main") == checksums(expected | ({b"main": main} if main else {}))

@@ -275,6 +275,32 @@ def test_an_unknown_outcome_is_reported(
     assert (there(repository), intents(repository)) == ((second.id, 2), 0)
 
 
+def test_a_move_that_an_earlier_command_sent_is_not_forgotten_if_the_store_fails(
+    repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_commit(repository, b"a")
+
+    def move() -> object:
+        return publishing.publish(
+            repository, RefKind.BRANCH, "main", before=None, after=made.id, who="me", why="push"
+        )
+
+    def fail(step: str) -> None:
+        if step == "read":
+            bucket.errors["get"] = unreachable()
+
+    kill_at(repository, monkeypatch, "track")
+    with pytest.raises(KilledError):
+        move()
+    repository.lake.runtime = repository.lake.runtime._replace(on_step=fail)
+    with pytest.raises(Unreachable):
+        move()
+    bucket.errors.clear()
+    assert intents(repository) == 1
+    (finished,) = finish_pending(repository)
+    assert (finished.state, pushes(repository)) == (State.APPLIED, 1)
+
+
 @pytest.mark.parametrize("error", [denied("put"), unreachable()])
 def test_a_read_only_store_is_reported(
     repository: Repository, bucket: FaultyStore, error: Any
