@@ -8,6 +8,7 @@
     table, layout      read tables from directories; remote and fetch: from buckets
     files              lists the files of a table
     write, sink        write tables: the driver, the executors; shape: of the files
+    target, origin     what a write replaces, and the commit it builds on; batches: written once
     options            formats and options that reading and writing share
 
 `register` registers the data source ``lakefs`` with a session, `read_table` returns the data of a

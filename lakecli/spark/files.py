@@ -6,13 +6,27 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import no_such_path, open_view
+from lakecli.spark.origin import Origin
 from lakecli.uri import parse_path, ref_of
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 COPYING = "._COPYING_"
+
+
+class TableFiles(NamedTuple):
+    """The files of a table at a ref.
+
+    Attributes:
+        files: ordered by name.
+        origin: the commit that was read, if the URI names a branch.
+    """
+
+    files: list[TableFile]
+    origin: Origin | None
 
 
 class TableFile(NamedTuple):
@@ -34,8 +48,8 @@ class TableFile(NamedTuple):
         return self.name.rpartition("/")[0]
 
 
-def table_files(repository: Repository, uri: str) -> list[TableFile]:
-    """Return the files that Spark would read below a path, ordered by name.
+def table_files(repository: Repository, uri: str) -> TableFiles:
+    """Return the files that Spark would read below a path.
 
     The ref is resolved here, once. A path that names an object is a table of one file.
 
@@ -55,6 +69,8 @@ def table_files(repository: Repository, uri: str) -> list[TableFile]:
         alone = None if found or path == below else view.find(path)
         if alone is not None:
             found = [(path.rpartition(b"/")[2], alone)]
+        branch = RefStore(view.txn, repository.key).find_branch(ref_of(parsed))
+        origin = branch and Origin(repository.record.name, branch.name, branch.commit_id)
     if not found:
         raise no_such_path(repository, ref_of(parsed), path)
     files = []
@@ -69,7 +85,7 @@ def table_files(repository: Repository, uri: str) -> list[TableFile]:
             f"nothing to read at {uri}",
             hint="all names begin with '_' or '.', which Spark ignores",
         )
-    return files
+    return TableFiles(files, origin)
 
 
 def is_read(name: str) -> bool:

@@ -37,7 +37,8 @@ def read_table(
 ) -> DataFrame:
     """Return the data of a table at a ref.
 
-    The ref is resolved now; later commits do not change the DataFrame. Directories named
+    The ref is resolved now; later commits do not change the DataFrame. If the URI names a branch,
+    `write_table` knows from which of its commits the rows come. Directories named
     ``column=value`` become partition columns, as in Spark.
 
     Args:
@@ -61,7 +62,7 @@ def read_table(
     check_format(format)
     given = dict(options or {})
     with opened(uri, home=home) as repository:
-        files = table_files(repository, uri)
+        files, origin = table_files(repository, uri)
         paths = layout.local_files(repository, files) if _is_here(spark) else None
         with explained(uri):
             if paths is None:
@@ -72,6 +73,8 @@ def read_table(
                 if schema is not None:
                     reader = reader.schema(schema)
                 frame = reader.load(layout.lay_out(repository, files, paths).as_uri())
+            if origin is not None:
+                frame = frame.alias(origin.alias)
             if where:
                 frame = frame.where(where)
             chosen: DataFrame = frame.select(*columns) if columns else frame

@@ -23,7 +23,7 @@ from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
 from lakecli.spark import read_table, write_table
 from lakecli.spark.sink import Shape, Sink, escape
-from lakecli.spark.write import TableExists
+from lakecli.spark.target import TableExists
 from tests.support.clones import machine
 from tests.support.lakes import read, stage
 

@@ -185,10 +185,11 @@ def _commit_removal(setting: Setting) -> None:
 
 def _write_table(setting: Setting) -> None:
     from lakecli.repository.core.gate import claim_values
-    from lakecli.spark.write import _additions, _Target
+    from lakecli.spark.target import Target
+    from lakecli.spark.write import _additions, _Uploaded
 
-    target = _Target(setting.ada, "main", b"table/", "append")
-    files = [("part-0", h(OLD).hex(), len(OLD), 1)]
+    target = Target(setting.ada, "main", b"table/", mode="append")
+    files = [_Uploaded("part-0", h(OLD).hex(), len(OLD), 1)]
     additions = claim_values(setting.ada, _additions(setting.ada, target.prefix, files))
     target.commit(additions, message="table", committer="me", metadata={})
 

@@ -1,0 +1,284 @@
+"""The path of a branch that a DataFrame is written to, and what each mode does there.
+
+============================  ==============================================================
+mode                          conflicts if, when the branch moves,
+============================  ==============================================================
+``error``                     there are objects below the path (`TableExists`)
+``ignore``                    never; then it does nothing if there are objects
+``append``                    never
+``overwrite``                 what is below the path has changed since the base
+``overwrite_partitions``      what is in the directories of the rows has changed since the base
+============================  ==============================================================
+
+The base is ``expected=``; by default the commit of this branch that the rows were read from, the
+oldest of several; else the head when the call began.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import AlreadyExists, ConflictError, LakeError, UsageError
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.view import branch_at, commit_at, open_view, view_of_branch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from lakecli.model import Commit
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.transaction import Draft
+    from lakecli.repository.core.view import View
+    from lakecli.spark.batches import Batch
+    from lakecli.spark.origin import Origin
+    from lakecli.staging.area import ClaimedValue
+
+    Change = tuple[bytes, ClaimedValue | None]
+    Addition = tuple[bytes, ClaimedValue]
+
+MODES: Final = ("error", "append", "overwrite", "overwrite_partitions", "ignore")
+
+MAX_LISTED: Final = 1_000
+"""Paths that a conflict lists, at most."""
+
+_PART: Final = b"part-"
+
+
+class TableExists(AlreadyExists):
+    """There are already objects below the table's path."""
+
+
+class TableChanged(ConflictError):
+    """Objects that a write would replace have changed since the commit that it builds on."""
+
+
+class _Nothing(LakeError):
+    """There is nothing to commit."""
+
+
+class Target:
+    """The path of a branch, and how to write there.
+
+    Args:
+        repository: the repository.
+        branch: name of the branch.
+        prefix: the table's path, with a slash at its end; ``b""`` is the whole branch.
+        mode: one of `MODES`.
+        batch: the batch that is written once, if it is one.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        branch: str,
+        prefix: bytes,
+        *,
+        mode: str,
+        batch: Batch | None = None,
+    ) -> None:
+        if mode not in MODES:
+            raise UsageError(f"unknown mode {mode!r}", hint=f"one of {', '.join(MODES)}")
+        self._repository = repository
+        self._branch = branch
+        self.prefix = prefix
+        self._mode = mode
+        self._batch = batch
+        self._base: Commit | None = None
+
+    @property
+    def uri(self) -> str:
+        """The URI of the table."""
+        return f"{self._repository.uri}/{self._branch}/{self.prefix.decode(errors='replace')}"
+
+    def begin(self, *, expected: str, read: Sequence[Origin], commits: bool) -> bool:
+        """Choose the base; refuse the write, if it will be refused, before anything is computed.
+
+        Args:
+            expected: a ref expression that names the base; ``""``: the default.
+            read: what the rows were read from.
+            commits: whether the changes are to be committed, and not only staged.
+
+        Returns:
+            Whether there is something to do.
+
+        Raises:
+            UsageError: `expected` is malformed.
+            NotFound: the branch, or what `expected` names, does not exist.
+            DirtyBranch: the branch has uncommitted changes.
+            TableExists: there are objects below the path, and the mode is ``error``.
+            TableChanged: all that is below the path is to be replaced, and it has changed.
+        """
+        from lakecli.repository.core.clean import check_clean
+
+        with self._repository.lake.kv.read() as txn:
+            branch_at(self._repository, txn, self._branch)
+            view = view_of_branch(self._repository, txn, self._branch)
+            if self._is_written(view):
+                return False
+            if commits:
+                check_clean(view)
+            self._base = self._choose(view, expected, read)
+            if self._mode in {"error", "ignore"} and self._exists(view):
+                if self._mode == "ignore":
+                    return False
+                raise self._taken()
+            if self._mode == "overwrite":
+                self._check_unchanged(view, [self.prefix])
+        return True
+
+    def _choose(self, view: View, expected: str, read: Sequence[Origin]) -> Commit:
+        """Return the base."""
+        if expected:
+            return commit_at(self._repository, view.txn, expected)
+        refs = RefStore(view.txn, self._repository.key)
+        here = (self._repository.record.name, self._branch)
+        known = (refs.find_commit(each.commit_id) for each in read if each[:2] == here)
+        return min((each for each in known if each), key=_generation, default=view.commit)
+
+    def _is_written(self, view: View) -> bool:
+        refs = RefStore(view.txn, self._repository.key)
+        return self._batch is not None and self._batch.is_written(refs, view.commit)
+
+    def _exists(self, view: View) -> bool:
+        return next(view.scan(prefix=self.prefix), None) is not None
+
+    def _taken(self) -> TableExists:
+        return TableExists(
+            f"there are objects at {self.uri}", hint='give mode="append", "overwrite" or "ignore"'
+        )
+
+    def _check_unchanged(self, view: View, prefixes: Sequence[bytes]) -> None:
+        """Refuse to replace what has changed since the base.
+
+        Raises:
+            TableChanged: naming the paths, `MAX_LISTED` of them at most.
+        """
+        from lakecli.committed.diff import diff
+
+        base = self._base
+        assert base is not None, "begin() was not called"
+        trees = self._repository.trees
+        changes = chain.from_iterable(
+            diff(trees, base.metarange_id, view.commit.metarange_id, prefix=prefix)
+            for prefix in prefixes
+        )
+        paths = [change.path for change in islice(changes, MAX_LISTED + 1)]
+        if paths:
+            count = f"more than {MAX_LISTED:,}" if len(paths) > MAX_LISTED else f"{len(paths):,}"
+            what = "a path" if len(paths) == 1 else f"{count} paths"
+            raise TableChanged(
+                f"{what} of {self.uri} changed since commit {base.id[:12]}, on which this "
+                f"{self._mode} builds",
+                hint="read the table again and write the new rows; to replace what is there "
+                f'now: expected="{self._branch}"',
+                paths=paths[:MAX_LISTED],
+            )
+
+    def changes(self, view: View, additions: Iterable[Addition]) -> Iterator[Change]:
+        """Yield the changes of the write relative to a view, in path order.
+
+        The names of the files begin with the generation of the commit, so the files of a
+        directory sort by the order of their commits.
+
+        Args:
+            view: the branch as it is now.
+            additions: path and value of each file.
+
+        Raises:
+            TableExists: another process was first, and the mode is ``error``.
+            TableChanged: what is to be replaced has changed.
+        """
+        if self._mode in {"error", "ignore"} and self._exists(view):
+            if self._mode == "ignore":
+                raise _Nothing("there are objects")
+            raise self._taken()
+        named = sorted((_named(path, view.commit), value) for path, value in additions)
+        if not self._mode.startswith("overwrite"):
+            return iter(named)
+        prefixes = [self.prefix]
+        if self._mode == "overwrite_partitions":
+            prefixes = sorted({path.rpartition(b"/")[0] + b"/" for path, _ in named})
+        self._check_unchanged(view, prefixes)
+        removed: Iterator[Change] = (
+            (path, None) for prefix in prefixes for path, _ in view.scan(prefix=prefix)
+        )
+        return merge(removed, named, key=_path)
+
+    def commit(
+        self,
+        additions: Sequence[Addition],
+        *,
+        message: str,
+        committer: str,
+        metadata: Mapping[str, str],
+    ) -> Commit | None:
+        """Commit the changes on top of the branch's present head.
+
+        Returns:
+            The commit; ``None`` if nothing changes, or the batch is written already.
+        """
+        from lakecli.committed.apply import apply
+        from lakecli.repository.core.gate import claim_head
+        from lakecli.repository.core.transaction import Draft, commit_clean
+
+        trees = self._repository.trees
+        batch = self._batch
+
+        def build(view: View) -> Draft:
+            if self._is_written(view):
+                raise _Nothing("the batch is written")
+            head = claim_head(view)
+            applied = apply(trees, view.commit.metarange_id, self.changes(view, additions))
+            # A batch without rows is recorded, too.
+            if not (applied.added or applied.changed or applied.removed or batch):
+                raise _Nothing("nothing to write")
+            return Draft(
+                metarange_id=applied.metarange_id,
+                parents=[head],
+                message=message,
+                committer=committer,
+                created_at=self._repository.lake.now(),
+                metadata={**metadata, **batch.metadata} if batch else metadata,
+            )
+
+        try:
+            return commit_clean(self._repository, self._branch, build, kind="commit")
+        except _Nothing:
+            return None
+
+    def stage(self, additions: Sequence[Addition]) -> None:
+        """Stage the changes."""
+        from contextlib import suppress
+
+        from lakecli.repository.core.stager import Stager
+        from lakecli.staging.area import TOMBSTONE
+
+        with suppress(_Nothing):
+            with open_view(self._repository, self._branch) as view:
+                changes = [
+                    (path, TOMBSTONE if value is None else value)
+                    for path, value in self.changes(view, additions)
+                ]
+            Stager(self._repository, self._branch, kind="upload").write(changes)
+
+
+def _named(path: bytes, head: Commit) -> bytes:
+    """Return the path of a file in the commit on top of a head."""
+    directory, slash, name = path.rpartition(b"/")
+    return b"%b%b%b%08d-%b" % (
+        directory,
+        slash,
+        _PART,
+        head.generation + 1,
+        name.removeprefix(_PART),
+    )
+
+
+def _path(change: Change) -> bytes:
+    return change[0]
+
+
+def _generation(commit: Commit) -> int:
+    return commit.generation

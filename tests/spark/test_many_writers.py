@@ -1,0 +1,246 @@
+"""Tables that many people write: nothing is lost, and nothing is written twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakecli.spark.write
+from lakecli.errors import ConflictError, NotFound, UsageError
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository import branch
+from lakecli.repository.cherry_pick import cherry_pick
+from lakecli.repository.commit import commit
+from lakecli.repository.core.view import commit_at
+from lakecli.repository.merge import MergeOptions, merge
+from lakecli.spark import read_table, write_table
+from lakecli.spark.batches import APP, TABLE, VERSION, Batch
+from lakecli.spark.origin import Origin, origins
+from lakecli.spark.target import MODES, TableChanged, TableExists
+from tests.support.lakes import read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lakecli.ids import CommitId
+    from lakecli.repository.core.lake import Repository
+
+    Write = Callable[..., Any]
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+URI = "lakefs://demo/main/t"
+
+
+@pytest.fixture
+def write(home: Path) -> Write:
+    """`write_table`, by default to the same table."""
+
+    def write(frame: Any, uri: str = URI, **options: Any) -> Any:
+        return write_table(frame, uri, home=home, **options)
+
+    return write
+
+
+@pytest.fixture
+def table(spark: Any, home: Path) -> Write:
+    def table(uri: str = URI, **options: Any) -> Any:
+        return read_table(spark, uri, home=home, **options)
+
+    return table
+
+
+@pytest.fixture
+def frame(spark: Any) -> Write:
+    """Rows of `v` and `p`, in one file for each `p`."""
+
+    def frame(*pairs: tuple[int, int]) -> Any:
+        return spark.createDataFrame(pairs, "v int, p int").coalesce(1)
+
+    return frame
+
+
+def values(found: Any) -> list[tuple[int, ...]]:
+    return sorted(map(tuple, found.collect()))
+
+
+def head(repository: Repository, ref: str = "main") -> CommitId:
+    with repository.lake.kv.read() as txn:
+        return commit_at(repository, txn, ref).id
+
+
+def test_rows_know_the_commit_that_they_were_read_from(
+    repository: Repository, write: Write, table: Write, frame: Write
+) -> None:
+    write(frame((1, 1)))
+    first = Origin("demo", "main", head(repository))
+    found = table()
+    write(frame((2, 2)), mode="append")
+    second = Origin("demo", "main", head(repository))
+    derived = found.where("v > 0").join(table().select("v").distinct(), "v").groupBy("p").count()
+    assert set(origins(derived)) == {first, second}
+    found.createOrReplaceTempView("rows")
+    spark = found.sparkSession
+    assert origins(spark.sql("select * from rows where v in (select max(v) from rows)")) == [first]
+    # A past state was meant by whoever named it, and rows of Python come from nowhere.
+    assert origins(table("lakefs://demo/main~1/t")) == origins(frame((1, 1))) == []
+    assert origins(table(f"lakefs://demo/{second.commit_id}/t")) == []
+
+
+def test_an_overwrite_does_not_undo_what_was_appended_meanwhile(
+    anywhere: Repository, write: Write, table: Write, frame: Write
+) -> None:
+    write(frame(*((v, 0) for v in range(10))))
+    kept = table().where("v % 2 = 0")
+    before = read(anywhere, "main")
+    write(frame(*((v, 0) for v in range(10, 15))), mode="append")
+    appended = sorted(set(read(anywhere, "main")) - set(before))
+    with pytest.raises(TableChanged, match="a path of lakefs://demo/main/t/ changed since") as lost:
+        write(kept, mode="overwrite")
+    assert list(lost.value.paths) == appended
+    assert isinstance(lost.value, ConflictError)
+    assert 'expected="main"' in str(lost.value.hint)
+    assert table().count() == 15
+    # Staging is no way round, and appending is no conflict.
+    with pytest.raises(TableChanged):
+        write(kept, mode="overwrite", commit=False)
+    assert write(kept, mode="append").rows == 5
+    # The rows read again, or the word that what came meanwhile may go.
+    assert write(table().where("v % 2 = 0"), mode="overwrite").rows == 13
+    assert write(kept, mode="overwrite", expected="main").rows == 5
+    assert values(table().select("v")) == [(0,), (2,), (4,), (6,), (8,)]
+
+
+def test_partitions_conflict_only_where_they_changed(
+    repository: Repository, write: Write, table: Write, frame: Write
+) -> None:
+    write(frame((1, 1), (2, 2)), partition_by=["p"])
+    rows = table()
+    other = rows.where("p = 2")
+    write(frame((3, 1)), mode="append", partition_by=["p"])
+    options: dict[str, Any] = {"mode": "overwrite_partitions", "partition_by": ["p"]}
+    with pytest.raises(TableChanged) as lost:
+        write(rows.selectExpr("v + 10 as v", "p"), **options)
+    assert [path.startswith(b"t/p=1/part-") for path in lost.value.paths] == [True]
+    write(other.selectExpr("v + 10 as v", "p"), **options)
+    assert values(table()) == [(1, 1), (3, 1), (12, 2)]
+    # A write to another path of the branch is none of its business.
+    write(frame((9, 9)), "lakefs://demo/main/other", mode="overwrite")
+    write(table().where("p = 2"), **options)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_write_during_the_call(
+    repository: Repository,
+    write: Write,
+    frame: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+) -> None:
+    others = {"p=1/a": b"1", "p=2/a": b"2"}
+
+    def interfered(*args: Any) -> Any:
+        done = upload(*args)
+        stage(repository, "main", {f"t/{name}".encode(): data for name, data in others.items()})
+        commit(repository, "main", message="meanwhile", committer="bob")
+        return done
+
+    upload = lakecli.spark.write._upload
+    monkeypatch.setattr(lakecli.spark.write, "_upload", interfered)
+    refused = {
+        "error": TableExists,
+        "overwrite": TableChanged,
+        "overwrite_partitions": TableChanged,
+    }
+    rows = frame((1, 1))
+    if mode in refused:
+        with pytest.raises(refused[mode]) as lost:
+            write(rows, mode=mode, partition_by=["p"])
+        conflicting = {"error": 0, "overwrite": 2, "overwrite_partitions": 1}
+        assert lost.value.paths == (b"t/p=1/a", b"t/p=2/a")[: conflicting[mode]]
+    else:
+        assert (write(rows, mode=mode, partition_by=["p"]).commit is None) == (mode == "ignore")
+    assert len(read(repository, "main")) == (3 if mode == "append" else 2)
+
+
+def test_what_is_expected_can_be_named(
+    repository: Repository, write: Write, table: Write, frame: Write
+) -> None:
+    first = write(frame((1, 1))).commit
+    write(frame((2, 2)), mode="append")
+    # Without a source, the head of the call's begin counts; so this replaces what is there.
+    with pytest.raises(TableChanged):
+        write(frame((3, 3)), mode="overwrite", expected=first.id)
+    with pytest.raises(TableChanged):
+        write(frame((3, 3)), mode="overwrite", expected="main~1")
+    with pytest.raises(NotFound):
+        write(frame((3, 3)), mode="overwrite", expected="nope")
+    assert values(table()) == [(1, 1), (2, 2)]
+    # An old state is read on purpose: this is how it comes back.
+    write(table("lakefs://demo/main~1/t"), mode="overwrite")
+    assert values(table()) == [(1, 1)]
+    with pytest.raises(TableExists):
+        write(frame((3, 3)), expected="main")
+
+
+def test_a_batch_is_written_once(
+    repository: Repository, write: Write, table: Write, frame: Write
+) -> None:
+    txn = ("orders", 17)
+    made = write(frame((1, 1)), mode="append", txn=txn, metadata={"k": "v"}).commit
+    assert made.metadata == {"k": "v", APP: "orders", VERSION: "17", TABLE: "t/"}
+    for mode in ("append", "overwrite", "error"):
+        assert write(frame((1, 1)), mode=mode, txn=txn) == (0, 0, 0, None)
+        assert write(frame((1, 1)), mode=mode, txn=("orders", 16)).commit is None
+    # Another table, application or version is another batch.
+    assert write(frame((1, 1)), "lakefs://demo/main/u", mode="append", txn=txn).commit
+    assert write(frame((2, 2)), mode="append", txn=("other", 1)).commit
+    assert write(frame((3, 3)), mode="append", txn=("orders", 18)).commit
+    assert values(table()) == [(1, 1), (2, 2), (3, 3)]
+    # A batch without rows counts as well: after it, an overwrite must not happen again.
+    nothing = frame((1, 1)).where("false")
+    options: dict[str, Any] = {"mode": "overwrite", "partition_by": ["p"], "txn": ("orders", 19)}
+    assert write(nothing, **options).commit.metadata[VERSION] == "19"
+    write(frame((4, 4)), mode="append")
+    assert write(nothing, **options).commit is None
+    assert values(table()) == [(4, 4)]
+
+
+@pytest.mark.parametrize(
+    "txn", [("", 1), ("a", -1), ("a", "1"), ("a", True), ("a",), "ab", ("a", 1 << 63)]
+)
+def test_a_batch_that_is_none_is_refused(
+    repository: Repository, write: Write, frame: Write, txn: Any
+) -> None:
+    with pytest.raises(UsageError, match="txn is not an application and a version"):
+        write(frame((1, 1)), txn=txn)
+
+
+def test_a_batch_has_to_be_committed(repository: Repository, write: Write, frame: Write) -> None:
+    with pytest.raises(UsageError, match="txn does not go with commit=False"):
+        write(frame((1, 1)), txn=("a", 1), commit=False)
+
+
+def test_batches_are_found_behind_merges_and_cherry_picks(repository: Repository) -> None:
+    def record(name: str, batch: Batch) -> None:
+        stage(repository, name, {f"{batch.table}{batch.version}".encode(): b"x"})
+        commit(repository, name, message="b", committer="ada", metadata=batch.metadata)
+
+    def is_written(version: int) -> bool:
+        with repository.lake.kv.read() as txn:
+            refs = RefStore(txn, repository.key)
+            return Batch("a", version, "t/").is_written(refs, commit_at(repository, txn, "main"))
+
+    branch.create(repository, "side", source="main")
+    record("main", Batch("a", 5, "t/"))
+    record("main", Batch("a", 9, "u/"))
+    assert [is_written(version) for version in (4, 5, 6)] == [True, True, False]
+    # An older batch comes on top of the newer one, which still counts.
+    record("side", Batch("a", 4, "t/"))
+    cherry_pick(repository, "side", "main", committer="ada")
+    assert [is_written(version) for version in (5, 6)] == [True, False]
+    record("side", Batch("a", 7, "t/"))
+    merge(repository, "side", "main", MergeOptions(committer="ada"))
+    assert [is_written(version) for version in (7, 8)] == [True, False]
