@@ -17,6 +17,7 @@ from lakecli.cli.context import random_id, system_now
 from lakecli.pipeline.imports.job import import_objects
 from lakecli.pipeline.imports.report import ImportOptions
 from lakecli.pipeline.imports.sources import open_source
+from lakecli.pipeline.imports.verify import Verify
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository import branch
 from lakecli.repository.core.lake import Home, Lake, Runtime
@@ -81,7 +82,7 @@ def main() -> None:
                 source=open_source(repository, manifest, links=LinkPolicy.FAIL),
                 runner=runner,
                 committer="benchmark",
-                options=ImportOptions(),
+                options=ImportOptions(verify=Verify.NONE),
             )
             told = {
                 "seconds": time.perf_counter() - start,

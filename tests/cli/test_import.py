@@ -110,15 +110,35 @@ def test_bad_manifests_are_refused(cli: Cli, demo: Demo, source: Path, golden: G
     for name, text in files.items():
         (cli.directory / name).write_text(text)
     head = demo.head()
+    unverified = ("--verify", "none")
     golden(
         "import_manifests",
         *(
-            cli("import", "--from", cli.directory / name, "--to", f"{MAIN}/m")
+            cli("import", "--from", cli.directory / name, "--to", f"{MAIN}/m", *unverified)
             for name in list(files)[:-1]
         ),
-        cli("import", "--from", cli.directory / "fine.csv", "--to", f"{MAIN}/m", "--dry-run"),
+        cli(
+            *("import", "--from", cli.directory / "fine.csv", "--to", f"{MAIN}/m", "--dry-run"),
+            *unverified,
+        ),
     )
     assert demo.head() == head
+
+
+def test_objects_of_a_manifest_are_verified(
+    cli: Cli, demo: Demo, source: Path, golden: Golden
+) -> None:
+    manifest = cli.directory / "list.csv"
+    lines = [f"{name},local://{source}/{name},{size},e" for name, size in (("a.txt", 1), ("no", 1))]
+    manifest.write_text("path,physical_address,size,checksum\n" + "\n".join(lines) + "\n")
+    (source / "a.txt").write_text("x")
+    command = ("import", "--from", manifest, "--to", f"{MAIN}/m")
+    head = demo.head()
+    failed = cli(*command), cli(*command, "--verify", "all", "--json")
+    assert demo.head() == head
+    done = cli(*command, "--verify", "none")
+    (source / "no").write_text("y")
+    golden("import_verify", *failed, done, cli(*command, "--allow-empty-commit"))
 
 
 @pytest.mark.parametrize("kind", ["directory", "only links"])

@@ -243,6 +243,7 @@ class Imported(TypedDict):
         changed: number of paths with another object.
         removed: number of paths that the source lacks.
         unchanged: number of unchanged paths.
+        verified: number of objects of a manifest that were asked for where they are.
         failed: number of objects that failed; if any, nothing is committed.
         failures: the first objects that failed.
         commit: the new commit; null with --dry-run or if objects failed.
@@ -254,6 +255,7 @@ class Imported(TypedDict):
     changed: int
     removed: int
     unchanged: int
+    verified: int
     failed: int
     failures: Sequence[Failure]
     commit: Commit | None

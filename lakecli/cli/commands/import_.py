@@ -49,6 +49,14 @@ SHOWN_FAILURES = 100
 COUNTED = ("added", "changed", "removed", "unchanged")
 
 
+class Verify(StrEnum):
+    """Which objects of a manifest are asked for where they are."""
+
+    NONE = "none"
+    SAMPLE = "sample"
+    ALL = "all"
+
+
 class Mode(StrEnum):
     """What becomes of objects below the destination that the source lacks."""
 
@@ -87,6 +95,10 @@ def import_(
         bool,
         Option("--pin-versions", help="Record the current version of each object"),
     ] = False,
+    verify: Annotated[
+        Verify,
+        Option("--verify", metavar="WHICH", help="Ask for objects of a manifest where they are"),
+    ] = Verify.SAMPLE,
     links: LinkOptions,
     allow_empty: Annotated[
         bool, Option("--allow-empty", help="Allow an empty directory or prefix")
@@ -130,6 +142,11 @@ def import_(
     content_type; or the manifest.json of an S3 Inventory. A manifest is recognised by its suffix
     (.parquet, .csv, .jsonl or .ndjson, the last three also with .gz), or by --manifest.
 
+    Objects that a manifest lists are asked for where they are, by HEAD requests in parallel: with
+    --verify sample, the default, about 1,000 of them, chosen at random; with all, every one; with
+    none, no one. If one is missing or has another size, nothing is committed. The number is shown
+    and is `verified` in JSON. --copy reads every object instead.
+
     The branch must have no uncommitted changes. If two objects have the same path, or one cannot be
     read, nothing is committed. The same command continues an interrupted import.
 
@@ -150,6 +167,7 @@ lakefs://demo/main/
     policy = link_policy(links)
     check_message(message, allow_empty=allow_empty_message)
     from lakecli.pipeline.imports import job
+    from lakecli.pipeline.imports import verify as verify_objects
     from lakecli.pipeline.imports.report import ImportOptions
     from lakecli.pipeline.imports.sources import open_source
 
@@ -170,6 +188,7 @@ lakefs://demo/main/
             replaces=mode is Mode.REPLACE and not merge,
             copies=copy,
             pins=pin_versions,
+            verify=verify_objects.Verify(verify),
             message=message,
             metadata=metadata,
             allow_empty=allow_empty_commit,
@@ -191,6 +210,9 @@ lakefs://demo/main/
         tally = report.tally
         counts = ", ".join(f"{getattr(tally, name)} {name}" for name in COUNTED)
         context.out.note(f"{human_size(tally.size)}: {counts}")
+    if report.verified:
+        share = f"{report.verified:,} of {report.tally.objects + report.failed:,}"
+        context.out.note(f"asked for {share} objects of the manifest where they are")
     _raise_failures(context, report)
 
 
@@ -201,7 +223,8 @@ def _raise_failures(context: Context, report: ImportReport) -> None:
         [(failure.path, failure.why) for failure in failures],
         verb="import",
         hint="nothing was committed; fix these and repeat the import"
-        + (", or see --follow and --skip" if _has_links(failures) else ""),
+        + (", or see --follow and --skip" if _has_links(failures) else "")
+        + (", or see --verify" if report.verified else ""),
         count=report.failed,
     )
 

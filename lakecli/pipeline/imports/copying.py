@@ -40,9 +40,11 @@ class Copier:
 
     Attributes:
         places: empty, as no object stays outside the namespace.
+        verified: 0, as all objects are read.
     """
 
     places: frozenset[str] = frozenset()
+    verified: int = 0
 
     def __init__(self, task: Task, failures: Failures) -> None:
         self._task = task

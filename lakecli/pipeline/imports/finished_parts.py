@@ -74,6 +74,7 @@ class FinishedParts:
         report.failed += result.failed
         report.failures += result.failures
         report.places.update(result.places)
+        report.verified += result.verified
         self.duplicates += result.duplicates
         if self.task.writes and result.is_sound:
             self._files[item.number] = self.journal.put(item.part, result)
@@ -82,6 +83,7 @@ class FinishedParts:
         self.report.resumed += 1
         self.report.tally += found.tally
         self.report.places.update(found.places)
+        self.report.verified += found.verified
         self.last_tally = found.tally
         self._files[number] = self.journal.path(part)
 

@@ -18,6 +18,7 @@ from lakecli.pipeline.imports.finished_parts import FinishedParts
 from lakecli.pipeline.imports.journal import Journal
 from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Task, import_item
 from lakecli.pipeline.imports.sources import Directory, Manifest, check_pinnable, roots_of
+from lakecli.pipeline.imports.verify import Choice, choose
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.core.clean import check_clean
@@ -203,10 +204,11 @@ class _Run:
             roots=roots_of(self._source),
             walks=isinstance(self._source, Directory),
             pins=options.pins,
+            choice=self._choice(),
         )
         # Counts depend on the base, so a part finished on another base cannot be reused.
         identity: list[object] = [*task.location[:3], base, self._prefix.hex()]
-        identity += [options.replaces, options.copies, options.pins, writes]
+        identity += [options.replaces, options.copies, options.pins, writes, options.verify]
         journal = Journal(self._repository.lake.home.cache / "imports", identity)
         journal.open(now)
         done = FinishedParts(self._repository, task, self._high, journal)
@@ -234,6 +236,13 @@ class _Run:
                 paths=shown,
             )
         return done
+
+    def _choice(self) -> Choice:
+        """Return which objects are verified: some of a manifest's that stay where they are."""
+        source, options = self._source, self._options
+        if options.copies or not isinstance(source, Manifest):
+            return Choice()
+        return choose(options.verify, source.files, self._repository.lake.runtime.new_id())
 
     def _run(self, done: FinishedParts, *, spill: Path | None) -> None:
         """Have the runner import the parts of a sorted source."""

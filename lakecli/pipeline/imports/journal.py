@@ -32,7 +32,7 @@ Nothing refers to its ranges until the import is committed, so garbage collectio
 after its grace period, which is at least a day.
 """
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _CHECK_SIZE: Final = 32
 
 

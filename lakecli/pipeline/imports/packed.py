@@ -29,6 +29,7 @@ def pack_result(result: PartResult) -> bytes:
         "ranges_written": result.ranges_written,
         "listed": result.listed,
         "places": result.places,
+        "verified": result.verified,
     }
     return b"".join([json.dumps(header).encode(), b"\n", *pieces])
 
@@ -57,4 +58,5 @@ def unpack_result(data: bytes) -> PartResult:
         ranges_written=header["ranges_written"],
         listed=header["listed"],
         places=tuple(header["places"]),
+        verified=header["verified"],
     )

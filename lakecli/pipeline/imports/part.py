@@ -21,6 +21,7 @@ from lakecli.pipeline.imports.addresses import Addresses
 from lakecli.pipeline.imports.base import BaseSlice, Whole
 from lakecli.pipeline.imports.rows import Failure, Failures, Rows, check_paths
 from lakecli.pipeline.imports.sink import EMPTY, Cut, Sink
+from lakecli.pipeline.imports.verify import Choice, Verifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +48,7 @@ class Task(NamedTuple):
         roots: directories of this machine that the source is or lies in.
         walks: whether the source is a directory, so that the user has named its files.
         pins: whether addresses name the current versions of objects.
+        choice: the objects that are verified where they are.
     """
 
     location: StoreLocation
@@ -59,6 +61,7 @@ class Task(NamedTuple):
     roots: tuple[str, ...] = ()
     walks: bool = False
     pins: bool = False
+    choice: Choice = Choice()
 
 
 class PartSource(Protocol):
@@ -123,6 +126,7 @@ class PartResult:
         ranges_written: number of ranges written that the base does not have.
         listed: a digest of the objects that a live source listed.
         places: buckets and directories outside the namespace with the objects.
+        verified: number of objects that were verified where they are.
     """
 
     cut: Cut
@@ -133,6 +137,7 @@ class PartResult:
     ranges_written: int = 0
     listed: str = ""
     places: tuple[str, ...] = ()
+    verified: int = 0
 
     @property
     def is_sound(self) -> bool:
@@ -256,6 +261,7 @@ def import_rows(task: Task, part: Part, rows: Iterator[Rows], failures: Failures
         tuple(duplicates),
         trees.counts.ranges_written - written_before,
         places=tuple(sorted(encode.places)),
+        verified=encode.verified,
     )
 
 
@@ -360,6 +366,12 @@ class _Encoder:
 
     def __init__(self, task: Task, failures: Failures) -> None:
         self._addresses = Addresses(task, failures)
+        self._verifier = Verifier(task.choice, task.prefix, failures)
+
+    @property
+    def verified(self) -> int:
+        """Number of objects that were verified where they are."""
+        return self._verifier.count
 
     @property
     def places(self) -> set[str]:
@@ -367,7 +379,7 @@ class _Encoder:
         return self._addresses.places
 
     def __call__(self, rows: Rows) -> tuple[Rows, list[bytes]]:
-        rows = self._addresses.checked(rows)
+        rows = self._verifier.checked(self._addresses.checked(rows))
         columns = Columns(
             rows.addresses, rows.sizes, rows.checksums, rows.seconds, rows.content_types
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakecli.pipeline.imports.part import Tally
+from lakecli.pipeline.imports.verify import Verify
 from lakecli.progress import NO_PROGRESS, Progress
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class ImportOptions:
         replaces: remove paths below the destination that the source does not have.
         copies: copy the bytes into the namespace instead of referencing the objects.
         pins: record the current version ID of each object.
+        verify: which objects of a manifest to ask for where they are, if they are not copied.
         message: commit message.
         metadata: commit metadata.
         allow_empty: commit even if nothing changes.
@@ -32,6 +34,7 @@ class ImportOptions:
     replaces: bool = True
     copies: bool = False
     pins: bool = False
+    verify: Verify = Verify.SAMPLE
     message: str = "Import objects"
     metadata: Mapping[str, str] = field(default_factory=dict)
     allow_empty: bool = False
@@ -51,6 +54,7 @@ class ImportReport:
         resumed: number of parts that an earlier run had finished.
         ranges_written: new ranges that the parts of this run wrote.
         places: buckets and directories outside the namespace where the objects stay.
+        verified: number of objects of a manifest that were found where it says.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -61,3 +65,4 @@ class ImportReport:
     resumed: int = 0
     ranges_written: int = 0
     places: set[str] = field(default_factory=set)
+    verified: int = 0

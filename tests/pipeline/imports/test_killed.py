@@ -14,6 +14,7 @@ from lakecli.pipeline.imports import manifest, sorting, sources
 from lakecli.pipeline.imports.job import import_objects
 from lakecli.pipeline.imports.report import ImportOptions
 from lakecli.pipeline.imports.sources import open_source
+from lakecli.pipeline.imports.verify import Verify
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.core.findings import FsckCounts
@@ -45,7 +46,7 @@ def do(lake: Lake, _killer: Killer, source: Path) -> str:
         source=open_source(repository, str(source), links=LinkPolicy.FAIL),
         runner=LocalRunner(),
         committer="c",
-        options=ImportOptions(),
+        options=ImportOptions(verify=Verify.NONE),
     )
     assert report.commit is not None
     return json.dumps(
@@ -164,7 +165,7 @@ def test_the_same_import_twice_at_once_commits_once(
                 source=open_source(repository, str(source), links=LinkPolicy.FAIL),
                 runner=LocalRunner(),
                 committer="c",
-                options=ImportOptions(),
+                options=ImportOptions(verify=Verify.NONE),
             )
         with log(repository, "main", LogOptions()) as commits:
             assert len(list(commits)) == 2

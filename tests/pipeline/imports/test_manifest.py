@@ -18,6 +18,7 @@ from lakecli.pipeline.imports import manifest, sorting, sources
 from lakecli.pipeline.imports.job import import_objects, preview
 from lakecli.pipeline.imports.report import ImportOptions, ImportReport
 from lakecli.pipeline.imports.sources import open_source
+from lakecli.pipeline.imports.verify import Verify
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.core.view import open_view
 from lakecli.repository.core.walk import LinkPolicy
@@ -68,7 +69,7 @@ def run(
         source=opened,
         runner=LocalRunner(),
         committer="c",
-        options=ImportOptions(**options),
+        options=ImportOptions(**{"verify": Verify.NONE, **options}),
     )
 
 
@@ -370,7 +371,7 @@ def test_a_preview_writes_nothing(repository: Repository, tmp_path: Path) -> Non
         b"p",
         source=opened,
         runner=LocalRunner(),
-        options=ImportOptions(),
+        options=ImportOptions(verify=Verify.NONE),
     )
     assert report.tally.added == len(KEYS)
     assert sorted(namespace.rglob("*")) == before

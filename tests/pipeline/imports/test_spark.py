@@ -15,6 +15,7 @@ from lakecli.pipeline.imports.job import import_objects
 from lakecli.pipeline.imports.report import ImportOptions, ImportReport
 from lakecli.pipeline.imports.shuffle import murmur3
 from lakecli.pipeline.imports.sources import open_source
+from lakecli.pipeline.imports.verify import Verify
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository import branch
@@ -72,7 +73,7 @@ def run(
         source=open_source(repository, str(source), links=LinkPolicy.FAIL),
         runner=runner,
         committer="c",
-        options=ImportOptions(**options),
+        options=ImportOptions(**{"verify": Verify.NONE, **options}),
     )
 
 
@@ -131,6 +132,18 @@ def test_duplicates_on_a_cluster(repository: Repository, tmp_path: Path, spark: 
     with pytest.raises(ConflictError) as caught:
         run(repository, "x", source, Cluster(spark))
     assert caught.value.paths == (b"p/00007",)
+
+
+def test_missing_objects_on_spark(repository: Repository, tmp_path: Path, spark: Any) -> None:
+    found = [row_of(f"{n:02d}", 1) for n in range(40)]
+    (tmp_path / "there").write_bytes(b"x")
+    for row in found:
+        row["physical_address"] = f"local://{tmp_path}/there"
+    found[23]["physical_address"] = f"local://{tmp_path}/missing"
+    source = write_parquet(tmp_path / "x.parquet", found, group=20)
+    report = run(repository, "x", source, SparkRunner(spark), verify=Verify.ALL)
+    assert [failure.path for failure in report.failures] == [b"p/23"]
+    assert (report.verified, report.commit) == (40, None)
 
 
 def test_bad_values_on_a_cluster(repository: Repository, tmp_path: Path, spark: Any) -> None:
