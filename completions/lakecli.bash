@@ -76,7 +76,7 @@ __lakecli_options() {
     'gc set-config') REPLY='-f --filename' ;;
     'gc status') REPLY='' ;;
     'gc undo') REPLY='--force' ;;
-    'import') REPLY='--allow-empty --allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --pin-versions --skip --to' ;;
+    'import') REPLY='--allow-empty --allow-empty-commit --allow-empty-message --conf --copy --dry-run --engine --follow --from -m --manifest --master --message --meta --mode --no-progress -p --parallelism --pin-versions --skip --to --verify' ;;
     'local checkout') REPLY='--all --follow --no-progress -p --parallelism -r --ref --skip -y --yes' ;;
     'local clone') REPLY='--exclude --gitignore --include --no-progress -p --parallelism' ;;
     'local commit') REPLY='--allow-empty-message --exclude --follow --include -m --message --meta --no-progress --ours -p --parallelism --skip -y --yes' ;;
@@ -249,6 +249,7 @@ __lakecli_value() {
     'import -p') REPLY='nothing' ;;
     'import --parallelism') REPLY='nothing' ;;
     'import --to') REPLY='path' ;;
+    'import --verify') REPLY='=none sample all' ;;
     'local checkout -p') REPLY='nothing' ;;
     'local checkout --parallelism') REPLY='nothing' ;;
     'local checkout -r') REPLY='nothing' ;;

@@ -447,7 +447,8 @@ function __lakecli_options
                 '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--pin-versions' 'Record the current version of each object' \
                 '--skip' 'Skip symbolic links and special files' \
-                '--to' 'lakefs://REPOSITORY/BRANCH/[PREFIX]'
+                '--to' 'lakefs://REPOSITORY/BRANCH/[PREFIX]' \
+                '--verify' 'Ask for objects of a manifest where they are'
         case 'local checkout'
             printf '%s\t%s\n' \
                 '--all' 'All linked directories below DIRECTORY' \
@@ -916,6 +917,8 @@ function __lakecli_value
             echo 'nothing'
         case 'import --to'
             echo 'path'
+        case 'import --verify'
+            echo '=none sample all'
         case 'local checkout -p'
             echo 'nothing'
         case 'local checkout --parallelism'
