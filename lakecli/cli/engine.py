@@ -9,7 +9,7 @@ from lakecli.cli.reading import EngineName
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from lakecli.cli.context import Context
@@ -29,6 +29,8 @@ def open_runner(
     context: Context,
     options: EngineOptions,
     *,
+    repository: Repository,
+    others: Sequence[str] = (),
     size: int | None = None,
     parallelism: int = 1,
 ) -> Iterator[Runner]:
@@ -37,12 +39,16 @@ def open_runner(
     Args:
         context: of the command.
         options: ``auto`` selects Spark from `SPARK_FROM` objects on, and with options for Spark.
+        repository: whose namespace the executors must be able to read.
+        others: URIs of other buckets, prefixes and directories that they must be able to read.
         size: the number of objects, if known.
         parallelism: of the runner in this process.
 
     Raises:
         UsageError: options for Spark with ``--engine local``.
-        Unsupported: Spark is not installed.
+        Unsupported: Spark is not installed, or an executor lacks lakecli.
+        PermissionDenied: an executor cannot read a store.
+        Unreachable: no Spark master answers.
     """
     if options.engine is EngineName.LOCAL and options.names_spark:
         raise UsageError(
@@ -63,6 +69,11 @@ def open_runner(
         environ=context.environ,
         cache=context.home.cache / "spark",
         quick_start=size is not None and size < SPARK_FROM,
+        stores=[
+            (repository.record.storage_namespace, repository.record.region),
+            *((uri, "") for uri in others),
+        ],
+        notice=context.out.note,
     ) as spark:
         yield spark
 
@@ -84,7 +95,11 @@ def open_runner_of(
     is_open = options.engine is EngineName.AUTO
     size = count_head_entries(repository, check_from=SPARK_FROM) if is_open else None
     return open_runner(
-        context, options, size=size, parallelism=parallelism(context, repository, workers)
+        context,
+        options,
+        repository=repository,
+        size=size,
+        parallelism=parallelism(context, repository, workers),
     )
 
 

@@ -55,7 +55,7 @@ def rebuild_heads(repository: Repository, runner: Runner) -> int:
         raise Refused(
             f"{repository.uri} reads a namespace that belongs to lakeFS, so only this machine can "
             "hold what is rebuilt",
-            hint="use --engine local, or clone it with --take-over",
+            hint="rebuild in one process, or clone the repository by a take-over",
         )
     remembered = RebuiltTrees(repository)
     for tree in foreign:

@@ -13,6 +13,7 @@ from lakecli.directories import make_private
 from lakecli.distribution import install_command
 from lakecli.errors import Unreachable, Unsupported, UsageError
 from lakecli.pipeline.java import java_settings
+from lakecli.pipeline.master import check_master, ending_refused
 
 if TYPE_CHECKING:
     import subprocess
@@ -33,6 +34,10 @@ _DEFAULTS: Final = {
 }
 _QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_PYTHON: Final = "spark.pyspark.python"
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""The variable by which spark-submit tells its Python program where the Java process is."""
+
 _GONE: Final = "JAVA_GATEWAY_EXITED"
 _UNCAUGHT: Final = re.compile(r'Exception in thread "main" [\w.$]+: (.+)')
 _CHATTER: Final = re.compile(
@@ -52,8 +57,12 @@ def start_session(
     environ: Mapping[str, str],
     cache: Path | None,
     quick_start: bool,
-) -> tuple[Any, bool]:
-    """Return the active Spark session, or start one; and whether it was started here.
+) -> tuple[Any, Path | None]:
+    """Return the active Spark session and ``None``, or start one and return its log, too.
+
+    In a program of spark-submit, the master and all other settings are those of spark-submit unless
+    they are given here. Executors run the Python that the setting ``spark.pyspark.python`` names,
+    or else the variable ``PYSPARK_PYTHON``, or else that of this process.
 
     Raises:
         Unsupported: pyspark, pandas, pyarrow or Java is missing.
@@ -70,22 +79,27 @@ def start_session(
             f"Spark is not installed: {error}", hint=install_command("spark")
         ) from error
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no other way
-        return SparkSession.builder.getOrCreate(), False
+        return SparkSession.builder.getOrCreate(), None
+    directory = cache or _private_directory()
+    log = directory / "spark.log"
+    if _SUBMITTED in environ:
+        given = {"spark.master": master} if master else {}
+        with _own_interrupts():
+            return _launch({**conf, **given}, log), log
     master = with_attempts(master or conf.get("spark.master", "") or EMBEDDED)
+    check_master(master)
     is_embedded = master.startswith("local")
     settings = {"spark.app.name": "lakecli", **_DEFAULTS, **conf, "spark.master": master}
     if is_embedded and quick_start:
         settings[_JAVA_OPTIONS] = f"{_QUICK} {settings.get(_JAVA_OPTIONS, '')}".strip()
-    directory = cache or _private_directory()
     variables = java_settings(environ, directory)
     variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or sys.executable
     if is_embedded:
         # Skips the lookup of this machine's name, which takes seconds and needs a network.
         variables |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
         settings.setdefault("spark.driver.host", "localhost")
-    log = directory / "spark.log"
     with _set(variables), _own_interrupts():
-        return _launch(settings, log), True
+        return _launch(settings, log), log
 
 
 def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
@@ -98,6 +112,7 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
     for name, value in settings.items():
         conf.set(name, value)
     try:
+        gateway = process = None
         if SparkContext._gateway is None:  # noqa: SLF001 - a JVM of an earlier session goes on
             make_private(log.parent)
             with log.open("wb") as output:
@@ -105,27 +120,35 @@ def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
                 streams = {"stdout": output, "stderr": output}
                 with _uninterrupted() as started:
                     gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
-                    started.append(gateway.proc)
-        else:
-            gateway = None
-        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+                    process = gateway.proc
+                    if process is not None:  # spark-submit started it otherwise
+                        started.append(process)
+        with ending_refused(process, log, settings.get("spark.master", "")):
+            context = SparkContext(conf=conf, gateway=gateway)
+        # PySpark itself reads the variable only.
+        context.pythonExec = context.getConf().get(_PYTHON, context.pythonExec)
+        return SparkSession(context)
     except (PySparkException, OSError, ValueError) as error:
         if isinstance(error, PySparkException) and error.getCondition() == _GONE:
             # Java exists and is new enough, so a setting must be wrong.
             raise UsageError(
                 f"Spark does not start: {_last_words(log)}",
-                hint=f"check --master and --conf, and see {log}",
+                hint=f"check the master and the settings of Spark, and see {log}",
             ) from error
         raise Unsupported(f"Spark does not start: {gist(str(error))}", hint=f"see {log}") from error
+    except Unreachable:
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - its process was ended
+        raise
     except Exception as error:
-        master = settings["spark.master"]
+        master = settings.get("spark.master", "the master of spark-submit")
         reason = gist(str(error))
         if "stopped SparkContext" in reason or "master" in reason.lower():
             raise Unreachable(
-                f"Spark does not answer at {master}", hint=f"check --master, and see {log}"
+                f"Spark does not answer at {master}", hint=f"check the master, and see {log}"
             ) from error
         raise UsageError(
-            f"Spark does not start: {reason}", hint=f"check --master and --conf, and see {log}"
+            f"Spark does not start: {reason}",
+            hint=f"check the master and the settings of Spark, and see {log}",
         ) from error
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -17,13 +18,14 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
-from lakecli.errors import LakeError, Unreachable, Unsupported
+from lakecli.errors import LakeError, Unreachable
 from lakecli.pipeline.errors_as_json import dump_error, find_carried, load_error
+from lakecli.pipeline.executors import NoLakecli, environment_hint, prepare_executors
 from lakecli.pipeline.runner import ClosedOnExit
 from lakecli.pipeline.session import gist, start_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -41,10 +43,6 @@ class Unfinished(LakeError):
     """A part failed unexpectedly in all of Spark's attempts."""
 
 
-class NoLakecli(Unsupported):
-    """The executors cannot run lakecli."""
-
-
 class Failed(NamedTuple):
     """An error that a part raised, as JSON, in place of its result."""
 
@@ -60,8 +58,14 @@ def apply(task: Callable[[P], R], numbered: tuple[int, P]) -> tuple[int, R | Fai
         return number, Failed(dump_error(error))
 
 
+def ignore_notice(_line: str) -> None:
+    """Ignore a line about waiting: the default of `SparkRunner`."""
+
+
 class SparkRunner(ClosedOnExit):
     """Runs parts on Spark. Close it, or use it as a context manager.
+
+    On a cluster, the constructor waits for executors, and checks each of them.
 
     Args:
         session: an existing session, which stays open; by default one is started.
@@ -70,6 +74,13 @@ class SparkRunner(ClosedOnExit):
         environ: environment of this process, to find Java.
         cache: directory for Spark's log and for the script that starts Java.
         quick_start: have the JVM compile less, which is faster for jobs of some seconds.
+        stores: URI and region of each store that the executors must be able to read.
+        notice: receives a line while executors are awaited.
+
+    Raises:
+        NoLakecli: an executor of a cluster has no lakecli, another version, or another Python.
+        PermissionDenied: an executor cannot read a store.
+        Unreachable: no master answers.
     """
 
     name = "spark"
@@ -83,19 +94,28 @@ class SparkRunner(ClosedOnExit):
         environ: Mapping[str, str] | None = None,
         cache: Path | None = None,
         quick_start: bool = False,
+        stores: Sequence[tuple[str, str]] = (),
+        notice: Callable[[str], None] = ignore_notice,
     ) -> None:
-        self._is_ours = session is None
+        log = None
         if session is None:
-            session, self._is_ours = start_session(
+            session, log = start_session(
                 master=master,
                 conf=conf or {},
                 environ=environ or {},
                 cache=cache,
                 quick_start=quick_start,
             )
+        self._is_ours = log is not None
         self.session = session
         self.context = session.sparkContext
         self._jobs = 0
+        if not self.shares_disk or self.context.pythonExec != sys.executable:
+            try:
+                prepare_executors(self.context, stores=stores, notice=notice, log=log)
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def parallelism(self) -> int:
@@ -206,15 +226,14 @@ def raise_translated(error: Exception, *, nonce: str = "") -> NoReturn:
         what = "lacks lakecli" if lacks else "has another version than this one"
         raise NoLakecli(
             f"the Python of Spark's executors {what}",
-            hint="install lakecli there and name its Python: --conf spark.pyspark.python=PATH; "
-            "or send lakecli along: --conf spark.submit.pyFiles=lakecli.zip",
+            hint=environment_hint(),
         ) from error
     dead = ("Python worker exited", "ExecutorLostFailure", "Connection refused", "Answer from Java")
     if any(word in text for word in dead):
         raise Unreachable(
             f"Spark's executors died in all attempts: {gist(text)}",
-            hint="give them more memory (--conf spark.executor.memory=4g), or --engine local",
+            hint="give the executors more memory: set spark.executor.memory",
         ) from error
     raise Unfinished(
-        f"Spark failed: {gist(text)}", hint="run it again with --verbose, or --engine local"
+        f"Spark failed: {gist(text)}", hint="see the logs of Spark and of its executors"
     ) from error

@@ -21,7 +21,8 @@ from lakecli.pipeline.errors_as_json import (
     load_error,
     new_nonce,
 )
-from lakecli.pipeline.spark_runner import NoLakecli, Unfinished, raise_translated
+from lakecli.pipeline.executors import NoLakecli
+from lakecli.pipeline.spark_runner import Unfinished, raise_translated
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,10 @@ import pytest
 
 from lakecli.committed.sources import MissingTable
 from lakecli.errors import ConflictError, LakeError, Unreachable
+from lakecli.pipeline.executors import NoLakecli
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.session import gist, with_attempts
-from lakecli.pipeline.spark_runner import NoLakecli, SparkRunner, raise_translated
+from lakecli.pipeline.spark_runner import SparkRunner, raise_translated
 from tests.pipeline import tasks
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def test_executors_without_lakecli_are_reported() -> None:
     told = RuntimeError("…\nModuleNotFoundError: No module named 'lakecli'\n\tat org.apache…")
     with pytest.raises(NoLakecli, match="lacks lakecli") as caught:
         raise_translated(told)
-    assert "spark.submit.pyFiles" in str(caught.value.hint)
+    assert "spark.archives" in str(caught.value.hint)
 
 
 BARE_PYTHON = """

@@ -153,5 +153,5 @@ def _rebuild(context: Context, repository: Repository, engine: EngineOptions) ->
     from lakecli.pipeline.rebuild import count_heads, rebuild_heads
 
     size = None if repository.record.is_borrowed else count_heads(repository)
-    with open_runner(context, engine, size=size) as runner:
+    with open_runner(context, engine, repository=repository, size=size) as runner:
         return rebuild_heads(repository, runner)

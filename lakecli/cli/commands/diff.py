@@ -174,7 +174,9 @@ def _compare(
     if engine != EngineOptions() or _is_large(repository, compared):
         from lakecli.cli.engine import SPARK_FROM, open_runner
 
-        runner = stack.enter_context(open_runner(context, engine, size=SPARK_FROM))
+        runner = stack.enter_context(
+            open_runner(context, engine, repository=repository, size=SPARK_FROM)
+        )
         if runner.name != "local":
             from lakecli.pipeline.differences import compare_by
 

@@ -114,7 +114,7 @@ def export(
     ref, prefix, since = ref_of(path), path.path or b"", _since(context, path, since)
     size = count_exported(repository, ref, prefix, since=since, check_from=SPARK_FROM)
     with (
-        open_runner(context, engine, size=size) as runner,
+        open_runner(context, engine, repository=repository, size=size) as runner,
         progress(context, "export", hidden=transfer.no_progress or dry_run) as shown,
     ):
         options = ExportOptions(

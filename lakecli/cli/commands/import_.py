@@ -169,7 +169,7 @@ lakefs://demo/main/
     from lakecli.pipeline.imports import job
     from lakecli.pipeline.imports import verify as verify_objects
     from lakecli.pipeline.imports.report import ImportOptions
-    from lakecli.pipeline.imports.sources import open_source
+    from lakecli.pipeline.imports.sources import Bucket, open_source, roots_of
 
     repository = context.synced_repository(target)
     opened = open_source(
@@ -179,6 +179,8 @@ lakefs://demo/main/
         open_runner(
             context,
             engine,
+            repository=repository,
+            others=[opened.uri] if isinstance(opened, Bucket) else roots_of(opened),
             size=opened.estimate(),
             parallelism=parallelism(context, repository, transfer.workers),
         ) as runner,
