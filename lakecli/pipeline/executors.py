@@ -42,6 +42,15 @@ _NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)".*?: error=\d+, ([
 _VERSIONS: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
 _NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 
+MODULES: Final = (
+    "lakecli",
+    "lakecli.objectstore.registry",
+    "lakecli.errors",
+    "lakecli.pipeline.imports.part",
+    "pyarrow",
+)
+"""Modules that the probe imports; together they need all packages that parts need."""
+
 CREDENTIALS: Final = {
     "s3": "set spark.executorEnv.AWS_ACCESS_KEY_ID and spark.executorEnv.AWS_SECRET_ACCESS_KEY, "
     "or give the executors' machines a role that may read the bucket",
@@ -225,11 +234,13 @@ def _probe(
 
 def _make_probe(version: str, stores: list[tuple[str, str]]) -> Callable[[Any], list[Any]]:
     """Return the probe; pickled by value, as it is no attribute of this module."""
+    modules = MODULES
 
     def probe(_numbers: Any) -> list[Any]:  # noqa: ANN401
         import os
         import re
         import socket
+        from importlib import import_module
 
         variables = os.environ
         logged = re.search(r"executorId=(\w+)", variables.get("SPARK_LOG_URL_STDERR", ""))
@@ -238,14 +249,11 @@ def _make_probe(version: str, stores: list[tuple[str, str]]) -> Callable[[Any], 
             executor = logged[1]
         answer = [socket.gethostname(), executor or "", os.getcwd()]  # noqa: PTH109
         try:
-            import pyarrow  # noqa: F401, ICN001 - the parts import both
-
-            import lakecli.objectstore.registry
-            import lakecli.pipeline.imports.shuffle
+            here, registry, errors, *_ = map(import_module, modules)
         except ImportError as error:
             return [(*answer, f"lacks the Python module {error.name or error}", "")]
-        if lakecli.__version__ != version:
-            return [(*answer, f"has lakecli {lakecli.__version__} instead of {version}", "")]
+        if here.__version__ != version:
+            return [(*answer, f"has lakecli {here.__version__} instead of {version}", "")]
         for uri, region in stores:
             path = uri.removeprefix("local://")
             if path != uri:
@@ -253,8 +261,8 @@ def _make_probe(version: str, stores: list[tuple[str, str]]) -> Callable[[Any], 
                     return [(*answer, f"cannot read the directory {path}", uri)]
                 continue
             try:
-                next(iter(lakecli.objectstore.registry.open_store(uri, region=region).list()), None)
-            except lakecli.errors.LakeError as error:
+                next(iter(registry.open_store(uri, region=region).list()), None)
+            except errors.LakeError as error:
                 return [(*answer, f"cannot read {uri}: {error.message}", uri)]
         return [(*answer, "", "")]
 

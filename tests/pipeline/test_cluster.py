@@ -95,6 +95,7 @@ def drive(
     return found
 
 
+@pytest.mark.timeout(600)
 def test_executors_run_the_python_of_an_archive(tmp_path: Path) -> None:
     write_rows(tmp_path)
     archive = pack_environment(tmp_path)
@@ -118,7 +119,7 @@ def test_executors_run_the_python_of_an_archive(tmp_path: Path) -> None:
     assert missing[1].startswith(("executor 0 on ", "executor 1 on "))
     assert empty[0] == "NoLakecli"
     assert "executor 0 on " in empty[1]
-    assert empty[1].endswith(" lacks the Python module pyarrow; 1 more executor cannot work either")
+    assert empty[1].endswith(" lacks the Python module lakecli; 1 more executor cannot work either")
     assert "spark.archives" in empty[2]
     assert unreadable[0] == "PermissionDenied"
     assert "cannot read the directory /nowhere/at/all" in unreadable[1]
