@@ -224,8 +224,8 @@ def find_value(  # noqa: C901 - calls inside the loop would make it slower
         middle = position + unshared
         key = key[:shared] + payload[position:middle]
         position = middle + size
-        if key > wanted:
-            if key == wanted + RECORD_TRAILER and position <= end:
+        if key > wanted and position <= end:
+            if key == wanted + RECORD_TRAILER:
                 return payload[middle:position]
             if key[:-KEY_TRAILER_SIZE] >= wanted:
                 return None

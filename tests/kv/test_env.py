@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -71,6 +72,11 @@ def test_a_fork_does_not_use_the_store(
         with pytest.raises(LakeError, match="before this process was forked"), suppress(OSError):
             store.write().__enter__() if writes else store.read().__enter__()
         monkeypatch.undo()
+        made_before = store.write() if writes else store.read()
+        monkeypatch.setattr("os.getpid", lambda: 1)
+        with pytest.raises(LakeError, match="before this process was forked"):
+            made_before.__enter__()
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize(
@@ -86,9 +92,69 @@ def test_maps_are_tried_from_the_largest_down(
     monkeypatch: pytest.MonkeyPatch, limit: int, expected: list[int]
 ) -> None:
     unit = environment.SMALLEST_MAP_SIZE
-    found = limit if limit == resource.RLIM_INFINITY else limit * unit
-    monkeypatch.setattr(resource, "getrlimit", lambda _what: (found, found))
+    soft = limit if limit == resource.RLIM_INFINITY else limit * unit
+    monkeypatch.setattr(resource, "getrlimit", lambda _what: (soft, resource.RLIM_INFINITY))
     assert [size / unit for size in environment._map_sizes(16 * unit)] == expected
+
+
+def test_maps_consist_of_whole_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = environment.SMALLEST_MAP_SIZE
+    limit = 4 * (2 * unit + 5 * 1024 + 1)
+    monkeypatch.setattr(resource, "getrlimit", lambda _what: (limit, limit))
+    assert list(environment._map_sizes(16 * unit))[1:] == [2 * unit + 4096, unit]
+
+
+@linux
+def test_a_store_opens_without_a_table_of_mounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "MOUNT_TABLE", str(tmp_path / "absent"))
+    put_one(tmp_path / "home", b"1")
+    assert read_one(tmp_path / "home") == b"1"
+
+
+def test_the_names_of_a_new_store_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    sync = os.fsync
+
+    def record(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    home = tmp_path / "a" / "b" / "home"
+    put_one(home, b"1")
+    assert {path.stat().st_ino for path in (home, home.parent, home.parent.parent, tmp_path)} == (
+        synced
+    )
+    synced.clear()
+    put_one(home, b"2")
+    assert synced == set()
+
+
+def test_a_closed_store_leaves_no_descriptor(tmp_path: Path) -> None:
+    put_one(tmp_path / "first", b"1")  # whatever is opened once in a process
+    before = len(list(Path("/dev/fd").iterdir()))
+    for value in (b"1", b"2"):
+        put_one(tmp_path / "home", value)
+    assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize("failure", ["InvalidError", "DiskError", "BadRslotError"])
+def test_what_lmdb_cannot_open_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise getattr(lmdb, failure)("it cannot")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lmdb, "open", fail)
+        with pytest.raises(LakeError, match=str(tmp_path)):
+            LocalStore.open(tmp_path)
+    put_one(tmp_path, b"1")
+    assert read_one(tmp_path) == b"1"
 
 
 class TestTransactions:
@@ -270,6 +336,54 @@ class TestSchema:
             with pytest.raises(Refused, match="newer"), store.write():
                 pass
 
+    def test_a_refused_transaction_is_over(self, tmp_path: Path) -> None:
+        """Whoever keeps the error, and with it the frames that raised it, keeps no lock."""
+        with LocalStore.open(tmp_path) as store:
+            with store.write() as txn:
+                txn.put(Table.META, SCHEMA_KEY, b"2")
+            with pytest.raises(Refused) as kept:
+                store.write().__enter__()
+            with store._environment._lmdb.begin(write=True) as other:
+                other.put(bytes(Table.META) + SCHEMA_KEY, b"1")
+            with store.write() as txn:
+                txn.put(Table.TAGS, b"v1", b"")
+            assert kept.value.hint
+
+    def test_a_refused_store_is_closed(self, tmp_path: Path) -> None:
+        with LocalStore.open(tmp_path) as store, store.write() as txn:
+            txn.put(Table.META, SCHEMA_KEY, b"2")
+        kept = []
+        for _ in range(2):  # LMDB opens a file once in a process
+            with pytest.raises(Refused, match="newer") as caught:
+                LocalStore.open(tmp_path)
+            kept.append(caught)
+
+    def test_a_new_store_keeps_the_version_that_another_process_gives_it(
+        self, tmp_path: Path
+    ) -> None:
+        class Overtaken:
+            """Another process is faster with the first write transaction."""
+
+            def __init__(self, real: lmdb.Environment) -> None:
+                self.begin_real = real.begin
+
+            def begin(self, *, write: bool = False) -> lmdb.Transaction[bytes]:
+                if write:
+                    with self.begin_real(write=True) as other:
+                        other.put(bytes(Table.META) + SCHEMA_KEY, b"2")
+                return self.begin_real(write=write)
+
+        with LocalStore.open(tmp_path) as store:
+            real = store._environment._lmdb
+            with real.begin(write=True) as txn:
+                txn.delete(bytes(Table.META) + SCHEMA_KEY)
+            store._environment._lmdb = Overtaken(real)  # type: ignore[assignment]
+            try:
+                with pytest.raises(Refused, match="newer"):
+                    store._environment.prepare()
+            finally:
+                store._environment._lmdb = real
+
     def test_a_store_without_a_version_is_damaged(self, tmp_path: Path) -> None:
         with LocalStore.open(tmp_path) as store, store.write() as txn:
             txn.put(Table.TAGS, b"v1", b"")
@@ -423,5 +537,6 @@ def test_usage_grows_with_what_is_written(tmp_path: Path) -> None:
         after = store.usage()
     assert before.schema_version == 1
     assert before.map_size == after.map_size == 1 << 26
-    assert 0 < before.used < after.used <= after.map_size
+    assert 0 < before.used < after.used == (tmp_path / "data.mdb").stat().st_size
+    assert after.used <= after.map_size
     assert after.used - before.used >= 1 << 20

@@ -40,6 +40,10 @@ TRACED_STEPS = 20_000
 the processor time of a loop would fail."""
 
 
+STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
+"""Python's audit events that start a process."""
+
+
 class Server(NamedTuple):
     """A plugin of pytest that answers requests instead of running what was collected.
 
@@ -102,7 +106,7 @@ def answer(
             begun = time.monotonic()
             with tracer:
                 test.config.hook.pytest_runtest_protocol(item=test, nextitem=after)
-            used[test.nodeid] = [time.monotonic() - begun, tracer.taken()]
+            used[test.nodeid] = [time.monotonic() - begun, *tracer.taken()]
         result.write_text(json.dumps(used))
         return int(session.testsfailed > 0)
     codes = replacements(request["path"], request["before"], request["after"])
@@ -118,7 +122,7 @@ def answer(
 
 
 class Tracer:
-    """Record which lines of some files run, in every thread.
+    """Record which lines of some files run, in every thread, and whether a process is started.
 
     Args:
         paths: of the files.
@@ -127,6 +131,8 @@ class Tracer:
     def __init__(self, paths: frozenset[str]) -> None:
         self._paths = paths
         self._lines: set[tuple[str, int]] = set()
+        self._starts_process = False
+        sys.addaudithook(self._audit)
 
     def __enter__(self) -> None:
         threading.settrace(self._call)
@@ -136,10 +142,14 @@ class Tracer:
         sys.settrace(None)
         threading.settrace(None)
 
-    def taken(self) -> list[tuple[str, int]]:
-        """Return the recorded lines, and forget them."""
+    def taken(self) -> tuple[list[tuple[str, int]], bool]:
+        """Return the recorded lines, and whether a process was started; forget both."""
         lines, self._lines = self._lines, set()
-        return sorted(lines)
+        starts_process, self._starts_process = self._starts_process, False
+        return sorted(lines), starts_process
+
+    def _audit(self, event: str, _arguments: object) -> None:
+        self._starts_process |= event in STARTS
 
     def _call(self, frame: FrameType, _event: str, _value: object) -> Any:
         path = frame.f_code.co_filename

@@ -188,6 +188,7 @@ SUITES = (
         "tables",
         ("sstable/reader.py", "sstable/block.py"),
         (
+            "sstable/test_block.py",
             "sstable/test_roundtrip.py",
             "sstable/test_damage.py",
             "sstable/test_golden.py",

@@ -197,6 +197,7 @@ class Runner:
         self.tests: list[str] = found
         self._seconds: dict[str, float] = {}
         self._lines: dict[str, dict[str, set[int]]] = {}
+        self._starting: set[str] = set()
         self._kills: Counter[tuple[str, str]] = Counter()
         self._trace()
 
@@ -216,8 +217,10 @@ class Runner:
             result=str(self._bench.result),
         )
         assert code == 0, f"fails without a mutant:\n{self._bench.output.read_text()}"
-        for test, (seconds, lines) in used.items():
+        for test, (seconds, lines, starts_process) in used.items():
             self._seconds[test] = seconds
+            if starts_process:
+                self._starting.add(test)
             of_test = self._lines[test] = {}
             for path, line in lines:
                 of_test.setdefault(modules[path], set()).add(line)
@@ -274,7 +277,7 @@ class Runner:
             of_test = self._lines[test]
             used = of_test.get(module, set())
             is_in_reach = bool(used if lines is None else used.intersection(lines))
-            if is_in_reach or not of_test:
+            if is_in_reach or test in self._starting:
                 hits = 2 if number in used else 1 if is_in_reach else 0
                 cost = self._seconds[test] / (1 + 5 * self._kills[module, test])
                 selected.append((-hits, cost, test))

@@ -10,6 +10,7 @@ import pytest
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.s3 import direct
+from lakecli.objectstore.s3.direct import DirectRequests
 from lakecli.objectstore.s3.store import S3Store
 from tests.support.servers import Answer, StubServer, new_bucket, s3_error
 
@@ -113,6 +114,38 @@ def test_after_a_refusal_the_sdk_sends_all_requests(store: S3Store, server: Stub
             store.get("k")
     assert methods(server) == ["GET"] * 3
     assert [is_direct(server, number) for number in range(3)] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("status", "stays_direct"),
+    [
+        *((404, True), (412, True), (416, True), (500, True), (503, True)),
+        *((301, False), (307, False), (400, False), (403, False), (499, False)),
+    ],
+)
+def test_only_a_refusal_ends_the_direct_requests(
+    store: S3Store, server: StubServer, status: int, *, stays_direct: bool
+) -> None:
+    server.answers = [s3_error(status, "Code")]
+    requests = store._reader.direct
+    assert requests.get("prefix/k") is None
+    server.answers = [Answer(body=b"x")]
+    assert (requests.get("prefix/k") is not None) == stays_direct
+
+
+def test_a_checksum_of_checksums_of_parts_is_not_compared(
+    store: S3Store, server: StubServer
+) -> None:
+    server.answers = [Answer(body=b"x", headers={"x-amz-checksum-crc32": "AAAAAA==-2"})]
+    assert store.get("k") == b"x"
+    assert len(server.requests) == 1
+
+
+def test_a_directory_bucket_is_left_to_the_sdk(store: S3Store) -> None:
+    """Those of S3 Express need a session of their own."""
+    connection = store._connection
+    assert DirectRequests(connection, "bucket")._prepare()
+    assert not DirectRequests(connection, "bucket--use1-az4--x-s3")._prepare()
 
 
 @pytest.mark.parametrize("key", ["a b", "ü", "a//b", "a/../b", "./a", "a/.b", "a+b"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -27,6 +28,8 @@ from lakecli.objectstore.base import (
     ObjectNotFound,
     Version,
 )
+from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.objectstore.s3 import multipart
 from lakecli.objectstore.s3.direct import DirectRequests
 from lakecli.objectstore.s3.store import S3Store
 from lakecli.objectstore.streams import PART_SIZE
@@ -44,6 +47,7 @@ from tests.support.servers import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from lakecli.objectstore.base import Condition
 
@@ -385,6 +389,103 @@ def test_a_create_only_stream_is_joined_once(
     (sent,) = joins(server)
     assert sent.headers["If-None-Match"] == "*"
     assert methods(server)[-1] == "DELETE"
+
+
+@pytest.mark.parametrize(
+    ("size", "condition", "is_whole"),
+    [
+        (5 << 30, ABSENT, True),
+        ((5 << 30) + 1, ABSENT, False),
+        (5 << 30, Match(Version("v")), True),
+        ((5 << 30) + 1, Match(Version("v")), True),
+        (PART_SIZE - 1, ANY, False),
+        (PART_SIZE, ABSENT, True),
+    ],
+)
+def test_one_request_writes_five_gibibytes_at_most(
+    *,
+    store: S3Store,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    size: int,
+    condition: Condition,
+    is_whole: bool,
+) -> None:
+    """As S3 documents. A replacement is one request of any size, so that S3 says what is wrong."""
+    sent: list[bool] = []
+
+    def note(*, whole: bool) -> Callable[..., Version]:
+        def send(*_: object) -> Version:
+            sent.append(whole)
+            return Version("v")
+
+        return send
+
+    monkeypatch.setattr(store, "_put_whole", note(whole=True))
+    monkeypatch.setattr(store, "_put_stream", note(whole=False))
+    file = tmp_path / "sparse"
+    file.touch()
+    os.truncate(file, size)
+    with file.open("rb") as body:
+        store.put("k", body, condition)
+    assert sent == [is_whole]
+
+
+def test_parts_have_checksums_only_if_so_configured(
+    store: S3Store, server: StubServer, aws_environment: pytest.MonkeyPatch
+) -> None:
+    aws_environment.setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
+    joined = b"<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>"
+    part = Answer(headers={"ETag": '"p"', "x-amz-checksum-type": "FULL_OBJECT"})
+    server.answers = [_STARTED, part, Answer(body=joined)]
+    assert store.put("k", io.BytesIO(bytes(PART_SIZE)), ANY) == "e"
+    assert not [name for name in server.requests[0].headers if "checksum" in name.lower()]
+    assert b"Checksum" not in server.requests[-1].body
+
+
+def test_a_range_is_copied_up_to_its_last_byte() -> None:
+    part = multipart.COPY_PART_SIZE
+    assert list(multipart.ranges_of(1)) == ["bytes=0-0"]
+    assert list(multipart.ranges_of(part)) == [f"bytes=0-{part - 1}"]
+    assert list(multipart.ranges_of(part + 1)) == [f"bytes=0-{part - 1}", f"bytes={part}-{part}"]
+
+
+# Copies
+
+
+def test_a_copy_from_another_bucket_has_its_own_attributes(
+    store: S3Store, server: StubServer
+) -> None:
+    server.answers = [Answer(body=b"<CopyObjectResult><ETag>e</ETag></CopyObjectResult>")]
+    source = S3Store("source", "from", region="eu-north-1")
+    attributes = Attributes("text/csv", {"a": "b"})
+    assert store.copy_from(source, "k", "to", attributes)
+    (sent,) = server.requests
+    assert (sent.method, sent.path) == ("PUT", "/bucket/prefix/to")
+    assert sent.headers["x-amz-copy-source"] == "source/from/k"
+    assert sent.headers["x-amz-metadata-directive"] == "REPLACE"
+    assert (sent.headers["Content-Type"], sent.headers["x-amz-meta-a"]) == ("text/csv", "b")
+    assert store.copy_from(source, "k", "to", Attributes())
+    assert server.requests[-1].headers["x-amz-metadata-directive"] == "REPLACE"
+    assert not store.copy_from(MemoryStore(), "k", "to", attributes)
+    assert len(server.requests) == 2
+
+
+def test_a_copy_in_the_bucket_keeps_the_attributes(store: S3Store, server: StubServer) -> None:
+    server.answers = [Answer(body=b"<CopyObjectResult><ETag>e</ETag></CopyObjectResult>")]
+    store.copy("k", "to")
+    (sent,) = server.requests
+    assert sent.headers["x-amz-copy-source"] == "bucket/prefix/k"
+    assert "x-amz-metadata-directive" not in sent.headers
+
+
+# Listings
+
+
+def test_a_listing_names_each_object_once(store: S3Store, server: StubServer) -> None:
+    server.answers = [listing("a", "a")]
+    with pytest.raises(Unsupported, match="order"):
+        list(store.list())
 
 
 # Deletions

@@ -187,6 +187,32 @@ def test_files_have_plain_names(
     assert find_plain_access(os.environ, region="") is None
 
 
+def test_without_a_home_the_sdk_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("pathlib.Path.expanduser", fail)
+    assert find_plain_access(KEYS, region="") is None
+
+
+@pytest.mark.parametrize("name", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"])
+@pytest.mark.parametrize("content", [None, b"\xff"])
+def test_a_file_that_cannot_be_read_is_left_to_the_sdk(
+    tmp_path: Path, name: str, content: bytes | None
+) -> None:
+    file = tmp_path / "file"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    absent = {
+        other: str(tmp_path / "absent")
+        for other in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
+    }
+    assert find_plain_access(KEYS | absent, region="") is not None
+    assert find_plain_access(KEYS | absent | {name: str(file)}, region="") is None
+
+
 def test_files_lie_in_the_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     (home / ".aws").mkdir()
     (home / ".aws" / "credentials").write_text(DEFAULT)

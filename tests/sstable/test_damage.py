@@ -339,6 +339,15 @@ def test_a_block_in_another_ones_place_is_noticed(key: bytes) -> None:
         list(open_bytes(assemble(GOOD_BLOCK, index)).records())
 
 
+def test_a_block_that_goes_on_after_the_end_of_its_place_is_noticed() -> None:
+    entries = entry(0, b"b" + TRAILER, b"v") + entry(0, b"k" + TRAILER, b"v")
+    block = seal(entries + encode_restarts([0]), compress=False)
+    index = [(b"j" + TRAILER, encode_handle(0, len(block) - 5))]
+    numbers = {"rocksdb.num.entries": 2}
+    with pytest.raises(CorruptTable, match="outside the bounds of its index entry"):
+        list(open_bytes(assemble(block, index, numbers=numbers)).records())
+
+
 @pytest.mark.parametrize("first", [b"a", b"b"])
 def test_a_block_that_begins_before_the_end_of_the_one_before_is_noticed(first: bytes) -> None:
     """The second of two blocks is to hold what lies after b, up to d."""

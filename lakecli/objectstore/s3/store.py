@@ -132,11 +132,12 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
             return self._put_whole(key, bytes(body), conditions, attributes)
         with ExitStack() as stack:
             size = size_left(body)
-            if isinstance(condition, Match) and size is None:
-                body = stack.enter_context(spooled(body))
+            if isinstance(condition, Match):
+                if size is None:
+                    body = stack.enter_context(spooled(body))
             elif not conditions or size is None or size > SINGLE_LIMIT:
                 return self._put_stream(key, body, conditions, attributes)
-            elif size < PART_SIZE:
+            if size is not None and size < PART_SIZE:
                 return self._put_whole(key, read_exactly(body, size), conditions, attributes)
             return self._put_whole(key, body, conditions, attributes)
 
