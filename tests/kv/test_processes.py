@@ -196,13 +196,16 @@ def test_two_containers_with_equal_process_ids_take_turns(home: Path) -> None:
 
 
 def test_killed_readers_are_cleared_at_the_next_opening(home: Path) -> None:
-    with LocalStore.open(home), started("hold-read", home) as other:
-        wait_for(other, "inside")
-        other.kill()
-        other.wait()
-        pid = str(other.pid)
-    with LocalStore.open(home) as store:
-        assert pid not in store._environment._lmdb.readers().split()
+    """Another process keeps the table of readers, which the first one to open a store makes anew."""
+    with started("hold-read", home) as alive, started("hold-read", home) as killed:
+        wait_for(alive, "inside")
+        wait_for(killed, "inside")
+        killed.kill()
+        killed.wait()
+        with LocalStore.open(home) as store:
+            readers = store._environment._lmdb.readers().split()
+        assert str(alive.pid) in readers
+        assert str(killed.pid) not in readers
 
 
 @linux
