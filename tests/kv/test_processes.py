@@ -196,7 +196,7 @@ def test_two_containers_with_equal_process_ids_take_turns(home: Path) -> None:
 
 
 def test_killed_readers_are_cleared_at_the_next_opening(home: Path) -> None:
-    """Another process keeps the table of readers, which the first one to open a store makes anew."""
+    """The first process to open a store makes the table of readers anew; this is the third."""
     with started("hold-read", home) as alive, started("hold-read", home) as killed:
         wait_for(alive, "inside")
         wait_for(killed, "inside")
