@@ -80,3 +80,29 @@ def open(  # noqa: A001 - lakecli.open
     except BaseException:
         lake.close()
         raise
+
+
+def open_remote(storage_namespace: str, *, home: str | Path | None = None) -> Repository:
+    """Open the repository of a storage namespace for reading, without a clone.
+
+    It needs credentials and nothing else: nothing is written to the bucket, and nothing to this
+    machine but the cache. Refs are read when a verb first names them, and stay as they were read;
+    open another handle for a newer state. A verb that would write raises `Refused`::
+
+        with lakecli.open_remote("s3://bucket/sales") as sales, sales.reader("main") as reader:
+            entry = reader.find(b"orders.csv")
+
+    Args:
+        storage_namespace: a URI or an absolute path, such as ``s3://bucket/sales``.
+        home: where the cache is, as ``LAKECLI_HOME``; by default that variable, or the platform's
+            directories.
+
+    Raises:
+        UsageError: an illegal namespace, or a malformed setting.
+        NotFound: there is no repository in that namespace.
+        Refused: it belongs to lakeFS, or needs a newer lakecli.
+        PermissionDenied: the bucket may not be read.
+    """
+    from lakecli import opening
+
+    return opening.open_remote(storage_namespace, home=home)

@@ -347,9 +347,12 @@ class Settings:
         return bool(self._value(SYNC) if own is None else own)
 
     def trusted(self, repository: str) -> tuple[str, ...]:
-        """Locations outside its namespace that a repository's objects may be read from."""
+        """Locations outside its namespace that a repository's objects may be read from.
+
+        A repository that is read without a clone has no name, and none of its own.
+        """
         found: list[str] = []
-        for name in (TRUST, trust_key(repository)):
+        for name in (TRUST,) if "/" in repository else (TRUST, trust_key(repository)):
             value = self._value(name)
             assert value is None or isinstance(value, tuple)
             found += value or ()

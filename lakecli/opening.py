@@ -38,14 +38,38 @@ def open_lake(home: str | Path | None, *, command: str = "") -> Lake:
     Raises:
         PermissionDenied: the home cannot be written.
     """
+    return Lake.open(_home(home), _runtime(home, command=command))
+
+
+def _home(home: str | Path | None) -> Home:
     paths = home_paths(chosen_home(home, os.environ))
-    runtime = Runtime(
+    return Home(paths.store, paths.cache)
+
+
+def _runtime(home: str | Path | None, *, command: str) -> Runtime:
+    return Runtime(
         clock=lambda: datetime.now(UTC),  # noqa: TID251 - what everything below is given
         new_id=lambda: os.urandom(16),
         command=command,
         trusted=lambda repository: settings_of(home).trusted(repository),
     )
-    return Lake.open(Home(paths.store, paths.cache), runtime)
+
+
+def open_remote(storage_namespace: str, *, home: str | Path | None) -> Repository:
+    """Open the repository of a storage namespace for reading, without a clone.
+
+    Args:
+        storage_namespace: a URI or an absolute path.
+        home: as `open_lake` takes it; only its cache is written.
+
+    Raises:
+        UsageError: an illegal namespace, or a malformed setting.
+        NotFound: there is no repository in that namespace.
+        Refused: it belongs to lakeFS, or needs a newer lakecli.
+    """
+    from lakecli.repository import open_remote
+
+    return open_remote.open_remote(_home(home), _runtime(home, command=""), storage_namespace)
 
 
 def open_repository(

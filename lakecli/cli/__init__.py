@@ -8,7 +8,7 @@
     argv           from lakectl's spelling of options to Typer's
     declare        what the function of a command declares; plain: reads a line without errors
     build          from the declaration to Typer's command, for help and usage errors
-    here           what a command means without a URI
+    here           what a command means without a URI; in_place: URIs of storage namespaces
     params         shared arguments and options; reading: from typed text to values
     context        settings, lake, clock and output for a command
     commands       one file for each command; its docstring is the guide to writing one
@@ -27,6 +27,6 @@
 Shared by several commands: annotations (annotate, blame), bisecting (bisect), collection (gc),
 differences, handoff and presigned (fs presign), history_graph, log_format (log), lakectl (doctor,
 config list), lakefs (clone, refs-dump, refs-restore), operations and undoing (undo, redo, op),
-outside (trust), places (fs cp, mv), sharing (clone, push, pull, status), transfers (upload,
-download), worktrees, working_directory, linking and working_commit (local).
+outside (trust), places (fs cp, mv), sharing (clone, push, pull, status), syncing (with sync),
+transfers (upload, download), worktrees, working_directory, linking and working_commit (local).
 """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakecli.config import Settings
     from lakecli.home import HomePaths
     from lakecli.lakectl_file import LakectlFile
-    from lakecli.repository.core.lake import Lake, Repository, Runtime
+    from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
     from lakecli.uri import LakeUri
 
 LAKECTL_SUFFIXES: Final = (".yaml", ".yml")
@@ -73,7 +73,11 @@ class Context:
         environ: environment variables.
         stdin: standard input.
         verbose: whether debug messages and tracebacks are wanted.
+        command: the words of the command, such as ``branch list``.
+        remotes: the repositories that are read without a clone, by namespace.
     """
+
+    command = ""
 
     def __init__(
         self,
@@ -89,6 +93,7 @@ class Context:
         self._run_within = run_within
         self._lake: Lake | None = None
         self._repositories: list[Repository] = []
+        self.remotes: dict[str, Repository] = {}
         self.environ = environment.environ
         self.stdin = environment.stdin
         self.verbose = given.verbose
@@ -100,6 +105,14 @@ class Context:
             color=not given.no_color and environment.environ.get("NO_COLOR", "") in ("", "0"),
             interactive=BOOLEANS.get(environment.environ.get("LAKECTL_INTERACTIVE", "")),
         )
+
+    def takes_namespace(self, text: str) -> bool:
+        """Tell whether the command takes a text as the URI of a storage namespace."""
+        if text.startswith("lakefs://"):
+            return False
+        from lakecli.cli.in_place import is_taken
+
+        return is_taken(text, self)
 
     # -- settings ----------------------------------------------------------------------------
 
@@ -196,11 +209,16 @@ class Context:
             Refused: the store is newer than this lakecli, or lies on a network file system.
         """
         if self._lake is None:
-            from lakecli.repository.core.lake import Home, Lake
+            from lakecli.repository.core.lake import Lake
 
-            home = Home(self.home.store, self.home.cache, self.settings.cache_size)
-            self._lake = Lake.open(home, self.runtime)
+            self._lake = Lake.open(self.lake_home(), self.runtime)
         return self._lake
+
+    def lake_home(self) -> Home:
+        """Return the directories of the lake, which may not exist."""
+        from lakecli.repository.core.lake import Home
+
+        return Home(self.home.store, self.home.cache, self.settings.cache_size)
 
     @cached_property
     def runtime(self) -> Runtime:
@@ -235,13 +253,17 @@ class Context:
 
                 raise UsageError(
                     f"not of the same repository: {uri} and {other}",
-                    hint=f"lakefs://{uri.repository}/…",
+                    hint=f"{uri._replace(ref='…', path=None)}",
                 )
+        if uri.namespace is not None:
+            from lakecli.cli.in_place import opened
+
+            return opened(self, uri.namespace, at_op=at_op)
         if at_op:
             from lakecli.repository.undo.log import repository_at
 
             return repository_at(self.logged_repository(uri, operation=at_op), at_op)
-        return self._keep(self.lake().repository(uri.repository))
+        return self.keep(self.lake().repository(uri.repository))
 
     def synced_repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> Repository:
         """Open the repository that a URI names, and catch up with the bucket as `synced` does.
@@ -250,7 +272,7 @@ class Context:
         of `repository`.
         """
         repository = self.repository(uri, *others, at_op=at_op)
-        return repository if at_op else self.synced(repository)
+        return repository if at_op or uri.namespace is not None else self.synced(repository)
 
     def logged_repository(
         self, uri: LakeUri, *, wanted: str = "", operation: str = ""
@@ -270,7 +292,7 @@ class Context:
         """
         from lakecli.repository.undo.log import logged_repository
 
-        return self._keep(
+        return self.keep(
             logged_repository(self.lake(), uri.repository, wanted=wanted, operation=operation)
         )
 
@@ -282,27 +304,12 @@ class Context:
         """
         if not (self.settings.sync(repository.name) and repository.is_here()):
             return repository
-        from time import sleep
+        from lakecli.cli.syncing import synced
 
-        from lakecli.errors import NotFound, Unreachable
-        from lakecli.repository.core.lake import Repository
-        from lakecli.repository.sharing.mover import SharedMover
+        return synced(self, repository)
 
-        mover = SharedMover(self.new_id(), who=self.committer, sleep=sleep)
-        synced = self._keep(Repository(self.lake(), repository.record, mover=mover))
-        try:
-            caught_up = synced.mover.catch_up(synced)
-        except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
-            self.out.warn(f"cannot fetch, using the state of the last fetch: {error.message}")
-        else:
-            if caught_up.finished or caught_up.unsent:
-                from lakecli.cli.sharing import tell_caught_up
-
-                tell_caught_up(self, caught_up)
-        return synced
-
-    def _keep(self, repository: Repository) -> Repository:
-        """Return a repository, after registering it for `finish` and `close`."""
+    def keep(self, repository: Repository) -> Repository:
+        """Return a repository after registering it: `finish` pushes, `close` shows its notices."""
         self._repositories.append(repository)
         return repository
 
@@ -346,10 +353,6 @@ class Context:
         argv = [*(flag for flag, on in flags.items() if on), *settings, *argv]
         assert self._run_within is not None
         return self._run_within(argv, environment, Globals())
-
-    def show_notices_of(self, repository: Repository) -> None:
-        """Show the notices of a repository at the end that was not opened here."""
-        self._keep(repository)
 
     def close(self) -> None:
         """Show notices and close the lake; safe to repeat."""

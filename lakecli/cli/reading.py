@@ -89,7 +89,7 @@ def read_repository(text: str, context: Context) -> LakeUri:
     """Read a URI that names a repository; a trailing slash is allowed."""
     from lakecli import uri
 
-    return uri.parse_repository(text, base=context.base_uri)
+    return uri.parse_repository(text, base=context.base_uri, anywhere=context.takes_namespace(text))
 
 
 def read_ref(text: str, context: Context) -> LakeUri:
@@ -99,13 +99,15 @@ def read_ref(text: str, context: Context) -> LakeUri:
     """
     from lakecli import uri
 
-    return uri.parse_ref(text, base=base_of(text, context))
+    return uri.parse_ref(text, base=base_of(text, context), anywhere=context.takes_namespace(text))
 
 
 def base_of(text: str, context: Context) -> str:
     """Return what to put before the text of a ref to make it a URI."""
     if text.startswith("lakefs://"):
         return ""
+    if context.takes_namespace(text):
+        return context.base_uri
     from lakecli.cli.here import base
 
     return base(text, context)
@@ -113,7 +115,7 @@ def base_of(text: str, context: Context) -> str:
 
 def read_ref_or_file(text: str, context: Context) -> LakeUri:
     """Read a URI of a ref or path; in a linked directory a ref, or the name of a file."""
-    if text.startswith("lakefs://"):
+    if text.startswith("lakefs://") or context.takes_namespace(text):
         return read_ref_or_path(text, context)
     from lakecli.cli import here
 
@@ -122,7 +124,7 @@ def read_ref_or_file(text: str, context: Context) -> LakeUri:
 
 def read_ref_or_own_file(text: str, context: Context) -> LakeUri:
     """Read a URI of a ref; in a linked directory a ref, or the name of a file, which has a path."""
-    if not text.startswith("lakefs://"):
+    if not (text.startswith("lakefs://") or context.takes_namespace(text)):
         from lakecli.cli.here import file_uri
 
         found = file_uri(text, context)
@@ -133,7 +135,7 @@ def read_ref_or_own_file(text: str, context: Context) -> LakeUri:
 
 def read_prefix_or_file(text: str, context: Context) -> LakeUri:
     """Read a URI of a path; in a linked directory the name of a file."""
-    if text.startswith("lakefs://"):
+    if text.startswith("lakefs://") or context.takes_namespace(text):
         return read_prefix(text, context)
     from lakecli.cli import here
 
@@ -199,7 +201,7 @@ def read_repository_or_expression(text: str, context: Context) -> LakeUri:
     """Read a URI that names a repository, or a ref expression of it."""
     from lakecli import uri
 
-    parsed = uri.parse(text, base=context.base_uri)
+    parsed = uri.parse(text, base=context.base_uri, anywhere=context.takes_namespace(text))
     return parsed if parsed.ref is None else read_ref(text, context)
 
 
@@ -207,7 +209,7 @@ def read_ref_or_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names a ref, or a path of it; a trailing slash after the ref is allowed."""
     from lakecli import uri
 
-    if uri.parse(text, base=context.base_uri).path:
+    if uri.parse(text, base=context.base_uri, anywhere=context.takes_namespace(text)).path:
         return read_path(text, context)
     return read_ref(text, context)
 
@@ -216,14 +218,16 @@ def read_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names an object."""
     from lakecli import uri
 
-    return uri.parse_path(text, base=context.base_uri)
+    return uri.parse_path(text, base=context.base_uri, anywhere=context.takes_namespace(text))
 
 
 def read_prefix(text: str, context: Context) -> LakeUri:
     """Read a URI that names a prefix, or all of a ref: ``lakefs://r/main`` and ``…/main/``."""
     from lakecli import uri
 
-    return uri.parse_path(text, base=context.base_uri, allow_empty=True)
+    return uri.parse_path(
+        text, base=context.base_uri, allow_empty=True, anywhere=context.takes_namespace(text)
+    )
 
 
 def read_branch_prefix(text: str, context: Context) -> LakeUri:

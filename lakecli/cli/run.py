@@ -105,7 +105,12 @@ def _parse(
         raise given.problem
     values = plain(declared, arguments)
     if values is not None:
-        return lambda context: declared.call(context, values)
+
+        def call(context: Context) -> int:
+            context.command = joined
+            return declared.call(context, values)
+
+        return call
     from lakecli.cli.build import build_declared
 
     built = build_declared(declared, joined)
@@ -116,6 +121,7 @@ def _run_built(built: Built, context: Context, arguments: list[str]) -> int:
     """Run a command; an option that lacks its value is answered with the usage."""
     from lakecli.cli.build import MissingValue
 
+    context.command = built.words
     try:
         return built.run(context, arguments)
     except MissingValue as error:

@@ -107,7 +107,7 @@ def show_clone(
     outside = ask_about_outside(context, made.repository)
     for line in warnings:
         context.out.warn(f"left out: {line}")
-    context.show_notices_of(made.repository)
+    context.keep(made.repository)
     context.out.emit(
         pick(
             answers.Cloned,

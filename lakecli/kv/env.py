@@ -76,7 +76,12 @@ class LocalStore:
     """A handle to the local store; close it, or use it as a context manager.
 
     Safe to share between threads. Not usable in a process forked after it was opened.
+
+    Attributes:
+        read_only: whether `write` refuses, so that what was learned cannot be kept.
     """
+
+    read_only = False
 
     def __init__(self, shared: Environment) -> None:
         self._environment = shared

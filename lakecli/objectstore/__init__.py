@@ -6,7 +6,7 @@
     registry      finds the adapter of a URI; uri: storage namespace URIs
     s3, gs, azure adapters of the clouds
     local, memory adapters of a directory, and of a bucket in memory
-    overlay       writes to one namespace, reads from two
+    overlay       writes to one namespace, reads from two; read_only: refuses writes
     probe         the checks of `lakecli doctor`
     uploads       uploads in parts that survive the process; spool: the file of a large object
     streams       request and response bodies; seekable: with seek; ranges: parts of objects

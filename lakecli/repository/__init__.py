@@ -11,7 +11,7 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
                     for the
                     library
                     transfers: upload, upload_tree, upload_mirror, download, download_mirror
-                    collaboration: clone, push, pull; refs_dump, for lakeFS
+                    collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS
     check | undo    fsck and doctor; the operation log, undo and redo
     sharing | handoff | lakefs    refs and commits in the bucket: fetch, and automatic sync; data
                     for people without lakecli; lakeFS's refs dumps

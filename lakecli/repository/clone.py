@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.errors import AlreadyExists, NotFound, Refused
+from lakecli.errors import AlreadyExists
 from lakecli.kv.env import Table
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, RefKind, RepositoryRecord, Tag
+from lakecli.model import Branch, RefKind, Tag
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import (
-    namespace,
     operations,
     records,
     ref_changes,
@@ -27,13 +26,14 @@ from lakecli.repository.core import (
 )
 from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.core.lake import Repository
+from lakecli.repository.sharing.describe import describe_there
 from lakecli.repository.sharing.fetch import Change, RefUpdate, notify, read_remote, take_packs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.model import CommitId, StagingToken
+    from lakecli.model import CommitId, RepositoryRecord, StagingToken
     from lakecli.remote.damage import Damage
     from lakecli.repository.core.lake import Lake
     from lakecli.repository.sharing.fetch import Remote
@@ -93,7 +93,7 @@ def clone_counted(
     with lake.kv.read() as txn:
         _check_free(txn, name)
     lake.runtime.on_step("read")
-    record = _describe(lake, uri, name)
+    _, record = describe_there(lake.runtime, uri, name)
     repository = Repository(lake, record)
     with lake.kv.read() as txn:
         _check_new(txn, record)
@@ -131,34 +131,6 @@ def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
                 f"lakefs://{other.name}",
                 hint=f"bring it up to date: lakecli fetch lakefs://{other.name}",
             )
-
-
-def _describe(lake: Lake, uri: str, name: str) -> RepositoryRecord:
-    """Return the record of the repository in a namespace, under the name it gets here."""
-    store, region = lake.runtime.find_store(uri)
-    description = namespace.describe(store)
-    if description is None:
-        marker = namespace.find_lakefs_marker(store)
-        if marker is not None:
-            raise Refused(
-                f"{store.uri} belongs to a lakeFS repository (found {marker})",
-                hint="dump its refs (lakectl refs-dump lakefs://REPO > refs.json) and clone it: "
-                f"lakecli clone --from-lakefs {uri} lakefs://{name} --refs refs.json",
-            )
-        raise NotFound(
-            f"no repository in {uri}",
-            hint=f"create one there: lakecli repo create lakefs://{name} {uri}",
-        )
-    namespace.check_needs(store, description, writing=False)
-    return RepositoryRecord(
-        name=name,
-        uuid=description.uuid,
-        storage_namespace=uri,
-        default_branch=description.default_branch,
-        created_at=description.created_at,
-        range_entries=description.range_entries,
-        region=region,
-    )
 
 
 def _register(

@@ -121,7 +121,7 @@ def download_object(
     if target.exists() and not target.is_file():
         raise UsageError(
             f"not a regular file: {target}",
-            hint=f"write to it: lakecli fs cat {repository.uri}/{ref}/{os.fsdecode(path)} > FILE",
+            hint=f"write to it: lakecli fs cat {repository.at(ref, os.fsdecode(path))} > FILE",
         )
     with Destination(os.fsencode(target.parent)) as destination:
         Download(repository, options).fetch(destination, os.fsencode(target.name), entry)

@@ -37,6 +37,7 @@ def branch_list(
         lakecli branch list lakefs://demo
         lakecli branch list lakefs://demo -v
         lakecli branch list lakefs://demo --prefix dev- --amount 0
+        lakecli branch list s3://my-bucket/demo
     """
     from lakecli.repository import branch
 

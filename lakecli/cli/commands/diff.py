@@ -88,6 +88,7 @@ def diff(
         lakecli diff --exit-code lakefs://demo/main
         lakecli diff --stat --depth 2 lakefs://demo/v1.0 lakefs://demo/main
         lakecli diff -z lakefs://demo/main | xargs -0 -n 1 echo
+        lakecli diff s3://my-bucket/demo@v1.0 s3://my-bucket/demo@main
     """
     from lakecli.repository.diff import diff_refs, diff_uncommitted
 
@@ -115,7 +116,7 @@ def diff(
     if right is None:
         if engine != EngineOptions():
             raise UsageError("--engine needs two refs")
-        _check_branch(repository, ref_of(left), two_way=two_way)
+        _check_branch(repository, left, two_way=two_way)
         opened = diff_uncommitted(
             repository, ref_of(left), prefix=path, compare_contents=compare_contents
         )
@@ -202,12 +203,15 @@ def _is_large(repository: Repository, compared: Compared) -> bool:
     )
 
 
-def _check_branch(repository: Repository, ref: str, *, two_way: bool) -> None:
+def _check_branch(repository: Repository, uri: LakeUri, *, two_way: bool) -> None:
     """Refuse a ref that cannot have uncommitted changes."""
     from lakecli.repository.rev_parse import rev_parse
 
-    compare = f"compare two refs: lakecli diff {repository.uri}/{ref} {repository.uri}/REF"
+    compare = f"compare two refs: lakecli diff {uri} {uri._replace(ref='REF')}"
     if two_way:
         raise UsageError("--two-way needs two refs", hint=compare)
-    if not rev_parse(repository, ref).staging:
-        raise UsageError(f"only a branch has uncommitted changes, not {ref!r}", hint=compare)
+    if uri.namespace is not None:
+        raise UsageError("without a clone there are no uncommitted changes", hint=compare)
+    if not rev_parse(repository, ref_of(uri)).staging:
+        message = f"only a branch has uncommitted changes, not {uri.ref!r}"
+        raise UsageError(message, hint=compare)

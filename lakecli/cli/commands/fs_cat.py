@@ -54,6 +54,7 @@ def fs_cat(
         lakecli fs cat lakefs://demo/main/part-1.csv lakefs://demo/main/part-2.csv > whole.csv
         lakecli fs cat lakefs://demo/main~1/reports/2026.csv.gz | gunzip
         lakecli fs cat lakefs://demo/main/events/ --files-from names.txt
+        lakecli fs cat s3://my-bucket/demo@main/reports/2026.csv
     """
     del pre_sign
     if are_given(names):

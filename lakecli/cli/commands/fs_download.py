@@ -105,6 +105,7 @@ def fs_download(
         lakecli fs download --files-from names.txt lakefs://demo/main/data/ ./data
         lakecli fs download -r lakefs://demo/main/ . --include '*.csv' --dry-run
         lakecli fs download -r lakefs://demo/main/data/ ./data --delete --max-delete 100
+        lakecli fs download -r s3://my-bucket/demo@main/reports/ reports
     """
     del pre_sign
     if not destination:

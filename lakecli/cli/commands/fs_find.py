@@ -69,12 +69,12 @@ def fs_find(
     with find(repository, ref, path.path or b"", wanted) as found:
         if null and not context.out.json:
             for each, _ in found:
-                context.out.plain(f"{repository.uri}/{ref}/{os.fsdecode(each)}\0")
+                context.out.plain(repository.at(ref, os.fsdecode(each)) + "\0")
             return
         context.out.stream(
             found,
             record=lambda item: entry_record(
                 *item, physical_address=full_address(repository, item[1])
             ),
-            text=lambda item: quote_path(f"{repository.uri}/{ref}/{os.fsdecode(item[0])}"),
+            text=lambda item: quote_path(repository.at(ref, os.fsdecode(item[0]))),
         )

@@ -50,6 +50,7 @@ def fs_ls(
         lakecli fs ls -r lakefs://demo/main~1/data/2026
         lakecli fs ls -r --summarize lakefs://demo/main/data/
         lakecli fs ls lakefs://demo/main/data/ --amount 100 --after data/100.csv
+        lakecli fs ls s3://my-bucket/demo@main/
     """
     from lakecli.committed.listing import ListedObject
     from lakecli.committed.values import decode_entry

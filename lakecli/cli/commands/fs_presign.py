@@ -110,6 +110,7 @@ def fs_presign(
         lakecli fs presign --files-from names.txt lakefs://demo/v1.0/reports/
         lakecli fs presign --check links.json
         lakecli fs presign --put lakefs://demo/main/inbox/orders.csv --expires 1d
+        lakecli fs presign s3://my-bucket/demo@main/reports/2026.csv
     """
     listed = read_names(context, names)
     _check_options(

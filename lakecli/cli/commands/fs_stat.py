@@ -49,6 +49,7 @@ def fs_stat(
         lakecli fs stat lakefs://demo/dev~3/reports/2026.csv
         lakecli fs stat --pre-sign --expires 2h lakefs://demo/main/reports/2026.csv
         lakecli fs stat lakefs://demo/main/reports/ --files-from names.txt --json
+        lakecli fs stat s3://my-bucket/demo@main/reports/2026.csv
     """
     if expires is not None and not pre_sign:
         raise UsageError("--expires needs --pre-sign")

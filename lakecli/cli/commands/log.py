@@ -121,6 +121,7 @@ def log(
         lakecli log lakefs://demo/main --prefixes raw/,models/ --since yesterday
         lakecli log lakefs://demo/main --format "%h %as %an %s" --author Ada
         lakecli log lakefs://demo/main --dot | dot -Tsvg -o history.svg
+        lakecli log s3://my-bucket/demo@main
     """
     from lakecli.repository.log import LogOptions
     from lakecli.repository.log import log as open_log

@@ -275,6 +275,10 @@ class Repository:
         """``lakefs://name``."""
         return f"lakefs://{self.record.name}"
 
+    def at(self, ref: str, path: str = "") -> str:
+        """Return the URI of a path, or of all of a ref, as it is typed."""
+        return f"{self.uri}/{ref}/{path}"
+
     @property
     def store_in_use(self) -> ObjectStore | None:
         """The storage namespace if it was used already, else ``None``; imports nothing."""

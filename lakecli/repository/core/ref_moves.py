@@ -150,8 +150,13 @@ class Past:
             yield from batch
 
     def _keep(self, kind: RefKind, name: str, moves: list[Move]) -> None:
-        if self._txn.past is None and not isinstance(self._txn, WriteTransaction):
-            with self._repository.lake.kv.write() as txn:
+        kv = self._repository.lake.kv
+        if (
+            self._txn.past is None
+            and not kv.read_only
+            and not isinstance(self._txn, WriteTransaction)
+        ):
+            with kv.write() as txn:
                 known.put_moves(txn, self._repository.key, kind, name, moves)
 
     def _iter_own(

@@ -114,8 +114,8 @@ def no_such_path(
     shown = os.fsdecode(parent + b"/") if parent else ""
     there = "below it" if is_prefix else "there"
     return NotFound(
-        f"no object at {repository.uri}/{ref}/{os.fsdecode(path)}",
-        hint=f"list what is {there}: lakecli fs ls {repository.uri}/{ref}/{shown}",
+        f"no object at {repository.at(ref, os.fsdecode(path))}",
+        hint=f"list what is {there}: lakecli fs ls {repository.at(ref, shown)}",
     )
 
 
@@ -225,9 +225,10 @@ def _hinting(repository: Repository) -> Iterator[None]:
         yield
     except NotFound as error:
         if error.hint is None:
+            default = repository.at(repository.record.default_branch).rstrip("/")
             error.hint = (
                 f"see what there is: lakecli branch list {repository.uri}, lakecli tag list "
-                f"{repository.uri}, lakecli log {repository.uri}/{repository.record.default_branch}"
+                f"{repository.uri}, lakecli log {default}"
             )
         raise
 

@@ -1,0 +1,67 @@
+"""The commands that read a repository without a clone, by the URI of its storage namespace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lakecli.cli.context import Context
+    from lakecli.repository.core.lake import Repository
+
+READ_IN_PLACE: Final = frozenset(
+    {
+        *("annotate", "blame", "branch list", "branch show", "diff", "find-merge-base", "fs cat"),
+        *("fs download", "fs du", "fs find", "fs ls", "fs presign", "fs stat", "log", "reflog"),
+        *("rev-parse", "show commit", "tag list", "tag show"),
+    }
+)
+"""The commands that take NAMESPACE@REF/PATH, too: they only read, and need no clone."""
+
+
+def is_taken(text: str, context: Context) -> bool:
+    """Tell whether the command takes a text as the URI of a storage namespace.
+
+    In a linked directory, a text without a scheme is one only if a namespace is before its ``@``.
+    """
+    if context.command not in READ_IN_PLACE:
+        return False
+    from lakecli.uri import is_namespace
+
+    if not is_namespace(text):
+        text = context.base_uri + text
+    if not text.startswith("/"):
+        return is_namespace(text)
+    from pathlib import Path
+
+    from lakecli.layout import REPOSITORY
+
+    namespace, at, _ = text.partition("@")
+    if (Path(namespace.replace("%40", "@")) / REPOSITORY).is_file():
+        return True
+    if not at:
+        return False
+    from lakecli.cli.here import linked
+
+    return linked(context) is None
+
+
+def opened(context: Context, namespace: str, *, at_op: str) -> Repository:
+    """Return the repository of a storage namespace for reading, opened at the first call.
+
+    Raises:
+        UsageError: `at_op` is given.
+        NotFound: there is no repository in that namespace.
+    """
+    if at_op:
+        from lakecli.errors import UsageError
+
+        raise UsageError(
+            f"--at-op needs a clone: {namespace} has no operation log",
+            hint="a former state of a branch: BRANCH@{1 day ago}",
+        )
+    if namespace not in context.remotes:
+        from lakecli.repository.open_remote import open_remote
+
+        remote = open_remote(context.lake_home(), context.runtime, namespace)
+        context.remotes[namespace] = context.keep(remote)
+    return context.remotes[namespace]

@@ -1,0 +1,29 @@
+"""Opening a repository whose moves go to the bucket at once, where sharing is automatic."""
+
+from __future__ import annotations
+
+from time import sleep
+from typing import TYPE_CHECKING
+
+from lakecli.errors import NotFound, Unreachable
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.sharing.mover import SharedMover
+
+if TYPE_CHECKING:
+    from lakecli.cli.context import Context
+
+
+def synced(context: Context, repository: Repository) -> Repository:
+    """Return a handle whose moves go to the bucket, after catching up with the bucket."""
+    mover = SharedMover(context.new_id(), who=context.committer, sleep=sleep)
+    opened = context.keep(Repository(context.lake(), repository.record, mover=mover))
+    try:
+        caught_up = opened.mover.catch_up(opened)
+    except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
+        context.out.warn(f"cannot fetch, using the state of the last fetch: {error.message}")
+    else:
+        if caught_up.finished or caught_up.unsent:
+            from lakecli.cli.sharing import tell_caught_up
+
+            tell_caught_up(context, caught_up)
+    return opened

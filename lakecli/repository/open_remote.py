@@ -1,0 +1,87 @@
+"""Open the repository of a storage namespace for reading, without a clone.
+
+Nothing is written to the bucket, and nothing to this machine but the cache. Refs and commits are
+read from the bucket when a verb asks for them; staged changes and operations are of clones, so
+there are none. A verb that would write raises `Refused`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.committed.cache import SstableCache
+from lakecli.repository.core.lake import Lake, Repository
+from lakecli.repository.core.notice import Notice
+from lakecli.repository.sharing.bucket_refs import BucketRefs, CachedPacks
+from lakecli.repository.sharing.describe import describe_there
+
+if TYPE_CHECKING:
+    from lakecli.model import RepositoryRecord
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.remote.damage import Damage
+    from lakecli.repository.core.lake import Home, Runtime
+
+
+class RemoteRepository(Repository):
+    """A repository that is read in its bucket; `open_remote` returns it.
+
+    A handle shows one state: each ref is read once. Open another one for a newer state.
+
+    Args:
+        home: only its cache is used.
+        runtime: clock, random numbers and stores.
+        record: of the repository; its name is the URI of the namespace.
+        store: the namespace.
+    """
+
+    def __init__(
+        self, home: Home, runtime: Runtime, record: RepositoryRecord, store: ObjectStore
+    ) -> None:
+        hint = f"clone it, and change the clone: lakecli clone {record.name} lakefs://NAME"
+        cache = SstableCache(home.cache / record.uuid, size_limit=home.cache_size)
+        packs = CachedPacks(store, cache, hint=hint)
+        refs = BucketRefs(record, packs, hint=hint, on_damage=self._leave_out)
+        super().__init__(Lake(home, refs, runtime), record)
+        self._store = packs
+
+    @property
+    def uri(self) -> str:
+        """The URI of the namespace."""
+        return self.record.name
+
+    def at(self, ref: str, path: str = "") -> str:
+        """Return the URI of a path, or of all of a ref, as it is typed."""
+        from lakecli.uri import LakeUri
+
+        return f"{LakeUri(self.record.name, ref)}/{path}"
+
+    def _leave_out(self, damage: Damage) -> None:
+        self.notify(
+            Notice(
+                f"left out {damage.kind} {damage.name!r}: {damage.what}",
+                hint="examine and repair it from a clone: lakecli fsck --repair",
+            )
+        )
+
+
+def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> RemoteRepository:
+    """Open the repository of a storage namespace for reading.
+
+    It takes one request for the repository's description, and where the bucket has a region one
+    for that.
+
+    Args:
+        home: only its cache is used; no directory of it is created before something is cached.
+        runtime: clock, random numbers and stores.
+        storage_namespace: a URI or an absolute path.
+
+    Raises:
+        UsageError: an illegal namespace.
+        NotFound: there is no repository in that namespace.
+        Refused: it belongs to lakeFS, or needs a newer lakecli.
+    """
+    from lakecli.objectstore.uri import normalise
+
+    uri = normalise(storage_namespace)
+    store, record = describe_there(runtime, uri, uri)
+    return RemoteRepository(home, runtime, record, store)

@@ -1,0 +1,280 @@
+"""A repository that is read in its bucket, without a clone: what it shows, costs and refuses."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lakecli
+from lakecli import layout
+from lakecli.errors import IntegrityError, NotFound, Refused
+from lakecli.model import RefKind
+from lakecli.objectstore.base import ANY, PresignRequest
+from lakecli.objectstore.memory.store import MemoryBucket
+from lakecli.refs.graph import DamagedHistory
+from lakecli.remote.packs import list_packs, read_pack
+from lakecli.repository import branch, tag
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
+from lakecli.repository.core.lake import Home, Runtime
+from lakecli.repository.core.read import read_object
+from lakecli.repository.diff import diff_refs
+from lakecli.repository.log import LogOptions, log
+from lakecli.repository.open_remote import open_remote
+from lakecli.repository.push import PushOptions, push
+from lakecli.repository.reflog import iter_reflog
+from lakecli.repository.rev_parse import rev_parse
+from lakecli.repository.stat import stat
+from lakecli.repository.upload import UploadOptions, upload_file
+from tests.support.clones import RANGE_ENTRIES, machine, make_commit
+from tests.support.counting import CountingStore
+from tests.support.lakes import Numbered, Ticking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Repository
+
+ME = PushOptions(who="Me <me@example.com>")
+NAMESPACE = "memory://bucket/ns"
+
+
+@pytest.fixture
+def store() -> CountingStore:
+    return CountingStore(MemoryBucket())
+
+
+@pytest.fixture
+def writer(tmp_path: Path, store: CountingStore) -> Iterator[Repository]:
+    """A clone that has pushed three commits of main and a tag, each with its own push."""
+    from lakecli.repository import repo
+
+    lake = machine(tmp_path, "writer")
+    lake.runtime = lake.runtime._replace(
+        open_store=lambda _uri, _region: store, prepare_namespace=lambda _uri: ""
+    )
+    with lake:
+        made = repo.create(lake, "demo", NAMESPACE, range_entries=RANGE_ENTRIES)
+        for path in (b"a", b"b", b"c"):
+            make_commit(made, path)
+            push(made, "main", options=ME)
+        tag.create(made, "v1", "main~1")
+        push(made, "v1", options=ME)
+        yield made
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "reader"
+
+
+def opened(home: Path, store: CountingStore) -> Repository:
+    """Open the repository as on a machine that has never seen it."""
+    runtime = Runtime(
+        Ticking(),
+        Numbered("reader"),
+        "test",
+        open_store=lambda _uri, _region: store,
+        prepare_namespace=lambda _uri: "",
+    )
+    store.reset()
+    return open_remote(Home(home / "store", home / "cache"), runtime, NAMESPACE)
+
+
+def requests(store: CountingStore) -> list[str]:
+    """Return what each request was for."""
+    parts = [key.split("/") for _, key in store.keys]
+    return [each[each[0] == "_lakecli"] for each in parts]
+
+
+def contents(repository: Repository, ref: str, path: bytes) -> bytes:
+    return b"".join(read_object(repository, stat(repository, ref, path)))
+
+
+def commits(repository: Repository, ref: str) -> list[str]:
+    with log(repository, ref, LogOptions()) as found:
+        return [each.message for each in found]
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_first_read_takes_few_requests_and_a_second_one_fewer(
+    home: Path, store: CountingStore
+) -> None:
+    assert contents(opened(home, store), "main", b"a") == b"a"
+    # The metarange is read whole, its range by its end and a block.
+    first = ["repository.json", "refs", "commits", "_lakefs", "_lakefs", "_lakefs", "data"]
+    assert requests(store) == first
+    assert contents(opened(home, store), "main", b"a") == b"a"
+    assert requests(store) == ["repository.json", "refs", "_lakefs", "_lakefs", "data"]
+
+
+@pytest.mark.usefixtures("writer")
+def test_history_takes_one_listing_of_the_packs(home: Path, store: CountingStore) -> None:
+    reader = opened(home, store)
+    assert commits(reader, "main") == ["c", "b", "a", "Repository created"]
+    assert store.counts["list"] == 0  # each move names its pack
+    assert [each.name for each in branch.iter_branches(reader)] == ["main"]
+    assert store.counts["list"] == 1
+    again = opened(home, store)
+    assert commits(again, "v1") == ["b", "a", "Repository created"]
+    assert store.counts == {"get": 3, "list": 1}  # repository.json, no branch, the tag; the packs
+
+
+def test_it_shows_what_a_clone_shows(
+    writer: Repository, home: Path, store: CountingStore, tmp_path: Path
+) -> None:
+    branch.create(writer, "side", source="v1")
+    make_commit(writer, b"s", "side")
+    push(writer, "side", options=ME)
+    push(writer, "v1", options=ME)
+    lake = machine(tmp_path, "other")
+    lake.runtime = writer.lake.runtime
+    with lake:
+        cloned = clone(lake, NAMESPACE, "cloned")
+        reader = opened(home, store)
+        expressions = ("main", "main@", "main~2", "v1^", "side", "main@{1}", "main@{upstream}")
+        for expression in (*expressions, rev_parse(cloned, "main").commit.id[:9]):
+            assert rev_parse(reader, expression).commit == rev_parse(cloned, expression).commit
+        assert list(tag.iter_tags(reader)) == list(tag.iter_tags(cloned))
+        assert [each.commit_id for each in branch.iter_branches(reader)] == [
+            each.commit_id for each in branch.iter_branches(cloned)
+        ]
+        with diff_refs(reader, "main", "side") as here, diff_refs(cloned, "main", "side") as there:
+            assert list(here) == list(there)
+        assert list(iter_reflog(reader, "main")) == [
+            move for move in iter_reflog(cloned, "main") if move.shared
+        ]
+    with pytest.raises(NotFound):
+        rev_parse(reader, "absent")
+    with pytest.raises(NotFound):
+        rev_parse(reader, "f" * 64)
+
+
+@pytest.mark.usefixtures("writer")
+def test_nothing_is_left_but_the_cache(home: Path, store: CountingStore) -> None:
+    before = {info.key: info.version for info in store.list()}
+    with opened(home, store) as reader:
+        commits(reader, "main@{2}")
+        contents(reader, "main", b"c")
+    assert {info.key: info.version for info in store.list()} == before
+    assert [each.name for each in home.iterdir()] == ["cache"]
+    assert store.counts.keys() <= {"get", "list", "head"}
+
+
+def test_every_verb_that_writes_is_refused(
+    writer: Repository, home: Path, store: CountingStore, tmp_path: Path
+) -> None:
+    reader = opened(home, store)
+    file = tmp_path / "file"
+    file.write_bytes(b"new")
+    upload = UploadOptions()
+    verbs: dict[str, Callable[[], object]] = {
+        "commit": lambda: commit(reader, "main", message="m", committer="me"),
+        "upload": lambda: upload_file(reader, "main", b"new", source=file, options=upload),
+        "branch": lambda: branch.create(reader, "new", source="main"),
+        "tag": lambda: tag.create(reader, "new", "main"),
+        "delete": lambda: branch.delete(reader, "side"),
+        "put": lambda: reader.store.put("data/x", b"", ANY),
+        "URL": lambda: reader.store.presign(
+            "x", PresignRequest("PUT", timedelta(minutes=1)), now=reader.lake.now()
+        ),
+    }
+    branch.create(writer, "side", source="main")
+    push(writer, "side", options=ME)
+    before = {info.key: info.version for info in store.list()}
+    for name, verb in verbs.items():
+        with pytest.raises(Refused, match="without a clone") as refused:
+            verb()
+        assert refused.value.hint == (
+            f"clone it, and change the clone: lakecli clone {NAMESPACE} lakefs://NAME"
+        ), name
+    assert {info.key: info.version for info in store.list()} == before
+
+
+def test_a_handle_shows_one_state(writer: Repository, home: Path, store: CountingStore) -> None:
+    reader = opened(home, store)
+    first = rev_parse(reader, "main").commit.id
+    make_commit(writer, b"d")
+    push(writer, "main", options=ME)
+    assert rev_parse(reader, "main").commit.id == first
+    assert rev_parse(opened(home, store), "main").commit == rev_parse(writer, "main").commit
+
+
+def test_a_deleted_branch_is_gone_and_a_merged_pack_is_found(
+    writer: Repository, home: Path, store: CountingStore
+) -> None:
+    from lakecli.repository.push import push_deletion
+
+    branch.create(writer, "old", source="main")
+    push(writer, "old", options=ME)
+    push_deletion(writer, "old", options=ME)
+    for number in range(10):  # eight packs become one
+        make_commit(writer, b"%d" % number)
+        push(writer, "main", options=ME)
+    replaced = [each for info in list_packs(store) for each in read_pack(store, info.id).replaces]
+    assert len(replaced) >= 7
+    store.delete(map(layout.pack_key, replaced))  # as garbage collection does
+    reader = opened(home, store)
+    assert commits(reader, "main") == commits(writer, "main")
+    with pytest.raises(NotFound):
+        rev_parse(reader, "old")
+
+
+def test_what_the_bucket_holds_is_validated(
+    writer: Repository, home: Path, store: CountingStore
+) -> None:
+    key = layout.ref_key(RefKind.BRANCH, "main")
+    sound = store.get(key)
+    other = store.get(layout.ref_key(RefKind.TAG, "v1"))
+    for forged in (b"{}", b"\xff", b"[" * 100_000, other, sound + b" " * layout.MAX_REF_SIZE):
+        store.put(key, forged, ANY)
+        with pytest.raises(IntegrityError):
+            rev_parse(opened(home, store), "main")
+        reader = opened(home, store)
+        assert list(branch.iter_branches(reader)) == []
+        assert [notice.message for notice in reader.notices] == [reader.notices[0].message]
+        assert "left out branch 'main'" in reader.notices[0].message
+    store.put(key, sound, ANY)
+    for info in list(store.list(layout.COMMITS)):
+        store.put(info.key, b"no pack", ANY)
+    reader = opened(home / "fresh", store)
+    with pytest.raises(DamagedHistory):
+        rev_parse(reader, "main")
+    assert "left out pack" in reader.notices[0].message
+
+
+def test_a_damaged_file_of_the_cache_is_replaced(
+    writer: Repository, home: Path, store: CountingStore
+) -> None:
+    commits(opened(home, store), "main")
+    packs = [file for file in (home / "cache").rglob("*") if file.is_file()]
+    for file in packs:
+        file.write_bytes(b"damaged")
+    assert commits(opened(home, store), "main") == commits(writer, "main")
+
+
+def test_a_namespace_without_a_repository_is_not_found(home: Path, store: CountingStore) -> None:
+    with pytest.raises(NotFound, match="no repository in memory://bucket/ns"):
+        opened(home, store)
+    store.put(layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY, ANY)
+    with pytest.raises(Refused, match="belongs to a lakeFS repository"):
+        opened(home, store)
+
+
+def test_the_library_opens_a_directory(tmp_path: Path) -> None:
+    from lakecli.repository import repo
+
+    with machine(tmp_path, "one") as lake:
+        made = repo.create(lake, "demo", str(tmp_path / "ns"), range_entries=RANGE_ENTRIES)
+        make_commit(made, b"a")
+        push(made, "main", options=ME)
+    home = tmp_path / "home"
+    with lakecli.open_remote(str(tmp_path / "ns"), home=home) as demo, demo.reader("main") as found:
+        entry = found.find(b"a")
+        assert entry is not None
+        assert b"".join(read_object(demo, entry)) == b"a"
+        assert demo.at("main~1", "a@b") == f"local://{tmp_path}/ns@main~1/a@b"
+    assert not (home / "store").exists()
