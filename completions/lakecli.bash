@@ -57,12 +57,12 @@ __lakecli_options() {
     'fetch') REPLY='' ;;
     'find-merge-base') REPLY='--at-op' ;;
     'fs cat') REPLY='--at-op --files-from --null --verify -z' ;;
-    'fs cp') REPLY='--content-type --meta -r --recursive' ;;
+    'fs cp') REPLY='--content-type --meta --no-progress -p --parallelism -r --recursive' ;;
     'fs download') REPLY='--at-op --delete --dry-run --exclude --files-from --include --max-delete --no-progress --null -p --parallelism --part-size -r --recursive -z' ;;
     'fs du') REPLY='--at-op --depth --shared' ;;
     'fs find') REPLY='--at-op --max-size --min-size --name --null --since --until -z' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive --summarize' ;;
-    'fs mv') REPLY='-r --recursive' ;;
+    'fs mv') REPLY='--no-progress -p --parallelism -r --recursive' ;;
     'fs presign') REPLY='--check --count --expires --files-from --format --inline --manifest -n --null --put -r --recursive --script -z' ;;
     'fs rm') REPLY='--dry-run --files-from --must-exist --null -r --recursive -z' ;;
     'fs stage') REPLY='--checksum --content-type --incoming --location --meta --mtime --size' ;;
@@ -174,6 +174,8 @@ __lakecli_value() {
     'fs cat --files-from') REPLY='file' ;;
     'fs cp --content-type') REPLY='nothing' ;;
     'fs cp --meta') REPLY='nothing' ;;
+    'fs cp -p') REPLY='nothing' ;;
+    'fs cp --parallelism') REPLY='nothing' ;;
     'fs download --at-op') REPLY='operation' ;;
     'fs download --exclude') REPLY='nothing' ;;
     'fs download --files-from') REPLY='file' ;;
@@ -193,6 +195,8 @@ __lakecli_value() {
     'fs ls --after') REPLY='nothing' ;;
     'fs ls --amount') REPLY='nothing' ;;
     'fs ls --at-op') REPLY='operation' ;;
+    'fs mv -p') REPLY='nothing' ;;
+    'fs mv --parallelism') REPLY='nothing' ;;
     'fs presign --check') REPLY='file' ;;
     'fs presign --count') REPLY='nothing' ;;
     'fs presign --expires') REPLY='nothing' ;;

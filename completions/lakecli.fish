@@ -77,12 +77,12 @@ function __lakecli_words
         case 'fs'
             printf '%s\t%s\n' \
                 'cat' 'Write the bytes of objects to standard output, one after the other' \
-                'cp' 'Copy an object, or all objects below a path, to a branch of the same repository' \
+                'cp' 'Copy an object, or all objects below a path, to a branch of this or another repository' \
                 'download' 'Download an object, or all objects below a path' \
                 'du' 'Show how much the objects below a prefix take, by directory' \
                 'find' 'Find objects by name, size and time' \
                 'ls' 'List the objects whose paths begin with a prefix' \
-                'mv' 'Move an object, or all objects below a path, to a branch of the same repository' \
+                'mv' 'Move an object, or all objects below a path, to a branch of this or another repository' \
                 'presign' 'Print presigned URLs: they read objects without credentials, for a limited time' \
                 'rm' 'Remove objects from a branch, or all objects at and below some paths' \
                 'stage' 'Add an object to a branch whose bytes are in a bucket already' \
@@ -276,6 +276,9 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--content-type' 'Content type of the copies' \
                 '--meta' 'Metadata of the copies; \'\' for none' \
+                '--no-progress' 'Show no progress' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs download'
@@ -320,6 +323,9 @@ function __lakecli_options
                 '--summarize' 'Show the number and size of the listed objects at the end'
         case 'fs mv'
             printf '%s\t%s\n' \
+                '--no-progress' 'Show no progress' \
+                '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
+                '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path'
         case 'fs presign'
@@ -767,6 +773,10 @@ function __lakecli_value
             echo 'nothing'
         case 'fs cp --meta'
             echo 'nothing'
+        case 'fs cp -p'
+            echo 'nothing'
+        case 'fs cp --parallelism'
+            echo 'nothing'
         case 'fs download --at-op'
             echo 'operation'
         case 'fs download --exclude'
@@ -805,6 +815,10 @@ function __lakecli_value
             echo 'nothing'
         case 'fs ls --at-op'
             echo 'operation'
+        case 'fs mv -p'
+            echo 'nothing'
+        case 'fs mv --parallelism'
+            echo 'nothing'
         case 'fs presign --check'
             echo 'file'
         case 'fs presign --count'

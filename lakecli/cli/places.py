@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.declare import Argument
 from lakecli.cli.reading import Kind, Parser, read_branch_prefix
 from lakecli.cli.text import quote_path
+from lakecli.cli.transfers import failure_records, parallelism, progress, raise_failures
 from lakecli.errors import UsageError
-from lakecli.uri import LakeUri, path_of
+from lakecli.uri import LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
+    from lakecli.cli.params import TransferOptions
+    from lakecli.repository.across import AcrossReport
+    from lakecli.repository.core.attributes import Attributes
 
 TargetUri = Annotated[
     LakeUri,
@@ -35,11 +39,82 @@ def target_of(source: LakeUri, target: LakeUri) -> tuple[bytes, bytes]:
     return before, after
 
 
-def answer(context: Context, verb: str, source: LakeUri, target: LakeUri, objects: int) -> None:
-    """Answer with the number of objects copied or moved."""
-    record = {"source": str(source), "destination": str(target), "objects": objects}
+def answer(
+    context: Context,
+    verb: str,
+    source: LakeUri,
+    target: LakeUri,
+    objects: int,
+    *,
+    report: AcrossReport | None = None,
+) -> None:
+    """Answer with the number of objects copied or moved; raise if some failed.
+
+    Raises:
+        PartialFailure: some failed.
+    """
+    failures = [] if report is None else report.failures
+    record = {
+        "source": str(source),
+        "destination": str(target),
+        "objects": objects,
+        "copied_by_store": 0 if report is None else report.copied_by_store,
+        "failed": len(failures),
+        "failures": failure_records(failures),
+    }
     counted = f" ({objects} objects)" if objects > 1 else ""
     context.out.emit(
         record,
         text=lambda: [f"{verb}: {quote_path(str(source))} to {quote_path(str(target))}{counted}"],
     )
+    hint = "all others were copied"
+    if verb == "move":
+        hint += "; nothing was removed"
+    raise_failures(context, failures, verb=verb, hint=hint)
+
+
+def across(
+    context: Context,
+    source: LakeUri,
+    target: LakeUri,
+    *,
+    moves: bool,
+    recursive: bool,
+    transfer: TransferOptions,
+    attributes: Attributes | None = None,
+) -> None:
+    """Copy or move between two repositories, and answer.
+
+    Args:
+        context: of the command.
+        source: an object, or with `recursive` a directory.
+        target: a path of another repository.
+        moves: remove the source afterwards.
+        recursive: all objects below the source.
+        transfer: how to copy.
+        attributes: of copies.
+    """
+    from lakecli.repository.across import AcrossOptions
+    from lakecli.repository.core.attributes import UNCHANGED
+    from lakecli.repository.cp_across import Place, cp_across, cp_tree_across
+    from lakecli.repository.mv_across import mv_across, mv_tree_across
+
+    if recursive:
+        before, after = source.path or b"", target.path or b""
+    else:
+        before, after = target_of(source, target)
+    origin = Place(context.synced_repository(source), ref_of(source), before)
+    place = Place(context.synced_repository(target), ref_of(target), after)
+    verb, changed = "move" if moves else "copy", attributes or UNCHANGED
+    with progress(context, verb, hidden=transfer.no_progress) as shown:
+        workers = parallelism(context, place.repository, transfer.workers)
+        options = AcrossOptions(workers, shown)
+        if recursive and moves:
+            report = mv_tree_across(origin, place, options=options)
+        elif recursive:
+            report = cp_tree_across(origin, place, attributes=changed, options=options)
+        elif moves:
+            _, report = mv_across(origin, place, options=options)
+        else:
+            _, report = cp_across(origin, place, attributes=changed, options=options)
+    answer(context, verb, source, target._replace(path=after), report.objects, report=report)

@@ -7,9 +7,9 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
                     refs: branch, tag, rev_parse, reflog
                     history: commit, merge, cherry_pick, revert, log, annotate, bisect, diff,
                     status
-                    objects: ls, find, du, stat, presign, rm, cp, mv, update_metadata; deposit,
-                    for the
-                    library
+                    objects: ls, find, du, stat, presign, rm, cp, mv, update_metadata;
+                    cp_across and mv_across, between repositories, and across for their bytes;
+                    deposit, for the library
                     transfers: upload, upload_tree, upload_mirror, download, download_mirror
                     collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS
     check | undo    fsck and doctor; the operation log, undo and redo

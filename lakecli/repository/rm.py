@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.committed.pairs import is_same
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
-from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
-from lakecli.repository.core.subtree import batches_of, kept_changing
+from lakecli.repository.core.stager import Stager
+from lakecli.repository.core.subtree import batches_of, remove_unchanged
 from lakecli.repository.core.view import check_branch, no_such_path, open_view
 from lakecli.repository.transfer.selection import Action, Step
 from lakecli.staging.area import TOMBSTONE
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
 
 
 def rm(repository: Repository, branch: str, path: bytes) -> bool:
@@ -90,7 +88,9 @@ def rm_trees(
     count = 0
     for path in paths:
         with open_view(repository, branch) as view:
-            count += sum(_remove(stager, view, branch, batch) for batch in batches_of(view, path))
+            count += sum(
+                remove_unchanged(stager, view, branch, batch) for batch in batches_of(view, path)
+            )
     return count
 
 
@@ -102,20 +102,6 @@ def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> N
         hint="without --must-exist the others are removed",
         paths=paths,
     )
-
-
-def _remove(stager: Stager, view: View, branch: str, batch: Sequence[tuple[bytes, bytes]]) -> int:
-    """Stage the deletion of those records of a view that have not changed since."""
-    repository, left = view.repository, batch
-    seen = Seen.of(view, branch, [path for path, _ in left])
-    for _ in range(MAX_ATTEMPTS):
-        deletions = [(path, TOMBSTONE) for path, _ in left]
-        if stager.write_unless_changed([(branch, deletions)], seen):
-            return len(left)
-        with open_view(repository, branch) as now:
-            left = [(path, value) for path, value in left if is_same(now.find(path), value)]
-            seen = Seen.of(now, branch, [path for path, _ in left])
-    raise kept_changing(repository, branch)
 
 
 def plan_rm_trees(repository: Repository, branch: str, paths: Sequence[bytes]) -> Iterator[Step]:

@@ -358,8 +358,14 @@ class Rearranged(TypedDict):
         source: URI of the source.
         destination: URI of the destination.
         objects: number of objects copied or moved.
+        copied_by_store: number of those between repositories that the store copied itself.
+        failed: number of objects that failed.
+        failures: the objects that failed.
     """
 
     source: str
     destination: str
     objects: int
+    copied_by_store: int
+    failed: int
+    failures: Sequence[Failure]

@@ -242,12 +242,18 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         with self.translated(source) as origin:
             self._copy({"Bucket": self.bucket, "Key": origin}, key, {})
 
+    @property
+    def endpoint(self) -> str:
+        """The URL of a store that is not AWS, or ``""``."""
+        with self.translated():
+            return self._connection.config.endpoint
+
     def copy_from(
         self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
         """Copy an object of any bucket of this endpoint."""
-        if not isinstance(source, S3Store):
-            return False
+        if not isinstance(source, S3Store) or source.endpoint != self.endpoint:
+            return False  # elsewhere, a bucket of that name is another one
         # Without any argument the copy would have the attributes of the original.
         arguments = {"Metadata": {}, **arguments_of(attributes)}
         with source.translated(source_key) as origin:

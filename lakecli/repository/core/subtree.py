@@ -5,16 +5,20 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from lakecli.committed.pairs import is_same
 from lakecli.errors import LostRace
 from lakecli.repository.core.gate import claim_below
-from lakecli.repository.core.stager import MAX_ATTEMPTS
+from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen
+from lakecli.repository.core.view import open_view
+from lakecli.staging.area import TOMBSTONE
 from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lakecli.repository.core.gate import Change
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.stager import Stager
     from lakecli.repository.core.view import View
 
 BATCH: Final = 5_000
@@ -50,6 +54,35 @@ def claimed_batches(view: View, below: bytes, target: bytes) -> Iterator[list[Ch
     records = claim_below(view, prefix=below)
     while batch := list(islice(records, BATCH)):
         yield batch
+
+
+def remove_unchanged(
+    stager: Stager, view: View, branch: str, batch: Sequence[tuple[bytes, bytes]]
+) -> int:
+    """Stage the deletion of those records of a view that have not changed since.
+
+    Args:
+        stager: of the branch.
+        view: the state in which the records were read.
+        branch: its name.
+        batch: paths and encoded entries.
+
+    Returns:
+        How many were removed.
+
+    Raises:
+        LostRace: they kept changing.
+    """
+    repository, left = view.repository, batch
+    seen = Seen.of(view, branch, [path for path, _ in left])
+    for _ in range(MAX_ATTEMPTS):
+        deletions = [(path, TOMBSTONE) for path, _ in left]
+        if stager.write_unless_changed([(branch, deletions)], seen):
+            return len(left)
+        with open_view(repository, branch) as now:
+            left = [(path, value) for path, value in left if is_same(now.find(path), value)]
+            seen = Seen.of(now, branch, [path for path, _ in left])
+    raise kept_changing(repository, branch)
 
 
 def kept_changing(repository: Repository, branch: str) -> LostRace:

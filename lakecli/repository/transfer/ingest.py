@@ -29,6 +29,7 @@ from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.readers import (
     PIECE,
     OpenFile,
+    PieceReader,
     VerifyingReader,
     changed,
     pieces_of,
@@ -295,6 +296,38 @@ class Ingest:
             file.seek(0)
             done = self._whole_file(cast("BinaryIO", file), size, expected)
             return Ingested(done.digest, size, 0, done.found, done.is_kept)
+
+    def known(self, pieces: Iterator[bytes], digest: str, size: int) -> Ingested:
+        """Bring in an object whose digest is known, in one pass.
+
+        Args:
+            pieces: its bytes; must raise an error behind the last piece if they have another
+                digest.
+            digest: BLAKE3 of its contents, 64 hex digits.
+            size: in bytes.
+        """
+        key = data_key(digest)
+        if size <= self._whole:
+            with self._memory.held(size):
+                found = self._put(digest, b"".join(pieces))
+            self._progress.advance(size=size)
+            return Ingested(digest, size, 0, found)
+        if self._batch is not None:
+            done, _ = self._copy(pieces, self._batch, Digests(None))
+            return Ingested(done.digest, size, 0, done.found)
+        reader = cast("BinaryIO", PieceReader(self._counted(pieces)))
+        with self._memory.held(SENT_AT_ONCE):
+            self._store.put(key, reader, ANY)  # every writer of this key writes the same bytes
+        return Ingested(digest, size, 0, found=True)
+
+    def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self._progress.advance(size=len(piece))
+            yield piece
+
+    def has(self, digest: str, size: int) -> bool:
+        """Tell whether the namespace has an object, by its BLAKE3; it may be damaged."""
+        return self._present(digest, size)
 
     def _copy(
         self, pieces: Iterable[bytes | memoryview], batch: Batch, digests: Digests

@@ -1,0 +1,248 @@
+"""Bringing objects of one repository into the storage namespace of another.
+
+An object that is named by its contents keeps its name, and with it its checksum. If both
+namespaces are in one store, the store copies it: nothing passes through this machine, and only the
+size is compared. Otherwise it is read and verified while it is written. Objects of lakeFS, which
+have other names, are read and get lakecli's.
+
+An object outside the namespace, which was imported in place, stays where it is: both repositories
+refer to it then. It is read and brought in if the other repository could not read it there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import decode_entry
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    NotFound,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    Unsupported,
+    UsageError,
+)
+from lakecli.layout import data_key
+from lakecli.objectstore.base import BucketNotFound
+from lakecli.objectstore.capabilities import can_copy, copy_across
+from lakecli.objectstore.uri import is_local
+from lakecli.progress import NO_PROGRESS, Progress
+from lakecli.repository.check.external import check_unchanged
+from lakecli.repository.core.address import is_external, locate
+from lakecli.repository.core.places import lies_below, remember, trust_of
+from lakecli.repository.core.read import damaged, digest_of, gone, read_object
+from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
+from lakecli.repository.transfer.readers import PieceReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import BinaryIO
+
+    from lakecli.model import Entry
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.core.lake import Repository
+
+
+class AcrossOptions(NamedTuple):
+    """How to copy between repositories.
+
+    Attributes:
+        parallelism: objects to copy at a time.
+        progress: counts objects and bytes.
+    """
+
+    parallelism: int = 1
+    progress: Progress = NO_PROGRESS
+
+
+@dataclass(slots=True)
+class AcrossReport:
+    """What copying between repositories did.
+
+    Attributes:
+        objects: number of objects staged.
+        size: their bytes.
+        copied_by_store: those of them that the store copied itself.
+        failures: (path, reason), in path order.
+    """
+
+    objects: int = 0
+    size: int = 0
+    copied_by_store: int = 0
+    failures: list[tuple[bytes, str]] = field(default_factory=list)
+
+
+class Across:
+    """Brings objects of one repository into another.
+
+    Args:
+        source: has the objects.
+        target: is to refer to them.
+        options: how to copy.
+
+    Attributes:
+        report: of everything so far; the caller counts what it stages.
+        ingest: of the target's namespace; claims what was brought in.
+    """
+
+    def __init__(self, source: Repository, target: Repository, options: AcrossOptions) -> None:
+        self._source = source
+        self._target = target
+        self._workers = Workers(options.parallelism)
+        self._progress = CheckedProgress(options.progress, self._workers)
+        self._memory = Memory()
+        self._budget = FailureBudget()
+        self._lock = Lock()
+        self._places: set[str] = set()
+        self._can_copy = can_copy(source.store, target.store)
+        self.report = AcrossReport()
+        self.ingest = Ingest(
+            target.store, memory=self._memory, progress=self._progress, guard=target.guard
+        )
+
+    def bring(
+        self, values: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[list[tuple[bytes, bytes]], list[Ingested]]:
+        """Bring in the objects of some entries, several at a time; they are durable then.
+
+        Args:
+            values: paths, and encoded entries of the source.
+
+        Returns:
+            The encoded entries of the target, by the same paths, without those that failed; and
+            what was brought in, which is still to be claimed.
+        """
+        done: list[tuple[bytes, bytes]] = []
+        brought: list[Ingested] = []
+
+        def one(item: tuple[bytes, bytes]) -> None:
+            path, value = item
+            try:
+                own, ingested = self.bring_one(value)
+            except (PermissionDenied, Unreachable) as error:
+                self._fail(path, error)
+                self._budget.failed(error)
+                return
+            except (NotFound, IntegrityError, UsageError, Refused) as error:
+                if isinstance(error, BucketNotFound):
+                    raise
+                self._fail(path, error)
+                return
+            self._budget.succeeded()
+            with self._lock:
+                done.append((path, own))
+                if ingested is not None:
+                    brought.append(ingested)
+            self._progress.advance(items=1)
+
+        self._workers.for_each(values, one)
+        self.flush()
+        self.report.failures.sort()
+        return sorted(done), brought
+
+    def flush(self) -> None:
+        """Make everything so far durable, and allow the places that it refers to."""
+        self.ingest.flush()
+        if self._places:
+            remember(self._target, sorted(self._places))
+            self._places.clear()
+
+    def bring_one(self, value: bytes) -> tuple[bytes, Ingested | None]:
+        """Bring in the object of one encoded entry; call `flush` afterwards.
+
+        Returns:
+            The encoded entry for the target, and what was brought in, if anything.
+
+        Raises:
+            NotFound: the object does not exist.
+            IntegrityError: it is damaged.
+            OutsideAddress: it lies in a place that this user has not allowed.
+        """
+        entry = decode_entry(value)
+        if is_external(entry) and self._stays(entry):
+            self._progress.advance(size=entry.size)
+            return value, None
+        digest = digest_of(entry)
+        if digest is not None:
+            return value, self._known(entry, digest)
+        reader = PieceReader(self._pieces(entry))
+        ingested = self.ingest.stream(cast("BinaryIO", reader))
+        own = entry._replace(physical_address=data_key(ingested.digest), checksum=ingested.digest)
+        return encode_entry(own), ingested
+
+    def _stays(self, entry: Entry) -> bool:
+        """Return whether the target can refer to an object outside the source's namespace.
+
+        Raises:
+            OutsideAddress: the source may not read it.
+        """
+        place = self._source.addresses.check(entry.physical_address)
+        assert place is not None
+        bucket, key = place
+        own = self._target.record.storage_namespace
+        if f"{bucket}/{key}".startswith(f"{own}/"):
+            return False  # a name of the target's own namespace, which garbage collection empties
+        if is_local(bucket):
+            trust = trust_of(self._source)
+            within = (trust.namespace, own)
+            if not is_local(own) or lies_below(bucket, key, within):
+                return False
+            allowed = (each for each in trust.allowed if lies_below(bucket, key, [each]))
+            bucket = next(allowed, bucket)
+        with self._lock:
+            self._places.add(bucket)
+        return True
+
+    def _known(self, entry: Entry, digest: str) -> Ingested:
+        """Bring in an object that is named by its contents."""
+        if self.ingest.has(digest, entry.size):
+            self._progress.advance(size=entry.size)
+            return Ingested(digest, entry.size, 0, found=True)
+        store, key = locate(self._source, entry)
+        if self._can_copy and self._copied(store, key, entry):
+            self._progress.advance(size=entry.size)
+            with self._lock:
+                self.report.copied_by_store += 1
+            return Ingested(digest, entry.size, 0)
+        return self.ingest.known(read_object(self._source, entry), digest, entry.size)
+
+    def _copied(self, store: ObjectStore, key: str, entry: Entry) -> bool:
+        """Have the store copy an object; return whether it did.
+
+        Raises:
+            NotFound: there is no such object.
+            IntegrityError: it has another size.
+        """
+        try:
+            found = store.head(key)
+        except BucketNotFound:
+            raise
+        except NotFound as error:
+            raise gone(self._source, store, key) from error
+        if found.size != entry.size:
+            raise damaged(self._source, store, key)
+        try:
+            if copy_across(store, key, self._target.store, key):
+                return True
+        except (PermissionDenied, Unsupported):
+            pass  # the target's credentials may not read the source, the source's may
+        self._can_copy = False
+        return False
+
+    def _pieces(self, entry: Entry) -> Iterator[bytes]:
+        """Yield the bytes of an object whose name is not made of its contents."""
+        if is_external(entry):
+            check_unchanged(self._source, entry)
+        for piece in read_object(self._source, entry):
+            self._workers.check()
+            yield piece
+
+    def _fail(self, path: bytes, error: LakeError) -> None:
+        with self._lock:
+            self.report.failures.append((path, error.message))

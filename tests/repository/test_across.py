@@ -1,0 +1,284 @@
+"""Copying and moving objects between repositories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.committed.values import decode_entry
+from lakecli.errors import IntegrityError, NotFound, PermissionDenied, UsageError
+from lakecli.identity import h
+from lakecli.layout import data_key
+from lakecli.objectstore.base import ANY
+from lakecli.repository import across as across_module
+from lakecli.repository import cp_across as cp_across_module
+from lakecli.repository import mv_across as moving
+from lakecli.repository import repo
+from lakecli.repository.across import AcrossOptions
+from lakecli.repository.commit import commit
+from lakecli.repository.core.attributes import Attributes
+from lakecli.repository.core.places import OutsideAddress, remember, remembered
+from lakecli.repository.core.read import read_object
+from lakecli.repository.core.view import open_view
+from lakecli.repository.cp_across import Place, cp_across, cp_tree_across
+from lakecli.repository.mv_across import mv_across, mv_tree_across
+from lakecli.repository.transfer.readers import PieceReader
+from lakecli.repository.undo.undo import undo
+from tests.support.lakes import checksums, entry_of, read, stage, stage_entries
+from tests.support.recorded_progress import RecordedProgress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.model import Entry
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.core.lake import Lake, Repository
+
+LARGE = b"0123456789abcdef" * (2 << 16)
+TREE = {b"d/a": b"1", b"d/b/c": b"2", b"d/large": LARGE, b"z": b"5"}
+MOVED = {b"to/a": b"1", b"to/b/c": b"2", b"to/large": LARGE}
+
+
+@pytest.fixture
+def source(repository: Repository) -> Repository:
+    """A branch with half of `TREE` committed, and half of it staged."""
+    stage(repository, "main", {path: TREE[path] for path in (b"d/a", b"d/large")})
+    commit(repository, "main", message="first", committer="me")
+    stage(repository, "main", {path: TREE[path] for path in (b"d/b/c", b"z")})
+    return repository
+
+
+@pytest.fixture
+def target(lake: Lake, tmp_path: Path) -> Repository:
+    return repo.create(lake, "other", str(tmp_path / "other"), range_entries=16)
+
+
+def entry_at(repository: Repository, path: bytes) -> Entry:
+    with open_view(repository, "main") as view:
+        return view.entry(path)
+
+
+def content(repository: Repository, path: bytes) -> bytes:
+    return b"".join(read_object(repository, entry_at(repository, path)))
+
+
+def test_copy_a_directory(source: Repository, target: Repository) -> None:
+    progress = RecordedProgress()
+    options = AcrossOptions(2, progress)
+    report = cp_tree_across(
+        Place(source, "main", b"d"), Place(target, "main", b"to"), options=options
+    )
+    assert (report.objects, report.copied_by_store, report.failures) == (3, 0, [])
+    assert read(target, "main") == checksums(MOVED)
+    assert {path: content(target, path) for path in MOVED} == MOVED
+    assert read(source, "main") == checksums(TREE)
+    commit(target, "main", message="copied", committer="me")
+    again = cp_tree_across(Place(source, "main", b"d/"), Place(target, "main", b"to/"))
+    assert again.objects == 3
+    undo(target)
+    undo(target)
+    undo(target)
+    assert read(target, "main") == {}
+
+
+def test_a_copy_is_the_same_entry(source: Repository, target: Repository) -> None:
+    entry = entry_of(b"1")._replace(content_type="text/own", metadata={"k": "v"})
+    stage_entries(source, "main", {b"e": entry})
+    copied, _ = cp_across(Place(source, "main", b"e"), Place(target, "main", b"f"))
+    assert entry_at(target, b"f") == entry == copied
+    changed = Attributes("text/new", {"n": "2"})
+    cp_across(Place(source, "main", b"e"), Place(target, "main", b"f"), attributes=changed)
+    assert entry_at(target, b"f") == entry._replace(content_type="text/new", metadata={"n": "2"})
+
+
+def test_what_the_target_has_is_not_read(source: Repository, target: Repository) -> None:
+    target.store.put(entry_of(LARGE).physical_address, LARGE, ANY)
+    source.store.delete([entry_of(LARGE).physical_address])
+    cp_across(Place(source, "main", b"d/large"), Place(target, "main", b"x"))
+    assert content(target, b"x") == LARGE
+
+
+def test_objects_that_fail_are_reported(source: Repository, target: Repository) -> None:
+    source.store.put(entry_of(LARGE).physical_address, LARGE[:-1] + b"!", ANY)
+    source.store.delete([entry_of(b"1").physical_address])
+    places = Place(source, "main", b"d"), Place(target, "main", b"to")
+    for act in (cp_tree_across, mv_tree_across):
+        report = act(*places)
+        assert [path for path, _ in report.failures] == [b"d/a", b"d/large"]
+        assert read(target, "main") == checksums({b"to/b/c": b"2"})
+    assert read(source, "main") == checksums(TREE)
+    digest = entry_of(LARGE).physical_address
+    assert digest not in {info.key for info in target.store.list()}
+    with pytest.raises(IntegrityError, match="damaged"):
+        mv_across(Place(source, "main", b"d/large"), Place(target, "main", b"x"))
+    with pytest.raises(NotFound, match="gone"):
+        cp_across(Place(source, "main", b"d/a"), Place(target, "main", b"x"))
+    assert read(source, "main") == checksums(TREE)
+
+
+def test_move(source: Repository, target: Repository) -> None:
+    mv_across(Place(source, "main", b"z"), Place(target, "main", b"new"))
+    report = mv_tree_across(Place(source, "main", b"d"), Place(target, "main", b"to"))
+    assert report.objects == 3
+    assert read(source, "main") == {}
+    assert read(target, "main") == checksums({**MOVED, b"new": b"5"})
+    undo(source)
+    assert read(source, "main") == checksums({path: TREE[path] for path in TREE if path != b"z"})
+    assert set(read(target, "main")) == {*MOVED, b"new"}
+    undo(target)
+    undo(source)
+    assert read(source, "main") == checksums(TREE)
+    assert read(target, "main") == checksums({b"new": b"5"})
+
+
+def test_a_crash_before_the_removal_leaves_both(
+    source: Repository, target: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    places = Place(source, "main", b"d"), Place(target, "main", b"to")
+    with monkeypatch.context() as patched:
+        patched.setattr(moving, "remove_unchanged", crash)
+        with pytest.raises(KeyboardInterrupt):
+            mv_tree_across(*places)
+    assert read(source, "main") == checksums(TREE)
+    assert read(target, "main") == checksums(MOVED)
+    mv_tree_across(*places)
+    assert read(source, "main") == checksums({b"z": b"5"})
+    assert read(target, "main") == checksums(MOVED)
+
+
+def test_what_is_uploaded_meanwhile_stays(
+    source: Repository, target: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = cp_across_module.copy_view
+
+    def copy_view(*args: object, **options: object) -> object:
+        report = real(*args, **options)  # type: ignore[arg-type]
+        stage(source, "main", {b"d/a": b"changed", b"d/new": b"new"})
+        return report
+
+    monkeypatch.setattr(moving, "copy_view", copy_view)
+    mv_tree_across(Place(source, "main", b"d"), Place(target, "main", b"to"))
+    left = {b"d/a": b"changed", b"d/new": b"new", b"z": b"5"}
+    assert read(source, "main") == checksums(left)
+    assert read(target, "main") == checksums(MOVED)
+
+
+def test_the_store_copies_where_it_can(
+    source: Repository, target: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copy(store: ObjectStore, key: str, to: ObjectStore, to_key: str) -> bool:
+        to.put(to_key, store.get(key), ANY)
+        return True
+
+    monkeypatch.setattr(across_module, "can_copy", lambda *_: True)
+    monkeypatch.setattr(across_module, "copy_across", copy)
+    monkeypatch.setattr(across_module, "read_object", None)  # nothing is read here
+    source.store.put(entry_of(b"2").physical_address, b"longer", ANY)
+    source.store.delete([entry_of(b"1").physical_address])
+    report = cp_tree_across(Place(source, "main", b"d"), Place(target, "main", b"to"))
+    assert (report.objects, report.copied_by_store) == (1, 1)
+    assert [path for path, _ in report.failures] == [b"d/a", b"d/b/c"]
+    assert content(target, b"to/large") == LARGE
+
+
+@pytest.mark.parametrize("answer", [False, None])
+def test_what_the_store_does_not_copy_is_read(
+    source: Repository, target: Repository, monkeypatch: pytest.MonkeyPatch, answer: object
+) -> None:
+    def copy(*_: object) -> object:
+        if answer is None:
+            raise PermissionDenied("no")
+        return answer
+
+    monkeypatch.setattr(across_module, "can_copy", lambda *_: True)
+    monkeypatch.setattr(across_module, "copy_across", copy)
+    report = cp_tree_across(Place(source, "main", b"d"), Place(target, "main", b"to"))
+    assert (report.objects, report.copied_by_store) == (3, 0)
+    assert read(target, "main") == checksums(MOVED)
+
+
+def test_objects_outside_stay_there(source: Repository, target: Repository, tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "x").write_bytes(b"raw")
+    address = f"local://{tmp_path}/raw/x"
+    entry = entry_of(b"raw")._replace(physical_address=address)
+    stage_entries(source, "main", {b"x": entry})
+    places = Place(source, "main", b"x"), Place(target, "main", b"x")
+    with pytest.raises(OutsideAddress):  # somebody else has named it
+        cp_across(*places)
+    remember(source, [f"local://{tmp_path}/raw"])
+    cp_across(*places)
+    assert entry_at(target, b"x") == entry
+    assert content(target, b"x") == b"raw"
+    with target.lake.kv.read() as txn:
+        assert remembered(txn, target) == (f"local://{tmp_path}/raw",)
+
+
+def test_objects_in_the_target_namespace_become_its_own(
+    source: Repository, target: Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "other" / "raw").write_bytes(b"raw")
+    remember(source, [f"local://{tmp_path}/other"])
+    entry = entry_of(b"raw")._replace(physical_address=f"local://{tmp_path}/other/raw")
+    stage_entries(source, "main", {b"x": entry})
+    cp_across(Place(source, "main", b"x"), Place(target, "main", b"x"))
+    assert entry_at(target, b"x").physical_address == data_key(h(b"raw").hex())
+    assert content(target, b"x") == b"raw"
+
+
+def test_objects_with_other_names_get_ours(source: Repository, target: Repository) -> None:
+    """As those of lakeFS: they are read, and compared with their MD5."""
+    from hashlib import md5
+
+    checksum = md5(LARGE, usedforsecurity=False).hexdigest()
+    entry = entry_of(LARGE)._replace(
+        physical_address="data/gk3/ca1", checksum=checksum, content_type="x/y", metadata={"k": "v"}
+    )
+    source.store.put(entry.physical_address, LARGE, ANY)
+    stage_entries(source, "main", {b"x": entry})
+    cp_across(Place(source, "main", b"x"), Place(target, "main", b"x"))
+    made = entry_at(target, b"x")
+    assert made == entry._replace(
+        physical_address=data_key(h(LARGE).hex()), checksum=h(LARGE).hex()
+    )
+    source.store.put(entry.physical_address, LARGE[:-1] + b"!", ANY)
+    with pytest.raises(IntegrityError, match="damaged"):
+        cp_across(Place(source, "main", b"x"), Place(target, "main", b"y"))
+    with open_view(target, "main") as view:
+        assert {path: decode_entry(value).checksum for path, value in view.scan()} == {
+            b"x": h(LARGE).hex()
+        }
+
+
+def test_what_cannot_be_copied_stages_nothing(source: Repository, target: Repository) -> None:
+    long = Place(target, "main", b"x" * 1_022)
+    with pytest.raises(UsageError):
+        cp_tree_across(Place(source, "main", b"d"), long)
+    with pytest.raises(NotFound, match="no object"):
+        cp_tree_across(Place(source, "main", b"nope"), Place(target, "main", b"to"))
+    with pytest.raises(NotFound, match="no branch"):
+        mv_tree_across(Place(source, "main", b"d"), Place(target, "nope", b"to"))
+    with pytest.raises(NotFound, match="no branch"):
+        mv_across(Place(source, "main@", b"d/a"), Place(target, "main", b"to"))
+    assert read(target, "main") == {}
+    assert read(source, "main") == checksums(TREE)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_a_stream_of_pieces_holds_back_the_last_one(size: int) -> None:
+    def broken() -> object:
+        yield from (b"ab", b"", b"cde", b"f")
+        raise IntegrityError("wrong")
+
+    whole = PieceReader(iter([b"ab", b"", b"cde", b"f"]))
+    assert b"".join(iter(lambda: whole.read(size), b"")) == b"abcdef"
+    reader = PieceReader(broken())  # type: ignore[arg-type]
+    seen: list[bytes] = []
+    with pytest.raises(IntegrityError):
+        seen += iter(lambda: reader.read(size), b"")
+    assert b"f" not in b"".join(seen)
+    assert PieceReader(iter([b"ab", b"c"])).read() == b"abc"
