@@ -256,8 +256,8 @@ __lakecli_value() {
     'import --verify') REPLY='=none sample all' ;;
     'local checkout -p') REPLY='nothing' ;;
     'local checkout --parallelism') REPLY='nothing' ;;
-    'local checkout -r') REPLY='nothing' ;;
-    'local checkout --ref') REPLY='nothing' ;;
+    'local checkout -r') REPLY='ref' ;;
+    'local checkout --ref') REPLY='ref' ;;
     'local clone --exclude') REPLY='nothing' ;;
     'local clone --include') REPLY='nothing' ;;
     'local clone -p') REPLY='nothing' ;;
@@ -314,8 +314,8 @@ __lakecli_value() {
     'repo list --prefix') REPLY='nothing' ;;
     'restore -p') REPLY='nothing' ;;
     'restore --parallelism') REPLY='nothing' ;;
-    'restore -s') REPLY='nothing' ;;
-    'restore --source') REPLY='nothing' ;;
+    'restore -s') REPLY='ref' ;;
+    'restore --source') REPLY='ref' ;;
     'rev-parse --at-op') REPLY='operation' ;;
     'show commit --at-op') REPLY='operation' ;;
     'show commit --depth') REPLY='nothing' ;;
@@ -335,7 +335,7 @@ __lakecli_value() {
 # What completes argument $2 of the command $1, in REPLY.
 __lakecli_argument() {
     case "$1 $2" in
-    'annotate 1') REPLY='path' ;;
+    'annotate 1') REPLY='path-or-file' ;;
     'bisect bad '*) REPLY='ref' ;;
     'bisect good '*) REPLY='ref' ;;
     'bisect log 1') REPLY='repository' ;;
@@ -345,7 +345,7 @@ __lakecli_argument() {
     'bisect start 1') REPLY='ref' ;;
     'bisect start '*) REPLY='ref' ;;
     'bisect view 1') REPLY='repository' ;;
-    'blame 1') REPLY='path' ;;
+    'blame 1') REPLY='path-or-file' ;;
     'branch create 1') REPLY='branch' ;;
     'branch delete '*) REPLY='branch' ;;
     'branch list 1') REPLY='repository' ;;
@@ -356,7 +356,7 @@ __lakecli_argument() {
     'branch revert '*) REPLY='ref' ;;
     'branch show 1') REPLY='branch' ;;
     'check-ignore '*) REPLY='file' ;;
-    'checkout 1') REPLY='nothing' ;;
+    'checkout 1') REPLY='ref' ;;
     'cherry-pick 1') REPLY='ref' ;;
     'cherry-pick 2') REPLY='branch' ;;
     'clone 1') REPLY='directory' ;;
@@ -367,8 +367,8 @@ __lakecli_argument() {
     'config set 1') REPLY='=user.name user.email base_uri use local.link cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
     'config set 2') REPLY='nothing' ;;
     'config unset 1') REPLY='=user.name user.email base_uri use local.link cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
-    'diff 1') REPLY='ref' ;;
-    'diff 2') REPLY='ref' ;;
+    'diff 1') REPLY='ref-or-own-file' ;;
+    'diff 2') REPLY='ref-or-own-file' ;;
     'doctor 1') REPLY='repository' ;;
     'export 1') REPLY='path' ;;
     'export 2') REPLY='directory' ;;
@@ -409,7 +409,7 @@ __lakecli_argument() {
     'local list 1') REPLY='directory' ;;
     'local pull 1') REPLY='directory' ;;
     'local status 1') REPLY='directory' ;;
-    'log 1') REPLY='path' ;;
+    'log 1') REPLY='ref-or-file' ;;
     'merge 1') REPLY='ref' ;;
     'merge 2') REPLY='branch' ;;
     'op log 1') REPLY='repository' ;;
@@ -429,7 +429,7 @@ __lakecli_argument() {
     'repo create 1') REPLY='repository' ;;
     'repo create 2') REPLY='directory' ;;
     'repo delete 1') REPLY='repository' ;;
-    'restore '*) REPLY='file' ;;
+    'restore '*) REPLY='file-of-ref' ;;
     'rev-parse '*) REPLY='ref' ;;
     'show commit 1') REPLY='ref' ;;
     'status 1') REPLY='branch' ;;
@@ -464,12 +464,34 @@ __lakecli_reassemble() {
     done
 }
 
+# The text $1 without its quotes and backslashes, in REPLY; in `open` the quote that is not closed.
+__lakecli_unquote() {
+    local text=$1 character
+    REPLY= open=
+    while [[ -n $text ]]; do
+        character=${text:0:1} text=${text:1}
+        if [[ $character == "$open" ]]; then
+            open=
+        elif [[ -z $open && $character == [\'\"] ]]; then
+            open=$character
+        elif [[ $character == '\' && $open != "'" ]] && [[ -z $open || $text == [\$\`\"\\]* ]]; then
+            REPLY+=${text:0:1} text=${text:1}
+        else
+            REPLY+=$character
+        fi
+    done
+}
+
 # Fill COMPREPLY with what completes $2 as $1 says; $3 is the part before it in the same word,
 # and $4 what readline takes for the word, which is what it replaces.
 __lakecli_reply() {
-    local kind=$1 value=${2//[\\\"\']/} before=$3 keep=$3$2 open='' candidate found=()
-    # Within an open quote readline quotes by itself.
-    [[ $2 == [\'\"]* && $2 != [\'\"]*[\'\"]* ]] && open=yes
+    local kind=$1 before=$3 keep=$3$2 open='' value candidate special found=()
+    local ended_quote="'\\''"
+    keep=${keep%"$4"}
+    __lakecli_unquote "$keep"
+    keep=$REPLY
+    __lakecli_unquote "$2"
+    value=$REPLY
     while IFS= read -r candidate; do
         [[ $candidate == "$value"* ]] && found+=("$candidate")
     done < <(
@@ -481,15 +503,22 @@ __lakecli_reply() {
         *) command lakecli __complete "$kind" "$value" 2>/dev/null ;;
         esac
     )
-    keep=${keep%"$4"}
-    keep=${keep//[\\\"\']/}
     [[ $kind == file || $kind == directory ]] && compopt -o filenames 2>/dev/null
     for candidate in "${found[@]}"; do
         candidate=$before$candidate
         candidate=${candidate#"$keep"}
         if [[ $kind != file && $kind != directory ]]; then
             [[ $candidate == */ ]] && compopt -o nospace 2>/dev/null
-            [[ -z $open ]] && printf -v candidate %q "$candidate"
+            # Readline closes an open quote, and quotes nothing in it.
+            case $open in
+            \') candidate=${candidate//\'/$ended_quote} ;;
+            \")
+                for special in '\' '"' '$' '`'; do
+                    candidate=${candidate//"$special"/\\$special}
+                done
+                ;;
+            *) printf -v candidate %q "$candidate" ;;
+            esac
         fi
         COMPREPLY+=("$candidate")
     done

@@ -938,9 +938,9 @@ function __lakecli_value
         case 'local checkout --parallelism'
             echo 'nothing'
         case 'local checkout -r'
-            echo 'nothing'
+            echo 'ref'
         case 'local checkout --ref'
-            echo 'nothing'
+            echo 'ref'
         case 'local clone --exclude'
             echo 'nothing'
         case 'local clone --include'
@@ -1054,9 +1054,9 @@ function __lakecli_value
         case 'restore --parallelism'
             echo 'nothing'
         case 'restore -s'
-            echo 'nothing'
+            echo 'ref'
         case 'restore --source'
-            echo 'nothing'
+            echo 'ref'
         case 'rev-parse --at-op'
             echo 'operation'
         case 'show commit --at-op'
@@ -1090,7 +1090,7 @@ end
 function __lakecli_argument
     switch "$argv[1] $argv[2]"
         case 'annotate 1'
-            echo 'path'
+            echo 'path-or-file'
         case 'bisect bad *'
             echo 'ref'
         case 'bisect good *'
@@ -1110,7 +1110,7 @@ function __lakecli_argument
         case 'bisect view 1'
             echo 'repository'
         case 'blame 1'
-            echo 'path'
+            echo 'path-or-file'
         case 'branch create 1'
             echo 'branch'
         case 'branch delete *'
@@ -1132,7 +1132,7 @@ function __lakecli_argument
         case 'check-ignore *'
             echo 'file'
         case 'checkout 1'
-            echo 'nothing'
+            echo 'ref'
         case 'cherry-pick 1'
             echo 'ref'
         case 'cherry-pick 2'
@@ -1154,9 +1154,9 @@ function __lakecli_argument
         case 'config unset 1'
             echo '=user.name user.email base_uri use local.link cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses'
         case 'diff 1'
-            echo 'ref'
+            echo 'ref-or-own-file'
         case 'diff 2'
-            echo 'ref'
+            echo 'ref-or-own-file'
         case 'doctor 1'
             echo 'repository'
         case 'export 1'
@@ -1238,7 +1238,7 @@ function __lakecli_argument
         case 'local status 1'
             echo 'directory'
         case 'log 1'
-            echo 'path'
+            echo 'ref-or-file'
         case 'merge 1'
             echo 'ref'
         case 'merge 2'
@@ -1278,7 +1278,7 @@ function __lakecli_argument
         case 'repo delete 1'
             echo 'repository'
         case 'restore *'
-            echo 'file'
+            echo 'file-of-ref'
         case 'rev-parse *'
             echo 'ref'
         case 'show commit 1'
@@ -1317,15 +1317,15 @@ function __lakecli_offer
             __fish_complete_directories $argv[2]
         case nothing
         case '*'
-            command lakecli __complete $argv[1] $argv[2] 2>/dev/null
+            command lakecli __complete $argv[1] "$argv[2]" 2>/dev/null
     end
 end
 
 function __lakecli_complete
     set -l tokens (commandline --tokenize --cut-at-cursor --current-process)
     set -l current (commandline --current-token --cut-at-cursor)
-    # An unfinished quote is no part of the value.
-    set -l typed (string replace --regex -- '^["\']' '' $current)
+    # Without quotes and backslashes; an unfinished quote is no part of the value.
+    set -l typed (string unescape -- $current)
     set -l line ''
     set -l wanted ''
     set -l ended ''

@@ -58,8 +58,12 @@ def _run_process(argv: Sequence[str]) -> int:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115
     if argv[:1] == ["__complete"]:
+        import signal
+
         from lakecli.cli import complete
 
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, complete.DEADLINE)
         complete.main(argv[1:], os.environ, sys.stdout)
         return 0
     # Paths are bytes: bytes that are not UTF-8 came as surrogates and are written unchanged.

@@ -1,8 +1,9 @@
 """``lakecli __complete KIND PREFIX``, which completion scripts run at a TAB.
 
-It prints one candidate per line. Repositories, branches and tags come from the local store; objects
-too if the storage namespace is a local directory, because a TAB must not send requests to a bucket.
-It is silent on every error, changes nothing, and builds no command.
+It prints one candidate per line. Everything comes from this machine, because a TAB must not wait
+for a bucket: repositories, refs and staged objects from the local store, other objects from a
+namespace that is a directory, else from the cache. It is silent on every error, changes nothing,
+and builds no command.
 """
 
 from __future__ import annotations
@@ -16,52 +17,114 @@ from lakecli.cli.argv import Globals
 from lakecli.cli.context import Context, Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
     from typing import TextIO
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.core.lake import Runtime
+    from lakecli.worktree.link import Link
 
 SCHEME: Final = "lakefs://"
 MAX_CANDIDATES: Final = 200
 """More do not fit on a screen."""
 
-_LOCAL: Final = ("local://", "file://", "/")
+DEADLINE: Final = 2.0
+"""Seconds after which the process ends, whatever it waits for: a disk that has gone, for one."""
+
+_PATHS: Final = frozenset({"path", "ref-or-file", "path-or-file"})
+"""Kinds whose URIs may have a path."""
+
+_FILES: Final = frozenset({"ref-or-file", "ref-or-own-file", "path-or-file", "file-of-ref"})
+"""Kinds that may be a file of a linked directory."""
+
+_NO_REF: Final = frozenset({"repository", "path", "file-of-ref"})
+"""Kinds that are never a ref without its repository."""
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> None:
     """Print the candidates for ``KIND PREFIX``, and never an error."""
     context = Context(Environment(environ, sys.stdin, stdout, sys.stderr), Globals())
     try:
-        kind, prefix = argv
-        for candidate in islice(candidates(context, kind, prefix), MAX_CANDIDATES):
-            # One candidate is one line, without characters that control the terminal.
-            if candidate.isprintable():
-                stdout.write(candidate + "\n")
-        stdout.flush()
+        kind, typed = argv
+        if context.home.store.exists():  # a TAB creates no store
+            context.runtime = _without_buckets(context.runtime)
+            _print(stdout, candidates(context, kind, typed))
     except Exception:  # noqa: BLE001, S110 - a TAB never prints an error
         pass
     finally:
         context.close()
 
 
-def candidates(context: Context, kind: str, prefix: str) -> Iterator[str]:
-    """Yield the candidates that begin with `prefix`.
+def _print(stdout: TextIO, found: Iterable[str]) -> None:
+    for candidate in found:
+        # One candidate is one line, without characters that control the terminal.
+        if candidate.isprintable():
+            stdout.write(candidate + "\n")
+    stdout.flush()
 
-    A prefix without ``lakefs://`` is relative to the base URI, if there is one.
+
+def _without_buckets(runtime: Runtime) -> Runtime:
+    """Return a runtime whose buckets are empty, so that none is asked."""
+
+    def open_store(uri: str, region: str) -> ObjectStore:
+        from lakecli.objectstore.uri import is_local
+
+        if is_local(uri):
+            return runtime.open_store(uri, region)
+        from lakecli.objectstore.memory.store import MemoryStore
+
+        return MemoryStore()
+
+    return runtime._replace(open_store=open_store)
+
+
+def candidates(context: Context, kind: str, typed: str) -> Iterator[str]:
+    """Yield the candidates that begin with what was typed.
+
+    Without ``lakefs://`` it is relative to the base URI, else to the linked directory or to the
+    default repository, where the command takes that.
     """
     if kind == "operation":
-        if context.home.store.exists():
-            yield from _operations(context, prefix)
+        yield from _operations(context, typed)
         return
-    base = ""
-    if not prefix.startswith(SCHEME) and not (prefix and SCHEME.startswith(prefix)):
-        base = context.base_uri
-    # A TAB creates no store.
-    if not context.home.store.exists():
+    if typed.startswith(SCHEME):
+        yield from _uris(context, kind, typed)
         return
-    for uri in _uris(context, kind, base + prefix):
-        if uri.startswith(base):
-            yield uri.removeprefix(base)
+    place = _linked(context) if kind in _FILES else None
+    base = context.base_uri
+    if place is not None:
+        yield from _in_directory(context, *place, kind, typed)
+    else:
+        if not base and kind not in _NO_REF:
+            from lakecli.cli.here import base as base_here
+
+            base = base_here("", context)
+        if base and kind != "file-of-ref":
+            for uri in _uris(context, kind, base + typed):
+                yield uri.removeprefix(base)
+    if SCHEME.startswith(typed) and (typed or not (base or place)) and kind != "file-of-ref":
+        yield from _uris(context, kind, typed)
+
+
+def _linked(context: Context) -> tuple[Path, Link] | None:
+    from lakecli.cli.here import linked
+
+    return linked(context)
+
+
+def _in_directory(context: Context, root: Path, link: Link, kind: str, typed: str) -> Iterator[str]:
+    """Yield the refs and files that a word may be in a linked directory."""
+    from lakecli.cli.completion.files import iter_files
+    from lakecli.cli.completion.refs import iter_refs
+
+    repository = context.lake().repository(link.src.repository)
+    if kind.startswith("ref-") and "/" not in typed:
+        yield from iter_refs(repository, kind, typed, limit=MAX_CANDIDATES)
+    is_new_too = kind == "ref-or-own-file"
+    yield from iter_files(
+        repository, root, link, typed, is_new_too=is_new_too, limit=MAX_CANDIDATES
+    )
 
 
 def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
@@ -81,12 +144,18 @@ def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
     start = f"{SCHEME}{name}/"
     ref, slash, path = rest.partition("/")
     if not slash:
-        end = "/" if kind == "path" else ""
-        for found in _refs(repository, kind, ref):
+        from lakecli.cli.completion.refs import iter_refs
+
+        end = "/" if kind in _PATHS else ""
+        for found in iter_refs(repository, kind, ref, limit=MAX_CANDIDATES):
             yield f"{start}{found}{end}"
-    elif kind == "path" and repository.record.storage_namespace.startswith(_LOCAL):
-        for found in _paths(repository, ref, path):
-            yield f"{start}{ref}/{found}"
+    elif kind in _PATHS:
+        from lakecli.repository.core.level import names_at
+        from lakecli.repository.core.view import open_view
+
+        with open_view(repository, ref) as view:
+            for each in names_at(view, os.fsencode(path), limit=MAX_CANDIDATES):
+                yield f"{start}{ref}/{os.fsdecode(each)}"
 
 
 def _operations(context: Context, prefix: str) -> Iterator[str]:
@@ -99,22 +168,3 @@ def _operations(context: Context, prefix: str) -> Iterator[str]:
             shown = logged.operation.id.hex()[: max(SHORT_ID, len(prefix))]
             if shown.startswith(prefix):
                 yield shown
-
-
-def _refs(repository: Repository, kind: str, prefix: str) -> Iterator[str]:
-    from lakecli.repository import branch, tag
-
-    if kind != "tag":
-        for item in branch.iter_branches(repository, prefix=prefix):
-            yield item.name
-    if kind != "branch":
-        for found in tag.iter_tags(repository, prefix=prefix):
-            yield found.name
-
-
-def _paths(repository: Repository, ref: str, prefix: str) -> Iterator[str]:
-    from lakecli.repository.ls import ls
-
-    with ls(repository, ref, prefix=os.fsencode(prefix), delimiter=b"/") as listed:
-        for item in listed:
-            yield os.fsdecode(item.path)

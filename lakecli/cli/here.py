@@ -147,12 +147,15 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
 
 
 def _is_ref(text: str, link: Link, context: Context) -> bool:
+    from lakecli.refs.expression import split_range
     from lakecli.repository.core.view import resolve_ref
 
     repository = context.repository(link.src)
     try:
+        span = split_range(text)
         with repository.lake.kv.read() as txn:
-            resolve_ref(repository, txn, text)
+            for each in (text,) if span is None else (span[0], span[2]):
+                resolve_ref(repository, txn, each)
     except (NotFound, UsageError):
         return False
     return True

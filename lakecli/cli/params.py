@@ -116,14 +116,14 @@ HereRepositoryOrBranchUri = Annotated[
 RefOrFileUri = Annotated[
     LakeUri | None,
     Argument(metavar="REF", help="lakefs://REPOSITORY/REF[/PATH]; or a file of a linked directory"),
-    Parser(read_ref_or_file, Kind.PATH),
+    Parser(read_ref_or_file, Kind.REF_OR_FILE),
 ]
 PrefixOrFileUri = Annotated[
     LakeUri,
     Argument(
         metavar="PATH", help="lakefs://REPOSITORY/REF/[PREFIX]; or a file of a linked directory"
     ),
-    Parser(read_prefix_or_file, Kind.PATH),
+    Parser(read_prefix_or_file, Kind.PATH_OR_FILE),
 ]
 RefUris = Annotated[
     list[LakeUri],

@@ -220,6 +220,19 @@ class TreeStore:
         check_described(found, record)
         return found, is_remote
 
+    def open_copy(self, record: RangeRecord) -> Table | None:
+        """Open a range for reading a few of its blocks, if this machine has a copy of it.
+
+        Raises:
+            IntegrityError: it is damaged, or not as its metarange describes it.
+        """
+        found = self._open_file(record.id)
+        if found is not None:
+            self.counts.ranges_opened += 1
+            check_kind(found, "range")
+            check_described(found, record)
+        return found
+
     def begin(self) -> TableBatch:
         """Return a batch of tables that become durable together."""
         return TableBatch(self.store.batch())

@@ -137,6 +137,24 @@ class RefExpression(NamedTuple):
         return self.base + "".join(modifier.text for modifier in self.modifiers)
 
 
+def split_range(text: str) -> tuple[str, str, str] | None:
+    """Split ``A..B`` or ``A...B`` into A, the dots and B; ``None`` if it has no dots.
+
+    Names of branches and tags, and modifiers, have no two dots.
+
+    Raises:
+        UsageError: a side is missing, or there are other dots.
+    """
+    left, dots, right = text.partition("..")
+    if not dots:
+        return None
+    if right.startswith("."):
+        dots, right = "...", right[1:]
+    if not left or not right or ".." in right or right.startswith("."):
+        raise UsageError(f"malformed range of refs {text!r}", hint="write both refs: main..feature")
+    return left, dots, right
+
+
 def parse(text: str) -> RefExpression:
     """Parse a ref expression.
 

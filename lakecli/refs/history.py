@@ -30,6 +30,7 @@ def iter_log(
     after: CommitId | None = None,
     no_merges: bool = False,
     topological: bool = False,
+    hidden: CommitId | None = None,
 ) -> Iterator[Commit]:
     """Yield `start` and its ancestors, newest first; of the same second, the larger ID first.
 
@@ -45,12 +46,15 @@ def iter_log(
         after: leave out everything up to and including this commit.
         no_merges: leave out commits with several parents, but follow their parents.
         topological: every commit before its parents, otherwise the newest first.
+        hidden: leave out this commit and all its ancestors.
 
     Raises:
         NotFound: `after` is not in the log.
         DamagedHistory: a commit of the history is missing or contradicts its parents.
     """
-    source = _Source(reader, first_parent, since)
+    source = _Source(
+        reader, first_parent, since, None if hidden is None else _Ancestors(reader, hidden)
+    )
     awaited = after
     for commit in _iter_topological(source, start) if topological else _iter_dated(source, start):
         if awaited is None:
@@ -67,15 +71,37 @@ def iter_log(
         )
 
 
+class _Ancestors:
+    """A commit and its ancestors, looked up no further down than needed."""
+
+    def __init__(self, reader: CommitReader, start: CommitId) -> None:
+        self._reader = reader
+        first = get_commit(reader, start)
+        self._found = {first.id}
+        self._ahead = [(-first.generation, first.id)]
+
+    def __contains__(self, commit: Commit) -> bool:
+        # All of a higher generation are explored: a commit is found from one of these, or never.
+        while self._ahead and -self._ahead[0][0] > commit.generation:
+            explored = get_commit(self._reader, heappop(self._ahead)[1])
+            for parent_id in explored.parents:
+                if parent_id not in self._found:
+                    parent = get_parent(self._reader, explored, parent_id)
+                    self._found.add(parent_id)
+                    heappush(self._ahead, (-parent.generation, parent_id))
+        return commit.id in self._found
+
+
 class _Source(NamedTuple):
     """The part of the history to walk."""
 
     reader: CommitReader
     first_parent: bool
     since: datetime | None
+    hidden: _Ancestors | None
 
     def starts(self, start: CommitId) -> list[Commit]:
-        """Return the first commit of the walk, unless it is too old."""
+        """Return the first commit of the walk, unless it is too old or hidden."""
         commit = get_commit(self.reader, start)
         return [commit] if self._is_wanted(commit) else []
 
@@ -84,11 +110,13 @@ class _Source(NamedTuple):
         return list(dict.fromkeys(commit.parents[:1] if self.first_parent else commit.parents))
 
     def find_parent(self, child: Commit, parent_id: CommitId) -> Commit | None:
-        """Return a parent, or ``None`` if it is too old."""
+        """Return a parent, or ``None`` if it is too old or hidden."""
         parent = get_parent(self.reader, child, parent_id)
         return parent if self._is_wanted(parent) else None
 
     def _is_wanted(self, commit: Commit) -> bool:
+        if self.hidden is not None and commit in self.hidden:
+            return False
         return self.since is None or commit.created_at >= self.since
 
 

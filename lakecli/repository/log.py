@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.errors import UsageError
+from lakecli.refs.expression import split_range
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at
@@ -55,8 +57,11 @@ class LogOptions(NamedTuple):
 def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Iterator[Commit]]:
     """Open the stream of the commits that a ref expression reaches, newest first.
 
+    ``A..B`` means the commits that B reaches and A does not.
+
     Raises:
         NotFound: one of the expressions names nothing.
+        UsageError: it is another range.
     """
     with repository.lake.kv.read() as txn:
         commits = _walk(repository, txn, ref, options)
@@ -91,9 +96,17 @@ def _walk(
     *,
     topological: bool = False,
 ) -> Iterator[Commit]:
+    hidden = None
+    span = split_range(ref)
+    if span is not None:
+        left, dots, ref = span
+        if dots != "..":
+            raise UsageError(f"not a range of commits: {left}{dots}{ref}", hint=f"{left}..{ref}")
+        hidden = commit_at(repository, txn, left).id
     return iter_log(
         RefStore(txn, repository.key),
         commit_at(repository, txn, ref).id,
+        hidden=hidden,
         first_parent=options.first_parent,
         since=options.since,
         after=commit_at(repository, txn, options.after).id if options.after else None,

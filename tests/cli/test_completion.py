@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
     from tests.support.golden import Cli
 
+QUOTED = ("a it's", 'b say "hi"', "c back\\slash", "d $HOME `x`")
 BREAKS = ":=@"
+OBJECTS = ("raw data/a.txt", "readme.md", "résumé.md", *(f"quoted/{n}" for n in QUOTED))
 ROOT = Path(__file__).parents[2]
 PROBE = CommandHelp(
     words="probe",
@@ -85,13 +87,13 @@ def _objects(_lake: None, cli: Cli, tmp_path: Path) -> None:
 
     options = upload.UploadOptions()
     source = tmp_path / "source"
-    (source / "raw data").mkdir(parents=True)
-    for name in ("raw data/a.txt", "readme.md", "résumé.md"):
+    for name in OBJECTS:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(name)
     context = Context(Environment(dict(os.environ), sys.stdin, sys.stdout, sys.stderr), Globals())
     try:
         repository = context.lake().repository("mylake")
-        for name in ("raw data/a.txt", "readme.md", "résumé.md"):
+        for name in OBJECTS:
             upload.upload_file(
                 repository, "main", name.encode(), source=source / name, options=options
             )
@@ -156,7 +158,9 @@ def test_names_are_relative_to_the_base_uri(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.usefixtures("_objects")
 def test_objects_of_a_local_namespace_are_completed() -> None:
     start = "lakefs://mylake/main/"
-    assert asked("path", start) == [start + "raw data/", start + "readme.md", start + "résumé.md"]
+    assert asked("path", start) == [
+        *(start + name for name in ("quoted/", "raw data/", "readme.md", "résumé.md"))
+    ]
     assert asked("path", start + "raw d") == [start + "raw data/"]
     assert asked("path", start + "raw data/") == [start + "raw data/a.txt"]
 
@@ -325,6 +329,17 @@ BY_HAND = [
         "lakecli probe lakefs://mylake/main/ra\ta\t",
         "<lakecli><probe>{mylake}/main/raw data/a.txt>",
     ),
+    (
+        "lakecli probe lakefs://mylake/main/raw\\ d\ta\t",
+        "<lakecli><probe>{mylake}/main/raw data/a.txt>",
+    ),
+    *(
+        (
+            f"lakecli probe {quote}lakefs://mylake/main/quoted/{name[0]}\t",
+            f"<lakecli><probe>{{mylake}}/main/quoted/{name}>",
+        )
+        for quote, name in (*(("", each) for each in QUOTED), ("'", QUOTED[0]), ('"', QUOTED[3]))
+    ),
 ]
 """Keys, and the words that the line has then."""
 
@@ -410,7 +425,15 @@ def test_fish_completes(fish: Callable[[str], list[str]]) -> None:
     assert fish("lakecli branch create x --source=lakefs://mylake/v") == [
         "--source=lakefs://mylake/v1.0"
     ]
-    assert fish("lakecli probe lakefs://mylake/main/ra") == ["lakefs://mylake/main/raw data/"]
+    probe = "lakecli probe lakefs://mylake/main/"
+    assert fish(probe + "ra") == ["lakefs://mylake/main/raw data/"]
+    assert fish(probe + "raw\\ d") == ["lakefs://mylake/main/raw data/"]
+    assert fish("lakecli probe 'lakefs://mylake/main/raw d") == ["lakefs://mylake/main/raw data/"]
+    for name in QUOTED:
+        assert fish(probe + f"quoted/{name[0]}") == [f"lakefs://mylake/main/quoted/{name}"]
+    assert fish("lakecli branch create x --source=lakefs://mylake/main..fe") == [
+        f"--source=lakefs://mylake/main..feature-{number}" for number in (1, 2)
+    ]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -49,6 +49,19 @@ def test_diff_compares_with_the_merge_base_or_directly(
     )
 
 
+def test_a_range_stands_for_two_refs(cli: Cli, forked: Demo) -> None:
+    """As in Git: two dots compare directly, three with the merge base."""
+    forked.stage({"staged": "1"}, "dev")
+    left, right = MAIN, DEV.rpartition("/")[2]
+    assert (
+        cli.ok("diff", f"{left}..{right}").stdout == cli.ok("diff", "--two-way", MAIN, DEV).stdout
+    )
+    assert cli.ok("diff", f"{left}...{right}").stdout == cli.ok("diff", MAIN, DEV).stdout
+    assert cli.ok("diff", f"{left}..{right}", "-z").stdout.count("\0") == 3
+    assert cli("diff", f"{left}..").exit_code == 2
+    assert cli("diff", f"{left}..nothing").exit_code == 6
+
+
 def test_diff_is_coloured_on_a_terminal(cli: Cli, forked: Demo) -> None:
     forked.stage({"a": "changed", "b": None, "new": "1"})
     assert cli("diff", MAIN, terminal=True).lines[1:] == [

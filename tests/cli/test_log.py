@@ -100,6 +100,21 @@ def test_log_filters_commits(cli: Cli) -> None:
         assert found == sorted(expected), options
 
 
+def test_a_range_leaves_out_what_the_first_ref_has(cli: Cli, forked: Demo) -> None:
+    def messages(ref: str, *options: str) -> list[str]:
+        found = cli.ok("log", f"lakefs://demo/{ref}", "--json", *options).json_lines
+        return [each["message"] for each in found]
+
+    assert messages("main..dev") == ["on dev"]
+    assert messages("dev..main", "--first-parent") == ["on main"]
+    assert messages("dev..main/c") == ["on main"]
+    assert messages("main..main~1") == []
+    forked.merge("dev", "main", "--strategy", "dest-wins")
+    assert messages("main~1..main") == ["Merge 'dev' into 'main'", "on dev"]
+    assert cli("log", "lakefs://demo/main...dev").exit_code == 2
+    assert cli("log", "lakefs://demo/nothing..dev").exit_code == 6
+
+
 def test_since_takes_a_time(cli: Cli, history: Demo) -> None:
     commits = cli.ok("log", MAIN, "--json").json_lines
     since = commits[2]["created_at"]

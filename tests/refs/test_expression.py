@@ -15,6 +15,7 @@ from lakecli.refs.expression import (
     ModifierRule,
     RefExpression,
     parse,
+    split_range,
 )
 
 LEGAL = {
@@ -161,3 +162,23 @@ def test_numbers_survive(modifiers: list[tuple[str, int | None]]) -> None:
     assert [(found.symbol, found.number) for found in parse(text).modifiers] == [
         (symbol, 1 if n is None else n) for symbol, n in modifiers
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("main", None),
+        ("v1.0", None),
+        ("main..dev", ("main", "..", "dev")),
+        ("main...dev", ("main", "...", "dev")),
+        ("main@{1}..v1.0~2", ("main@{1}", "..", "v1.0~2")),
+    ],
+)
+def test_ranges_are_split(text: str, expected: tuple[str, str, str] | None) -> None:
+    assert split_range(text) == expected
+
+
+@pytest.mark.parametrize("text", ["..", "main..", "..dev", "a....b", "a..b..c", "a...b..c"])
+def test_malformed_ranges_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="malformed range of refs"):
+        split_range(text)

@@ -97,6 +97,23 @@ def test_after_refuses_a_commit_that_is_not_in_the_log(options: dict[str, Commit
 
 
 @given(histories(), st.data())
+def test_hidden_leaves_out_a_commit_and_its_ancestors(refs: FakeRefs, data: st.DataObject) -> None:
+    ids = sorted(refs.commits)
+    start, hidden = (data.draw(st.sampled_from(ids)) for _ in range(2))
+    out = {commit.id for commit in iter_log(refs, hidden)}
+    for topological in (False, True):
+        found = iter_log(refs, start, topological=topological, hidden=hidden)
+        whole = iter_log(refs, start, topological=topological)
+        assert [each.id for each in found] == [each.id for each in whole if each.id not in out]
+
+
+def test_hidden_reads_no_further_than_the_merge_base() -> None:
+    refs = graph(f"{_names(prefix='m', count=3000)}, m2990-x1-x2")
+    assert names_of(iter_log(refs, id_of("x2"), hidden=id_of("m2999"))) == "x2 x1"
+    assert len(refs.reads) < 40
+
+
+@given(histories(), st.data())
 def test_against_a_slow_model(refs: FakeRefs, data: st.DataObject) -> None:
     ids = sorted(refs.commits)
     start = data.draw(st.sampled_from([ids[-1], *ids]))
@@ -172,7 +189,7 @@ def test_nothing_is_read_before_it_is_needed(topological: bool) -> None:  # noqa
 
 def _remembered(refs: FakeRefs, start: str) -> int:
     """Return how many commits a walk by date remembers at most."""
-    walk = _iter_dated(_Source(refs, first_parent=False, since=None), id_of(start))
+    walk = _iter_dated(_Source(refs, first_parent=False, since=None, hidden=None), id_of(start))
     return max(len(walk.gi_frame.f_locals["yielded"]) for _ in walk)  # type: ignore[attr-defined]
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.params import TransferOptions
+from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.working_directory import checkout_worktree
 from lakecli.cli.worktrees import open_worktree
 from lakecli.errors import UsageError
@@ -16,7 +17,9 @@ from lakecli.uri import SCHEME
 def checkout(
     context: Context,
     ref: Annotated[
-        str, Argument(metavar="REF", help="Branch, tag or commit of the linked repository")
+        str,
+        Argument(metavar="REF", help="Branch, tag or commit of the linked repository"),
+        Completion(Kind.REF),
     ],
     *,
     force: Annotated[

@@ -27,6 +27,9 @@ def completion(
     script at start-up: add the line below to ~/.bashrc, to ~/.zshrc after compinit, or to
     ~/.config/fish/config.fish.
 
+    Refs and paths come from this machine, because a TAB does not wait for a bucket: a path that
+    was never read here is not completed until `fs ls` has listed its directory.
+
     Examples:
         eval "$(lakecli completion bash)"
         eval "$(lakecli completion zsh)"

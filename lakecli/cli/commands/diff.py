@@ -15,6 +15,7 @@ from lakecli.cli.here import linked, ref_here
 from lakecli.cli.params import AtOp, CompareContents, EngineOptions, Prefix, StatOptions
 from lakecli.cli.reading import EngineName, Kind, Parser, read_ref_or_own_file
 from lakecli.errors import UsageError
+from lakecli.refs.expression import split_range
 from lakecli.uri import LakeUri, ref_of
 
 if TYPE_CHECKING:
@@ -33,12 +34,12 @@ def diff(
     left: Annotated[
         LakeUri | None,
         Argument(metavar="REF", help="lakefs://REPOSITORY/REF; or a file of a linked directory"),
-        Parser(read_ref_or_own_file, Kind.REF),
+        Parser(read_ref_or_own_file, Kind.REF_OR_OWN_FILE),
     ] = None,
     right: Annotated[
         LakeUri | None,
         Argument(metavar="REF", help="lakefs://REPOSITORY/REF to compare with"),
-        Parser(read_ref_or_own_file, Kind.REF),
+        Parser(read_ref_or_own_file, Kind.REF_OR_OWN_FILE),
     ] = None,
     *,
     two_way: Annotated[
@@ -63,7 +64,8 @@ def diff(
     With one branch: its uncommitted changes. With two refs: the changes that merging the second
     into the first would make, conflicts included; uncommitted changes are ignored. With --two-way:
     the changes that turn the first ref into the second; to include the uncommitted changes of a
-    second ref that is a branch, write BRANCH$.
+    second ref that is a branch, write BRANCH$. As in Git, A...B in one URI stands for two refs, and
+    A..B for two refs with --two-way.
 
     Without a ref, in a directory linked by `lakecli local`: the files that have changed since the
     directory was last synced, or those among the named files.
@@ -85,6 +87,7 @@ def diff(
         lakecli diff lakefs://demo/main
         lakecli diff lakefs://demo/main lakefs://demo/experiment
         lakecli diff --two-way lakefs://demo/v1.0 lakefs://demo/main --prefix raw/
+        lakecli diff lakefs://demo/main..experiment
         lakecli diff --exit-code lakefs://demo/main
         lakecli diff --stat --depth 2 lakefs://demo/v1.0 lakefs://demo/main
         lakecli diff -z lakefs://demo/main | xargs -0 -n 1 echo
@@ -104,6 +107,7 @@ def diff(
         count = _diff_files(context, files, names=name_only or null, null=null)
         return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
     left = ref_here(left, context)
+    left, right, two_way = _split(left, right, two_way=two_way)
     if name_only or null:
         pass  # for programs, which read nothing but paths
     elif right is None:
@@ -144,6 +148,17 @@ def diff(
         else:
             count = stream_differences(context.out, differences)
     return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
+
+
+def _split(
+    left: LakeUri, right: LakeUri | None, *, two_way: bool
+) -> tuple[LakeUri, LakeUri | None, bool]:
+    """Return the two refs of a range, and whether to compare them directly; else what was given."""
+    span = split_range(ref_of(left)) if right is None else None
+    if span is None:
+        return left, right, two_way
+    first, dots, last = span
+    return left._replace(ref=first), left._replace(ref=last), two_way or dots == ".."
 
 
 def _check_forms(given: Mapping[str, bool]) -> None:

@@ -8,6 +8,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.here import absolute
 from lakecli.cli.params import LinkOptions, TransferOptions, Yes
+from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.transfers import PreSign
 from lakecli.cli.working_directory import checkout_worktree, linked_below
 from lakecli.cli.worktrees import Directory, open_worktree
@@ -21,6 +22,7 @@ def local_checkout(
     ref: Annotated[
         str,
         Option("--ref", "-r", metavar="REF", help="Branch, tag or commit to go to"),
+        Completion(Kind.REF),
     ] = "",
     all_: Annotated[bool, Option("--all", help="All linked directories below DIRECTORY")] = False,
     yes: Yes = False,

@@ -95,6 +95,8 @@ def log(
 ) -> None:
     """Show the history of a ref, newest commit first.
 
+    lakefs://REPOSITORY/A..B shows the commits of B that A does not have.
+
     In a directory linked by `lakecli local`, REF defaults to the ref of the directory, and the name
     of a file in it stands for the URI of that file.
 
@@ -117,6 +119,7 @@ def log(
         lakecli log lakefs://demo/main
         lakecli log lakefs://demo/main --amount 10 --graph
         lakecli log lakefs://demo/v2.0 --stop-at v1.0 --no-merges
+        lakecli log lakefs://demo/main..experiment
         lakecli log lakefs://demo/main/raw/orders.csv --oneline
         lakecli log lakefs://demo/main --prefixes raw/,models/ --since yesterday
         lakecli log lakefs://demo/main --format "%h %as %an %s" --author Ada

@@ -17,7 +17,7 @@ def restore(
     files: Annotated[
         list[str],
         Argument(metavar="FILE", help="Files or directories of a linked directory"),
-        Completion(Kind.FILE),
+        Completion(Kind.FILE_OF_REF),
     ],
     *,
     source: Annotated[
@@ -28,6 +28,7 @@ def restore(
             metavar="REF",
             help="Take the files of this branch, tag or commit; default: as last synced",
         ),
+        Completion(Kind.REF),
     ] = "",
     transfer: TransferOptions,
 ) -> None:

@@ -53,12 +53,34 @@ __lakecli_reassemble() {
     done
 }
 
+# The text $1 without its quotes and backslashes, in REPLY; in `open` the quote that is not closed.
+__lakecli_unquote() {
+    local text=$1 character
+    REPLY= open=
+    while [[ -n $text ]]; do
+        character=${text:0:1} text=${text:1}
+        if [[ $character == "$open" ]]; then
+            open=
+        elif [[ -z $open && $character == [\'\"] ]]; then
+            open=$character
+        elif [[ $character == '\' && $open != "'" ]] && [[ -z $open || $text == [\$\`\"\\]* ]]; then
+            REPLY+=${text:0:1} text=${text:1}
+        else
+            REPLY+=$character
+        fi
+    done
+}
+
 # Fill COMPREPLY with what completes $2 as $1 says; $3 is the part before it in the same word,
 # and $4 what readline takes for the word, which is what it replaces.
 __lakecli_reply() {
-    local kind=$1 value=${2//[\\\"\']/} before=$3 keep=$3$2 open='' candidate found=()
-    # Within an open quote readline quotes by itself.
-    [[ $2 == [\'\"]* && $2 != [\'\"]*[\'\"]* ]] && open=yes
+    local kind=$1 before=$3 keep=$3$2 open='' value candidate special found=()
+    local ended_quote="'\\''"
+    keep=${keep%"$4"}
+    __lakecli_unquote "$keep"
+    keep=$REPLY
+    __lakecli_unquote "$2"
+    value=$REPLY
     while IFS= read -r candidate; do
         [[ $candidate == "$value"* ]] && found+=("$candidate")
     done < <(
@@ -70,15 +92,22 @@ __lakecli_reply() {
         *) command lakecli __complete "$kind" "$value" 2>/dev/null ;;
         esac
     )
-    keep=${keep%"$4"}
-    keep=${keep//[\\\"\']/}
     [[ $kind == file || $kind == directory ]] && compopt -o filenames 2>/dev/null
     for candidate in "${found[@]}"; do
         candidate=$before$candidate
         candidate=${candidate#"$keep"}
         if [[ $kind != file && $kind != directory ]]; then
             [[ $candidate == */ ]] && compopt -o nospace 2>/dev/null
-            [[ -z $open ]] && printf -v candidate %q "$candidate"
+            # Readline closes an open quote, and quotes nothing in it.
+            case $open in
+            \') candidate=${candidate//\'/$ended_quote} ;;
+            \")
+                for special in '\' '"' '$' '`'; do
+                    candidate=${candidate//"$special"/\\$special}
+                done
+                ;;
+            *) printf -v candidate %q "$candidate" ;;
+            esac
         fi
         COMPREPLY+=("$candidate")
     done

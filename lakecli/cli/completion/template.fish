@@ -49,15 +49,15 @@ function __lakecli_offer
             __fish_complete_directories $argv[2]
         case nothing
         case '*'
-            command lakecli __complete $argv[1] $argv[2] 2>/dev/null
+            command lakecli __complete $argv[1] "$argv[2]" 2>/dev/null
     end
 end
 
 function __lakecli_complete
     set -l tokens (commandline --tokenize --cut-at-cursor --current-process)
     set -l current (commandline --current-token --cut-at-cursor)
-    # An unfinished quote is no part of the value.
-    set -l typed (string replace --regex -- '^["\']' '' $current)
+    # Without quotes and backslashes; an unfinished quote is no part of the value.
+    set -l typed (string unescape -- $current)
     set -l line ''
     set -l wanted ''
     set -l ended ''

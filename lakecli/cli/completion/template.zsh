@@ -36,6 +36,13 @@ __lakecli_argument() {
     esac
 }
 
+# The word before the cursor without quotes and backslashes, in REPLY.
+__lakecli_typed() {
+    # Within an open quote PREFIX begins behind it.
+    REPLY=$compstate[quote]
+    REPLY=${(Q)${:-$REPLY$PREFIX$REPLY}}
+}
+
 # Offer what completes the current word, or the part of it behind IPREFIX, as $1 says.
 __lakecli_offer() {
     local -a found whole
@@ -45,7 +52,9 @@ __lakecli_offer() {
     (directory) _files -/ ;;
     (nothing) _message 'no more arguments' ;;
     (*)
-        found=(${(f)"$(command lakecli __complete $1 ${(Q)PREFIX} 2>/dev/null)"})
+        local kind=$1
+        __lakecli_typed
+        found=(${(f)"$(command lakecli __complete $kind "$REPLY" 2>/dev/null)"})
         whole=(${found:#*/})
         found=(${(M)found:#*/})
         compadd -a whole
@@ -76,7 +85,8 @@ _lakecli() {
             position+=1
         fi
     done
-    word=${(Q)PREFIX}
+    __lakecli_typed
+    word=$REPLY
     if [[ -n $wanted ]]; then
         __lakecli_offer $wanted
     elif ((!ended)) && [[ $word == --*=* ]]; then

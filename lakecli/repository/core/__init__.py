@@ -9,7 +9,8 @@
                    library's callers; read, address: the bytes of an object; presigner;
                    places: where they may lie outside the namespace, outside: where they do;
                    pins: addresses of one version of an object; data_index; merge_base;
-                   uncommitted: staging compared with the commit; ref_moves: the past of a ref
+                   uncommitted: staging compared with the commit; ref_moves: the past of a ref;
+                   level: the names in one directory of a ref
     staging        stager: the one way into a staging area; staging_tokens, staged_conflicts;
                    subtree: all objects below a directory; attributes: other metadata for an
                    entry; walk: files of a local directory

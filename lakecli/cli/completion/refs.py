@@ -1,0 +1,140 @@
+"""Names of refs that begin with what was typed, with modifiers and in ranges."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from lakecli.committed.keys import common_start
+from lakecli.model import RefKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.repository.core.lake import Repository
+
+MOST_STEPS: Final = 9
+"""Ancestors, parents and moves that are offered."""
+
+_BEFORE_MARK: Final = re.compile(r"[^~^@$]*")
+_LAST_STEP: Final = re.compile(r"(.+)([~^])[0-9]*")
+_LAST_NAME: Final = "\U0010ffff"
+"""Greater than every character of a name."""
+
+
+def iter_refs(repository: Repository, kind: str, typed: str, *, limit: int) -> Iterator[str]:
+    """Yield the branches and tags that begin with what was typed, or refs with its modifiers.
+
+    Args:
+        repository: the repository.
+        kind: ``branch`` or ``tag``; anything else takes both, and modifiers.
+        typed: a part of a ref expression; behind ``..`` another one begins.
+        limit: the number of branches and of tags, but for a few; see `names_at`.
+    """
+    if kind in {"branch", "tag"}:
+        yield from _names(repository, kind, typed, limit)
+        return
+    before, dots, last = typed.rpartition("..")
+    lead = before + dots
+    base = _BEFORE_MARK.match(last)
+    assert base is not None
+    if base[0] == last:
+        found = _names(repository, kind, last, limit)
+    else:
+        found = _modified(repository, base[0], last)
+    for each in found:
+        yield lead + each
+
+
+def _names(repository: Repository, kind: str, prefix: str, limit: int) -> Iterator[str]:
+    from lakecli.repository import branch, tag
+
+    if kind != "tag":
+        yield from _some(
+            lambda after: (
+                each.name for each in branch.iter_branches(repository, prefix=prefix, after=after)
+            ),
+            prefix,
+            limit,
+        )
+    if kind != "branch":
+        yield from _some(
+            lambda after: (
+                each.name for each in tag.iter_tags(repository, prefix=prefix, after=after)
+            ),
+            prefix,
+            limit,
+        )
+
+
+def _some(names_after: Callable[[str], Iterator[str]], prefix: str, limit: int) -> Iterator[str]:
+    """Yield names up to a limit, then those that shorten what all begin with, until none does."""
+    names = list(islice(names_after(""), limit))
+    yield from names
+    if len(names) < limit:
+        return
+    lead = common_start(names[0], names[-1])
+    while len(lead) > len(prefix):
+        name = next(names_after(lead + _LAST_NAME), None)
+        if name is None:
+            return
+        yield name
+        lead = common_start(lead, name)
+
+
+def _modified(repository: Repository, base: str, typed: str) -> Iterator[str]:
+    """Yield refs with modifiers that begin with what was typed: ``main~2``, ``main@{1}``."""
+    with repository.lake.kv.read() as txn:
+        if typed.startswith(f"{base}@") and not re.search(r"[~^]", typed):
+            offered = [f"{base}{mark}" for mark in _marks(repository, txn, base)]
+        else:
+            offered = list(_steps(repository, txn, typed))
+    for each in offered:
+        if each.startswith(typed):
+            yield each
+
+
+def _marks(repository: Repository, txn: ReadTransaction, base: str) -> Iterator[str]:
+    """Yield what may follow the name of a branch or tag from its ``@`` on."""
+    from lakecli.repository.core.view import past_of, resolve_ref
+
+    past = past_of(repository, txn)
+    kind = past.find_kind(base)
+    if kind is None:
+        kind = resolve_ref(repository, txn, base).kind
+        if kind is RefKind.COMMIT:
+            return
+    if kind is RefKind.BRANCH:
+        yield "@"
+    if past.find_upstream(kind, base) is not None:
+        yield "@{upstream}"
+    for number, move in enumerate(islice(past.iter_moves(kind, base), MOST_STEPS), 1):
+        if move.before is not None:
+            yield f"@{{{number}}}"
+
+
+def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator[str]:
+    """Yield the ancestors or the parents of the commit before the last ``~`` or ``^``."""
+    from lakecli.refs.expression import parse
+    from lakecli.refs.graph import get_commit, get_parent
+    from lakecli.refs.ref_store import RefStore
+    from lakecli.repository.core.view import commit_at
+
+    step = _LAST_STEP.fullmatch(typed)
+    if step is None:
+        return
+    start, mark = step.groups()
+    parse(start + mark)  # refuses modifiers that must stand alone
+    reader = RefStore(txn, repository.key)
+    commit = get_commit(reader, commit_at(repository, txn, start).id)
+    if mark == "^":
+        parents: Sequence[object] = commit.parents[:MOST_STEPS]
+        yield from (f"{start}^{number}" for number, _ in enumerate(parents, 1))
+        return
+    for number in range(1, MOST_STEPS + 1):
+        if not commit.parents:
+            return
+        commit = get_parent(reader, commit, commit.parents[0])
+        yield f"{start}~{number}"
