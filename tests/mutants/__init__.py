@@ -14,7 +14,7 @@ first mutant, and does not change what a test runs as another process.
 
 This one has tests for each module and works in a copy. It collects them once, in a process that
 has imported all of lakecli (`serving`), and finds out which lines each of them runs. For a mutant
-that process is forked, its functions get the mutant's code (`hot`), and the tests that call them
-run, the likeliest first, up to the first that fails. What a module runs when it is imported is
-imported anew, in a fork of a process that has only the libraries (`forking`).
+that process is forked, its functions get the mutant's code (`hot`), and the tests that run the
+changed statement run, the likeliest first, up to the first that fails. What a module runs when it
+is imported is imported anew, in a fork of a process that has only the libraries (`forking`).
 """

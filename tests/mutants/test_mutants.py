@@ -17,7 +17,7 @@ from tests.mutants.hot import loaded_functions, put_in, replacements
 from tests.mutants.mutations import OPERATORS, Mutation, mutations, source
 from tests.mutants.suites import PACKAGE, PROJECT, SUITES, Suite
 from tests.mutants.survivors import survivors
-from tests.mutants.workbench import Runner, Workbench
+from tests.mutants.workbench import Runner, Workbench, statement_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -240,6 +240,47 @@ def test_what_runs_at_import_cannot_be_replaced(old: str, new: str) -> None:
 
 def test_a_comment_is_no_mutant() -> None:
     assert replacements("module.py", BEFORE, BEFORE + "# more\n") == {}
+
+
+NESTED = """
+class Box:
+    def fits(
+        self, count=0
+    ):
+        if (
+            count
+        ):
+            return [
+                count
+            ]
+        try:
+            with self: pass
+        except KeyError:
+            raise
+        def inner():
+            return 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "lines"),
+    [
+        (2, None),
+        (4, None),
+        (6, range(6, 9)),
+        (8, range(6, 9)),
+        (10, range(9, 12)),
+        (12, range(12, 13)),
+        (13, range(13, 14)),
+        (14, range(14, 15)),
+        (15, range(15, 16)),
+        (17, range(17, 18)),
+    ],
+)
+def test_a_mutant_is_tried_on_the_tests_that_run_its_statement(
+    number: int, lines: range | None
+) -> None:
+    assert statement_at(NESTED, number) == lines
 
 
 def test_a_runner_finds_mutants_inside_functions_and_outside(tmp_path: Path) -> None:

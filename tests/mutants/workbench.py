@@ -18,7 +18,7 @@ from tests.mutants.hot import replacements
 from tests.mutants.suites import PROJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tests.mutants.suites import Suite
@@ -174,9 +174,9 @@ class Process:
 class Runner:
     """The tests of a suite, each known by the lines that it runs and by how long it takes.
 
-    A mutant inside a function can be found only by tests that call the function, and by those that
-    start other processes. Only these are run, the likeliest first: those that run the very line,
-    those that found other mutants of the module, and short ones.
+    A mutant inside a function can be found only by tests that run the statement that it changes,
+    and by those that start other processes. Only these are run, the likeliest first: those that run
+    the very line, those that found other mutants of the module, and short ones.
 
     Args:
         bench: to run them in.
@@ -271,7 +271,7 @@ class Runner:
 
     def _selected(self, module: str, number: int, *, is_inside: bool) -> list[str]:
         """Return the tests that may find a mutant, the likeliest first."""
-        lines = _function_at(self._path(module).read_text(), number) if is_inside else None
+        lines = statement_at(self._path(module).read_text(), number) if is_inside else None
         selected = []
         for test in self.tests:
             of_test = self._lines[test]
@@ -287,15 +287,34 @@ class Runner:
         return self._bench.root / "lakecli" / module
 
 
-def _function_at(text: str, number: int) -> range | None:
-    """Return the lines of the outermost function around a line; ``None`` if there is none."""
-    waiting: list[ast.AST] = [ast.parse(text)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            if node.lineno <= number <= node.end_lineno:
-                return range(node.lineno, node.end_lineno + 1)
-        else:
-            waiting.extend(ast.iter_child_nodes(node))
-    return None
+def statement_at(text: str, number: int) -> range | None:
+    """Return the lines of the statement at a line; of one with a body, only its head.
+
+    Returns:
+        ``None`` if it is outside all functions.
+    """
+    node: ast.AST = ast.parse(text)
+    is_inside = False
+    found = range(0)
+    while inner := next((each for each in _parts(node) if number in _lines(each)), None):
+        body = getattr(inner, "body", None)
+        found = _lines(inner)
+        if isinstance(body, list) and body:
+            found = range(found.start, max(_lines(body[0]).start, found.start + 1))
+        if number in found:
+            break
+        is_inside = is_inside or isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
+        node = inner
+    return found if is_inside else None
+
+
+def _parts(node: ast.AST) -> Iterator[ast.stmt | ast.excepthandler]:
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.stmt | ast.excepthandler):
+            yield each
+
+
+def _lines(node: ast.stmt | ast.excepthandler) -> range:
+    assert node.end_lineno is not None
+    decorators = getattr(node, "decorator_list", ())
+    return range(min([node.lineno, *(each.lineno for each in decorators)]), node.end_lineno + 1)

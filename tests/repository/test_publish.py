@@ -340,7 +340,7 @@ def test_a_namespace_that_another_repository_took_is_refused(
 # -- data objects ------------------------------------------------------------------------------
 
 
-def add(repository: Repository, path: bytes, *, days_old: int = 0) -> None:
+def add(repository: Repository, path: bytes, *, days_old: float = 0) -> None:
     """Commit an entry of some age, without its data."""
     entry = entry_of(path, at=repository.lake.now() - timedelta(days=days_old))
     Stager(repository, "main", kind="test").write(unclaimed([(path, encode_entry(entry))]))
@@ -372,11 +372,14 @@ def test_push_refuses_old_data_that_is_gone(repository: Repository, bucket: Faul
     assert push(repository, "main", options=ME).state is Pushing.UPDATED
 
 
-@pytest.mark.parametrize(("days_old", "is_refused"), [(5, False), (8, True), (13, True)])
-def test_data_is_trusted_for_half_of_the_grace_period(
-    repository: Repository, bucket: FaultyStore, days_old: int, *, is_refused: bool
+@pytest.mark.parametrize(
+    ("hours_old", "is_refused"),
+    [(5 * 24, False), (7 * 24 - 1.5, False), (7 * 24 - 0.5, True), (13 * 24, True)],
+)
+def test_data_is_trusted_for_half_of_the_grace_period_less_an_hour(
+    repository: Repository, bucket: FaultyStore, hours_old: float, *, is_refused: bool
 ) -> None:
-    add(repository, b"gone", days_old=days_old)
+    add(repository, b"gone", days_old=hours_old / 24)
     for number in range(SAMPLE):
         path = b"younger-%d" % number
         add(repository, path)
