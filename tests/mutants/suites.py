@@ -70,6 +70,7 @@ SUITES = (
         ("repository/core/gc_guard.py", "repository/core/gate.py"),
         (
             "repository/test_reuse.py",
+            "repository/test_gate.py",
             "repository/test_under_way.py",
             "repository/test_upload.py",
             "repository/test_op_undo.py",

@@ -90,13 +90,13 @@ def test_a_read_state_is_trusted_for_an_hour(place: Place) -> None:
 
 
 def test_old_objects_are_renewed_while_the_collection_is_idle(place: Place) -> None:
-    place.put(KEY, days=1.5)
-    place.put(OTHER, days=0.5)
+    place.put(KEY, days=1.1)
+    place.put(OTHER, days=0.9)  # less than half of the grace period
     place.set_state(Phase.IDLE)
     place.guard.begin()
     place.guard.settle(found=[KEY, OTHER], written=[])
     assert place.age(KEY) < timedelta(minutes=1)
-    assert place.age(OTHER) == timedelta(days=0.5)
+    assert place.age(OTHER) == timedelta(days=0.9)
     assert place.store.get(KEY) == b"x"
     assert not list(place.store.list("_lakecli/gc/refresh/"))
 
@@ -257,14 +257,17 @@ def test_two_writers_renew_one_object(place: Place, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_claim_reports_existing_objects(place: Place) -> None:
-    place.put(KEY, days=1.5)
+    young = "data/aa/3"
+    place.put(KEY, days=1.1)
+    place.put(young, days=0.9)  # less than half of the grace period
     assert place.guard.claim([KEY, OTHER]) is None
     place.set_state(Phase.IDLE)
     guard = GcGuard(place.store, monotonic=place.seconds, sleep=place.sleep)
     assert guard.claim([]) == {}
-    assert guard.claim([KEY, OTHER]) == {KEY: 1}
+    assert guard.claim([KEY, OTHER, young]) == {KEY: 1, young: 1}
     assert guard.claim([OTHER]) == {}
     assert place.age(KEY) < timedelta(minutes=1)
+    assert place.age(young) == timedelta(days=0.9)
 
 
 def test_a_claim_reads_the_state_again_after_an_hour(place: Place) -> None:

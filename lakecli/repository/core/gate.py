@@ -182,7 +182,7 @@ class Reclaimed:
         """Claim a commit that a ref is put back to."""
         self.gone += not _claim_history(txn, self._repository, commit)
 
-    def add_values(self, values: Iterable[tuple[bytes, bytes]]) -> None:
+    def add_values(self, values: Iterator[tuple[bytes, bytes]]) -> None:
         """Claim values that are staged again, as (path, encoded entry or tombstone)."""
         first = next((each for each in values if each[1]), None)
         guard = self._repository.guard
