@@ -18,7 +18,7 @@ from lakecli.errors import UsageError
 from lakecli.identity import entry_identity, frame_map, frame_str
 from lakecli.layout import is_content_address
 from lakecli.model import CLIENT_METADATA_PREFIX, Entry
-from lakecli.proto.varint import encode_varint
+from lakecli.proto.varint import PAIR_BITS, continued_pairs, encode_varint, small_varints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +31,12 @@ _IDENTITY_START: Final = frame_str("lakecli:entry:1")
 _NO_METADATA: Final = frame_map({})
 _frame_number = Struct(">2sq").pack
 _frame_length = Struct(">3sq").pack
+_LEAST_SECONDS: Final = 1 << 28
+_MOST_SECONDS: Final = 1 << 35
+"""Unix seconds of five bytes: from 1978 to 3058."""
+_encode_high = lru_cache(_CACHED)(encode_varint)
+_SIZE_START: Final = _IDENTITY_START + b"\x02\x08"
+_frame_start = Struct(f">{len(_SIZE_START)}sq3sq").pack
 
 
 class Columns(NamedTuple):
@@ -203,20 +209,60 @@ def encode_external(columns: Columns) -> list[bytes]:
         columns.content_types or repeat(b""),
         strict=False,
     )
-    return [
-        _encode_parts(
+    small, pairs = small_varints(), continued_pairs()
+    most, pair = len(small), (1 << PAIR_BITS) - 1
+    values = []
+    for address, size, checksum, seconds, content_type in rows:
+        address_size, checksum_size = len(address), len(checksum)
+        framed_type, type_field = _encode_type(content_type)
+        if not (
+            0 < address_size < most
+            and 0 < checksum_size < most
+            and size > 0
+            and _LEAST_SECONDS <= seconds < _MOST_SECONDS
+        ):
+            values.append(
+                _encode_parts(
+                    address,
+                    size,
+                    checksum,
+                    _encode_time(seconds),
+                    framed_type,
+                    type_field,
+                    _NO_METADATA,
+                    b"",
+                    address,
+                    is_full=True,
+                )
+            )
+            continue
+        # What `_encode_parts` does, with tables in place of calls: nearly twice as fast.
+        identity = blake3(
+            b"%b%b%b%b%b%b"
+            % (
+                _frame_start(_SIZE_START, size, b"\x01\x02\x08", checksum_size),
+                checksum,
+                _NO_METADATA,
+                framed_type,
+                _frame_length(b"\x01\x02\x08", address_size),
+                address,
+            )
+        ).digest()
+        high = size >> PAIR_BITS
+        message = b"\x0a%b%b\x12\x06\x08%b%b\x18%b\x22%b%b\x30\x02%b" % (
+            small[address_size],
             address,
-            size,
+            pairs[seconds & pair],
+            _encode_high(seconds >> PAIR_BITS),
+            pairs[size & pair] + small[high] if 0 < high < most else encode_varint(size),
+            small[checksum_size],
             checksum,
-            _encode_time(seconds),
-            *_encode_type(content_type),
-            _NO_METADATA,
-            b"",
-            address,
-            is_full=True,
+            type_field,
         )
-        for address, size, checksum, seconds, content_type in rows
-    ]
+        length = len(message) << 1
+        framed_length = small[length] if length < most else encode_varint(length)
+        values.append(b"\x40%b%b%b" % (identity, framed_length, message))
+    return values
 
 
 def _not_text(entry: Entry, text: str) -> UsageError:

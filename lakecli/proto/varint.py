@@ -11,6 +11,9 @@ MAX_VARINT_SIZE: Final = 10
 CONTINUES: Final = 0x80
 """The top bit: another byte follows. A number below this is encoded as one byte, itself."""
 
+PAIR_BITS: Final = 14
+"""Bits that two bytes hold."""
+
 _ONE_BYTE: Final = [bytes((value,)) for value in range(CONTINUES)]
 _ENDLESS: Final = "a number that does not end, or is longer than it should be"
 
@@ -27,8 +30,21 @@ def encode_varint(value: int) -> bytes:
         return bytes((value & 0x7F | CONTINUES, value >> 7))
     if value < 1 << 21:
         return bytes((value & 0x7F | CONTINUES, value >> 7 & 0x7F | CONTINUES, value >> 14))
-    low = (value & 0x7F | CONTINUES, value >> 7 & 0x7F | CONTINUES, value >> 14 & 0x7F | CONTINUES)
-    return bytes(low) + encode_varint(value >> 21)
+    first = value & 0x7F | CONTINUES
+    second = value >> 7 & 0x7F | CONTINUES
+    third = value >> 14 & 0x7F | CONTINUES
+    if value < 1 << 28:
+        return bytes((first, second, third, value >> 21))
+    fourth = value >> 21 & 0x7F | CONTINUES
+    if value < 1 << 35:
+        return bytes((first, second, third, fourth, value >> 28))
+    return bytes((first, second, third, fourth)) + encode_varint(value >> 28)
+
+
+@cache
+def continued_pairs() -> list[bytes]:
+    """Return the first two bytes of a longer varint, by the lowest 14 bits of its number."""
+    return [bytes((low & 0x7F | CONTINUES, low >> 7 | CONTINUES)) for low in range(1 << PAIR_BITS)]
 
 
 @cache

@@ -7,7 +7,7 @@ from statistics import median
 from time import process_time
 from typing import TYPE_CHECKING, TypeVar
 
-from lakecli.committed.encode import encode_entry, identify
+from lakecli.committed.encode import Columns, encode_entry, encode_external, identify
 from lakecli.committed.values import decode_entry, decode_value, encode_value
 from lakecli.layout import data_key
 from lakecli.model import CLIENT_MTIME, Entry
@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 ROUNDS = 9
 COUNT = 20_000
+BULK = 100_000
 
 
 def uploaded(number: int) -> Entry:
@@ -95,3 +96,17 @@ def test_encoding_and_decoding_of_entries(benchmark: BenchmarkFixture, report: R
     repeat(benchmark, lambda: list(map(decode_entry, values)), rounds=1)
     for name, (ratio, rate) in (("encode_entry", encoding), ("decode_entry", decoding)):
         report.check(name, ratio, f"{rate:,.0f}/s of processor time")
+
+
+def test_columns_to_values(benchmark: BenchmarkFixture, report: Report) -> None:
+    numbers = range(BULK)
+    columns = Columns(
+        [b"s3://source-bucket/raw/part-%08d.snappy.parquet" % number for number in numbers],
+        [number * 7_919 % 100_000_000 + 1 for number in numbers],
+        [b"%032x" % number for number in numbers],
+        [1_700_000_000 + number * 31 % 1_000_000 for number in numbers],
+    )
+    taken = [seconds(encode_external, [columns]) for _ in range(ROUNDS)]
+    repeat(benchmark, lambda: encode_external(columns), rounds=1)
+    rate = BULK / median(taken)
+    report.check("columns to values", rate, "processor time; a time of its own for each")

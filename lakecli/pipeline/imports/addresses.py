@@ -59,6 +59,8 @@ class Addresses:
 
     def _unknown(self, addresses: list[bytes]) -> dict[int, str]:
         """Return what is wrong with addresses, by their positions."""
+        if self._are_known(addresses):
+            return {}
         bad = {}
         for at, address in enumerate(addresses):
             if not self._is_known(address):
@@ -68,6 +70,19 @@ class Addresses:
             if address.startswith(self._inside):
                 raise inside_error(address.decode("utf-8", "replace"), self._task.location.uri)
         return bad
+
+    def _are_known(self, addresses: list[bytes]) -> bool:
+        """Return whether all addresses are in the bucket of the last one, by one search of each."""
+        if self._is_directory:
+            return False
+        joined = b"".join(b"\0" + address for address in addresses)
+        count = len(addresses)
+        return (
+            joined.count(b"\0") == count  # so no address can pass for two
+            and joined.count(b"\0" + self._root) == count
+            and b"\0" + self._inside not in joined
+            and MARK not in joined
+        )
 
     def _is_known(self, address: bytes) -> bool:
         """Return whether an address is in the bucket or directory of the last one."""
