@@ -1,7 +1,8 @@
-"""Run pytest again and again, each time in a fork of an interpreter with the libraries imported.
+"""Run pytest repeatedly, each time in a fork of a process that has imported only the libraries.
 
-Nothing of lakecli or its tests may be imported here: the fork has to find the mutant.
-A line of JSON on stdin says what to run; a line on stdout says how it went.
+The process must not import lakecli or its tests: each fork imports them anew, and so the mutant.
+It reads one JSON object a line from stdin, ``{"arguments", "seconds", "output"}``, and writes
+pytest's exit code to stdout as JSON, ``null`` after a timeout.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ LIBRARIES = (
 )
 
 FAILED_TO_RUN = 99
-"""The exit code of a fork in which something else than a test went wrong."""
+"""The exit code of a fork that raised an exception outside of the tests."""
 
 
 def wait(process: int, seconds: float) -> int | None:
-    """Return the exit code of a child, or None when it does not end in time."""
+    """Return the exit code of a child process, or ``None`` if it does not end in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         ended, status = os.waitpid(process, os.WNOHANG)
@@ -53,10 +54,15 @@ def wait(process: int, seconds: float) -> int | None:
 
 
 def run_in_fork(act: Callable[[], int], seconds: float, output: Path) -> int | None:
-    """Do something in a fork; whatever it started ends with it.
+    """Call `act` in a fork, and then kill the fork's process group.
+
+    Args:
+        act: returns the exit code of the fork.
+        seconds: how long the fork may run.
+        output: the file that receives the standard output and error of the fork.
 
     Returns:
-        What `act` returned; ``None`` if it did not end in time.
+        The exit code; ``None`` if the fork did not end in time.
     """
     process = os.fork()
     if process == 0:
@@ -67,22 +73,22 @@ def run_in_fork(act: Callable[[], int], seconds: float, output: Path) -> int | N
         code = FAILED_TO_RUN
         try:
             code = act()
-        except BaseException:  # noqa: BLE001  # said where the parent reads it
+        except BaseException:  # noqa: BLE001  # the parent reads the traceback in `output`
             traceback.print_exc()
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
-    code_found = wait(process, seconds)
+    exit_code = wait(process, seconds)
     with suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)
-    if code_found is None:
+    if exit_code is None:
         os.waitpid(process, 0)
-    return code_found
+    return exit_code
 
 
-def slow_is_no_failure() -> None:
-    """Let Hypothesis report no test as failed because it is slow: no mutant did that."""
+def accept_slow_tests() -> None:
+    """Disable Hypothesis's limits of time: a test that fails on one would count as a kill."""
     hypothesis = importlib.import_module("hypothesis")
     suppressed = list(hypothesis.HealthCheck)
     hypothesis.settings.register_profile(
@@ -94,7 +100,7 @@ def slow_is_no_failure() -> None:
 def main() -> None:
     for name in LIBRARIES:
         importlib.import_module(name)
-    slow_is_no_failure()
+    accept_slow_tests()
     assert not any(name.partition(".")[0] == "lakecli" for name in sys.modules)
     for line in sys.stdin:
         request = json.loads(line)

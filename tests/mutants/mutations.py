@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
+from cosmic_ray.operators.exception_replacer import ExceptionReplacer
 from cosmic_ray.operators.operator import Example, Operator
 from cosmic_ray.plugins import get_operator
 from parso.python.tree import Keyword
@@ -35,6 +36,18 @@ class RemoveCall(Operator):  # type: ignore[misc]  # cosmic-ray has no types
         return (Example("send(it)\n", "pass\n"),)
 
 
+class ReplaceException(ExceptionReplacer):  # type: ignore[misc]  # as above
+    """Replace a name in an `except` clause; cosmic-ray's operator fails on ``module.Error``."""
+
+    @staticmethod
+    def _name_nodes(node: Any) -> list[Any]:
+        listed = node.children[1]
+        if listed.type == "atom":
+            listed = listed.children[1]
+        names = listed.children[::2] if listed.type == "testlist_comp" else [listed]
+        return [name.get_last_leaf() for name in names]
+
+
 NAMES = (
     "AddNot",
     "ReplaceUnaryOperator_Delete_Not",
@@ -57,7 +70,6 @@ NAMES = (
     "ReplaceBinaryOperator_Mul_FloorDiv",
     "NumberReplacer",
     "ZeroIterationForLoop",
-    "ExceptionReplacer",
 )
 """The operators of cosmic-ray whose mutants are worth a test.
 
@@ -66,6 +78,7 @@ removed decorators; and six more changes of the same comparison.
 """
 
 OPERATORS: dict[str, Any] = {name: get_operator(f"core/{name}")() for name in NAMES}
+OPERATORS["ExceptionReplacer"] = ReplaceException()
 OPERATORS["RemoveCall"] = RemoveCall()
 
 WITHOUT_EFFECT = re.compile(r"if TYPE_CHECKING|@dataclass|\"\"\"|.*\bon_step\(")

@@ -1,12 +1,16 @@
-"""Collect the tests of a suite once, and run them again and again, each time in a fork.
+"""Import lakecli and collect the tests of a suite once, then run tests in forks, one per request.
 
-All of lakecli is imported before. A fork either finds out which tests use which lines of which
-modules, or puts the code of a mutant into the functions of its module and runs the tests it is
-told to, in that order, up to the first that fails.
+    python -m tests.mutants.serving OUTPUT PYTEST-ARGUMENT...
 
-    python -m tests.mutants.serving OUTPUT ARGUMENTS-OF-PYTEST
+The first line on stdout is a JSON list of the names of the tests, ``null`` if collecting failed.
+After that, stdin has one request a line, as a JSON object, and stdout one answer:
 
-A line of JSON on stdin says what to run; a line on stdout says how it went.
+- With ``traced``, a fork runs all `tests`, and records which lines of the traced files each runs.
+- Otherwise, a fork replaces the functions of the file `path` by those of the mutant `after`, and
+  runs `tests` in that order, up to the first failure.
+
+An answer is the exit code of the fork, ``null`` after a timeout, and what the fork wrote to the
+file `result`. The output of pytest goes to the file OUTPUT.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import lakecli
-from tests.mutants.forking import FAILED_TO_RUN, run_in_fork, slow_is_no_failure
+from tests.mutants.forking import FAILED_TO_RUN, accept_slow_tests, run_in_fork
 from tests.mutants.hot import loaded_functions, put_in, replacements
 
 if TYPE_CHECKING:
@@ -45,12 +49,12 @@ STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn
 
 
 class Server(NamedTuple):
-    """A plugin of pytest that answers requests instead of running what was collected.
+    """A plugin of pytest that answers requests instead of running the collected tests.
 
     Attributes:
-        requests: where they come from.
-        replies: where answers go.
-        output: the file for what pytest says.
+        requests: the stream of requests.
+        replies: the stream of answers.
+        output: the file for the output of pytest.
     """
 
     requests: TextIO
@@ -96,7 +100,7 @@ def answer(
     functions: dict[str, list[FunctionType]],
     request: dict[str, Any],
 ) -> int:
-    """Do in a fork what a request says; return 0 if all tests passed, 1 if not."""
+    """Carry out a request in a fork; return 0 if all tests passed, 1 if not."""
     tests = [items[each] for each in request["tests"]]
     result = Path(request["result"])
     if "traced" in request:
@@ -174,9 +178,9 @@ def main() -> None:
     said = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for source, target in ((nothing, 0), (said, 1), (said, 2)):
         os.dup2(source, target)
-    slow_is_no_failure()
+    accept_slow_tests()
     code = pytest.main(arguments, plugins=[Server(requests, replies, Path(output))])
-    if code == pytest.ExitCode.INTERRUPTED:  # what could not be collected was said in the output
+    if code == pytest.ExitCode.INTERRUPTED:  # the output lists what could not be collected
         replies.write("null\n")
         replies.flush()
 

@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cosmic_ray.mutating import mutate_code
 
 from tests.mutants.defects import DEFECTS
 from tests.mutants.hot import loaded_functions, put_in, replacements
@@ -183,6 +184,23 @@ def test_a_mutant_differs_from_its_module_by_its_operator() -> None:
     before, after = source(removed.module).splitlines(), removed.apply().splitlines()
     assert (after[removed.number - 1].strip(), removed.becomes()) == ("pass", "pass")
     assert before[: removed.number - 1] == after[: removed.number - 1]
+
+
+@pytest.mark.parametrize(
+    ("clause", "mutants"),
+    [
+        ("OSError", ["{}"]),
+        ("lmdb.Error as error", ["lmdb.{} as error"]),
+        ("(lmdb.Error, OSError)", ["(lmdb.{}, OSError)", "(lmdb.Error, {})"]),
+        ("(OSError)", ["({})"]),
+    ],
+)
+def test_each_name_of_an_except_clause_is_replaced(clause: str, mutants: list[str]) -> None:
+    text = f"try:\n    pass\nexcept {clause}:\n    pass\n"
+    operator = OPERATORS["ExceptionReplacer"]
+    found = [mutate_code(text, operator, occurrence) for occurrence in range(len(mutants) + 1)]
+    made = [text.replace(clause, each.format("CosmicRayTestingException")) for each in mutants]
+    assert found == [*made, None]
 
 
 def test_a_test_that_fails_kills_and_one_that_passes_does_not(tmp_path: Path) -> None:

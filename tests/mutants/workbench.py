@@ -1,4 +1,4 @@
-"""A copy of the project in which mutants are tried."""
+"""A copy of the project, and the processes that run tests in it, with and without mutants."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 OPTIONS = ("-q", "-x", "-s", "--no-header", "--tb=line", "--assert=plain", "-p", "no:cacheprovider")
 SEED = "--hypothesis-seed=0"
 SOUND_SECONDS = 1800
-"""How long the tests of a suite may take without a mutant."""
+"""How long all tests of a suite may take without a mutant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How the tests went.
+    """The result of one run of tests.
 
     Attributes:
-        passed: whether all passed: the mutant survived.
-        seconds: how long they took.
-        output: what pytest said.
+        passed: whether all tests passed, so that the mutant survived.
+        seconds: how long the run took.
+        output: of pytest.
     """
 
     passed: bool
@@ -45,7 +45,11 @@ class Trial:
 
 
 class Workbench:
-    """A copy of the tracked and new files, and the processes that run tests in it."""
+    """A copy of the project's files, tracked and untracked, and a process that runs tests in it.
+
+    Args:
+        directory: for the copy and for temporary files.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.root = directory / "project"
@@ -67,12 +71,12 @@ class Workbench:
         self._touched = 0
         command = [sys.executable, "-m", "compileall", "-q", "lakecli", "tests"]
         subprocess.run(command, cwd=self.root, check=True)
-        # What a mutant compiles to must not stay: everything else is compiled already.
+        # Everything is compiled now; the bytecode of a mutant must not be written.
         self._environment = dict(os.environ, PYTHONPATH=str(self.root), PYTHONDONTWRITEBYTECODE="1")
         self._bare = self.start("-m", "tests.mutants.forking")
 
     def start(self, *arguments: str) -> Process:
-        """Start Python in the copy."""
+        """Start Python with these arguments in the copy."""
         return Process(arguments, self.root, self._environment)
 
     def __enter__(self) -> Self:
@@ -82,13 +86,11 @@ class Workbench:
         self._bare.close()
 
     def run(self, tests: Sequence[str], *, seconds: float) -> Trial:
-        """Import everything anew, and run tests up to the first that fails.
-
-        What does not end in time has failed.
+        """Import lakecli and the tests anew, and run tests up to the first failure.
 
         Args:
-            tests: files below `tests`, or single tests of them.
-            seconds: how long all of them may take.
+            tests: files below ``tests``, or names of single tests in them.
+            seconds: how long all of them may take; after that, they have failed.
         """
         shutil.rmtree(self.temporary, ignore_errors=True)
         arguments = [*OPTIONS, SEED, f"--basetemp={self.temporary}"]
@@ -101,28 +103,29 @@ class Workbench:
         return self.trial(code, begun)
 
     def trial(self, code: int | None, begun: float) -> Trial:
-        """Return how tests went that ended with an exit code."""
+        """Return the result of a run that began at `begun` and ended with the exit code `code`."""
         output = self.output.read_text(errors="replace")
         return Trial(code == 0, time.monotonic() - begun, output)
 
     def mutate(self, module: str, code: str, tests: Sequence[str], *, seconds: float) -> Trial:
-        """Run tests with another text of a module."""
+        """Run tests as `run` does, with the module's text replaced by `code`."""
         with self.mutated(module, code):
             return self.run(tests, seconds=seconds)
 
     def mutated(self, module: str, code: str) -> Mutated:
-        """Return a context in which a module has another text."""
+        """Return a context manager that replaces a module's text by `code`."""
         self._touched += 1
         return Mutated(self.root / "lakecli" / module, code, self._touched)
 
 
 class Mutated:
-    """A module with another text, for the length of a `with` block.
+    """A context manager that replaces the text of a module, and restores it.
 
     Args:
         path: of the module.
-        code: its other text.
-        touched: seconds to add to its time, so that what it was compiled to is not used.
+        code: the other text.
+        touched: seconds to add to the file's modification time, different for each replacement:
+            Python ignores bytecode that was compiled from a file with another time.
     """
 
     def __init__(self, path: Path, code: str, touched: int) -> None:
@@ -139,7 +142,13 @@ class Mutated:
 
 
 class Process:
-    """A process that answers requests, each of one line."""
+    """A Python process that reads requests and writes answers, each a line of JSON.
+
+    Args:
+        arguments: of the interpreter.
+        root: the working directory.
+        environment: the environment variables.
+    """
 
     def __init__(self, arguments: Sequence[str], root: Path, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -156,13 +165,13 @@ class Process:
         self._replies: IO[str] = self._process.stdout
 
     def ask(self, **request: object) -> Any:
-        """Send a request, and return the answer."""
+        """Send a request with these fields, and return the answer."""
         self._requests.write(json.dumps(request) + "\n")
         self._requests.flush()
         return self.answer()
 
     def answer(self) -> Any:
-        """Return the next answer."""
+        """Wait for the next answer, and return it."""
         return json.loads(self._replies.readline())
 
     def close(self) -> None:
@@ -172,18 +181,20 @@ class Process:
 
 
 class Runner:
-    """The tests of a suite, each known by the lines that it runs and by how long it takes.
+    """Run the tests of a suite against mutants.
 
-    A mutant inside a function can be found only by tests that run the statement that it changes,
-    and by those that start other processes. Only these are run, the likeliest first: those that run
-    the very line, those that found other mutants of the module, and short ones.
+    First, all tests run once without a mutant, to record the lines of the suite's modules that
+    each one runs, its duration, and whether it starts a process. For a mutant inside a function,
+    only the tests that run the changed statement run, and those that start processes, where lines
+    are not recorded. The order is by the chance to detect the mutant soon: tests that run the
+    changed line come first, then those that detected other mutants of the module, then short ones.
 
     Args:
-        bench: to run them in.
+        bench: the copy of the project.
         suite: the suite.
 
     Attributes:
-        tests: their names, as pytest has them.
+        tests: the names of the tests, as pytest has them.
     """
 
     def __init__(self, bench: Workbench, suite: Suite) -> None:
@@ -226,19 +237,19 @@ class Runner:
                 of_test.setdefault(modules[path], set()).add(line)
 
     def is_used(self, module: str) -> bool:
-        """Tell whether a test of the suite runs anything of a module."""
+        """Return whether a test of the suite runs a line of a module."""
         return any(module in of_test for of_test in self._lines.values())
 
     def try_mutant(self, module: str, number: int, code: str) -> Trial | None:
-        """Run the tests that may find a mutant, up to the first that does.
+        """Run the tests that may detect a mutant, up to the first that does.
 
         Args:
-            module: below `lakecli`.
-            number: the line that differs.
-            code: the mutated text of the module.
+            module: its path below ``lakecli``.
+            number: the number of the changed line.
+            code: the text of the mutant.
 
         Returns:
-            How they went; ``None`` if the mutant is not Python, or compiles to the same.
+            The result; ``None`` if the mutant is not valid Python or has the same bytecode.
         """
         path = self._path(module)
         before = path.read_text()
@@ -270,7 +281,7 @@ class Runner:
         return self._bench.trial(status, begun)
 
     def _selected(self, module: str, number: int, *, is_inside: bool) -> list[str]:
-        """Return the tests that may find a mutant, the likeliest first."""
+        """Return the tests that may detect a mutant, in the order to run them."""
         lines = statement_at(self._path(module).read_text(), number) if is_inside else None
         selected = []
         for test in self.tests:

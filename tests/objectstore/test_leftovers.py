@@ -8,15 +8,12 @@ import subprocess
 import sys
 import textwrap
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AT_WORK = textwrap.dedent("""
     import io, sys
@@ -124,10 +121,12 @@ def test_a_file_that_was_written_lately_keeps_its_directory(tmp_path: Path) -> N
     (directory / "0" / "k").write_bytes(b"1")
     make_old(tmp_path)
     os.utime(directory / "0")
+    before = len(list(Path("/dev/fd").iterdir()))
     assert clear_temporaries(LocalStore(str(tmp_path))) == 0
     make_old(tmp_path)
     assert clear_temporaries(LocalStore(str(tmp_path))) == 1
     assert temporaries(tmp_path) == []
+    assert len(list(Path("/dev/fd").iterdir())) == before
 
 
 def test_other_files_are_left_alone(tmp_path: Path) -> None:

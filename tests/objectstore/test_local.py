@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import gc
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +29,7 @@ from lakecli.objectstore.base import (
     ABSENT,
     ANY,
     BucketNotFound,
+    ConditionFailed,
     Match,
     ObjectNotFound,
     PresignRequest,
@@ -869,3 +872,57 @@ def test_a_new_object_is_published_when_the_one_in_its_place_vanishes(
     batch.flush()
     assert store.get(key) == b"body"
     assert leftovers(tmp_path) == []
+
+
+def test_conditions_hold_for_the_object_of_the_whole_key(store: LocalStore) -> None:
+    store.put("a", b"another", ANY)
+    store.put("k/k/a", b"another", ANY)
+    first = store.put("k/a/b", b"1", ABSENT)
+    with pytest.raises(ConditionFailed, match="there already"):
+        store.put("k/a/b", b"2", ABSENT)
+    second = store.put("k/a/b", b"2", Match(first))
+    with pytest.raises(ConditionFailed, match="of another version"):
+        store.put("k/a/b", b"3", Match(first))
+    assert (store.get("k/a/b"), store.head("k/a/b").version) == (b"2", second)
+    with pytest.raises(ConditionFailed, match="not there"):
+        store.put("k/a/c", b"1", Match(first))
+
+
+def test_reading_makes_no_directory(store: LocalStore, tmp_path: Path) -> None:
+    assert list(store.list("absent/directory/")) == []
+    for call in (store.get, store.head, store.open, store.renew, store.get_versioned):
+        with pytest.raises(ObjectNotFound):
+            call("absent/directory/k")
+    assert store.local_path("absent/directory/k") is None
+    store.delete(["absent/directory/k"])
+    store.prune("absent/directory/")
+    assert {path.name for path in tmp_path.iterdir()} <= {"_lakecli"}
+
+
+@pytest.mark.parametrize("result", [None, 0, -1])
+def test_a_file_system_is_synced_by_what_the_platform_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: int | None
+) -> None:
+    """``syncfs`` of Linux, which returns 0 or -1, or else ``sync``."""
+    synced: list[object] = []
+
+    def syncfs(descriptor: int) -> int:
+        assert result is not None
+        synced.append(descriptor)
+        ctypes.set_errno(errno.EIO if result else 0)
+        return result
+
+    library = SimpleNamespace() if result is None else SimpleNamespace(syncfs=syncfs)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
+    monkeypatch.setattr(os, "sync", lambda: synced.append("all"))
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        if result == -1:
+            with pytest.raises(files.SyncError) as raised:
+                files.sync_file_system(descriptor)
+            assert raised.value.errno == errno.EIO
+        else:
+            files.sync_file_system(descriptor)
+    finally:
+        os.close(descriptor)
+    assert synced == ["all" if result is None else descriptor]
