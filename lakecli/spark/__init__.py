@@ -9,6 +9,7 @@
     files              lists the files of a table
     write, sink        write tables: the driver, the executors; shape: of the files
     target, origin     what a write replaces, and the commit it builds on; batches: written once
+    fit                whether rows have the columns of the table that they are added to
     options            formats and options that reading and writing share
 
 `register` registers the data source ``lakefs`` with a session, `read_table` returns the data of a

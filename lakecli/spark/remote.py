@@ -98,7 +98,7 @@ class Source:
         given = _parsed(spark, schema)
         partitions, places = self._partitions(spark, given)
         self._files = _inside(self._files, places)
-        data = given if given is not None else self._infer(spark)
+        data = given if given is not None else self.stored_schema(spark)
         places = _pruned(spark, partitions, places, where)
         files = _inside(self._files, places)
         names = {field.name.lower() for field in partitions.fields[1:]}
@@ -139,7 +139,12 @@ class Source:
         places = [(int(row[0]), *row[1:]) for row in rows]
         return StructType([directory, *columns]), places
 
-    def _infer(self, spark: SparkSession) -> StructType:
+    def stored_schema(self, spark: SparkSession) -> StructType:
+        """Return the schema of the files, without partition columns, as Spark infers it.
+
+        Raises:
+            UsageError: Spark cannot infer it.
+        """
         if not self._files:
             raise UsageError(
                 f"Spark cannot infer the schema of {self._uri}: it would read none of the files",

@@ -25,7 +25,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import branch_at, commit_at, open_view, view_of_branch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lakecli.model import Commit
     from lakecli.repository.core.lake import Repository
@@ -67,6 +67,7 @@ class Target:
         prefix: the table's path, with a slash at its end; ``b""`` is the whole branch.
         mode: one of `MODES`.
         batch: the batch that is written once, if it is one.
+        check: called with the branch as it is, before files are added to those that are there.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Target:
         *,
         mode: str,
         batch: Batch | None = None,
+        check: Callable[[View], object] | None = None,
     ) -> None:
         if mode not in MODES:
             raise UsageError(f"unknown mode {mode!r}", hint=f"one of {', '.join(MODES)}")
@@ -85,6 +87,7 @@ class Target:
         self.prefix = prefix
         self._mode = mode
         self._batch = batch
+        self._check = check if mode in {"append", "overwrite_partitions"} else None
         self._base: Commit | None = None
 
     @property
@@ -126,6 +129,8 @@ class Target:
                 raise self._taken()
             if self._mode == "overwrite":
                 self._check_unchanged(view, [self.prefix])
+            if self._check is not None:
+                self._check(view)
         return True
 
     def _choose(self, view: View, expected: str, read: Sequence[Origin]) -> Commit:
@@ -194,6 +199,8 @@ class Target:
             if self._mode == "ignore":
                 raise _Nothing("there are objects")
             raise self._taken()
+        if self._check is not None:
+            self._check(view)
         named = sorted((_named(path, view.commit), value) for path, value in additions)
         if not self._mode.startswith("overwrite"):
             return iter(named)

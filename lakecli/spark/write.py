@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.errors import LakeError, UsageError
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.batches import batch_of
+from lakecli.spark.fit import Fit
 from lakecli.spark.options import option_text
 from lakecli.spark.origin import origins
 from lakecli.spark.shape import arranged, shape_of
@@ -71,6 +72,7 @@ def write_table(
     commit: bool = True,
     expected: str = "",
     txn: tuple[str, int] | None = None,
+    mergeSchema: bool = False,  # noqa: N803 - Spark's name
     options: Mapping[str, Any] | None = None,
     home: str | Path | None = None,
 ) -> Written:
@@ -97,6 +99,9 @@ def write_table(
             at which they were read from this branch, or its head now.
         txn: an application and the number of its batch, such as ``("app", 17)``: nothing is done
             if the branch's history has this batch of the table, or a later one.
+        mergeSchema: for `append` and `overwrite_partitions` of Parquet: rows may bring new columns,
+            lack some, or have wider decimals than the table. Without it they must have the
+            columns and types of the table at the head. The option of the same name does the same.
         options: ``compression``, ``maxRecordsPerFile``; for text also those of Spark's writer.
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
@@ -105,6 +110,7 @@ def write_table(
         UsageError: the mode, the format or a column is unknown, or the URI is malformed.
         NotFound: the repository or the branch does not exist.
         TableExists: there are objects below the path, and the mode is ``error``.
+        SchemaMismatch: the rows have other columns or types than the table.
         TableChanged: what would be replaced has changed since `expected`; ``paths`` lists it.
         DirtyBranch: the branch has uncommitted changes, which the commit would not include.
         LostRace: the branch kept moving.
@@ -128,11 +134,24 @@ def write_table(
 
         prefix = as_directory(parsed.path or b"")
         batch = batch_of(txn, prefix)
-        target = Target(repository, branch, prefix, mode=mode, batch=batch)
-        shape = shape_of(frame, format=format, partition_by=partition_by, options=options or {})
+        given = options or {}
+        shape_of(frame, format=format, partition_by=partition_by, options=given)
+        fit = Fit(
+            frame,
+            repository,
+            uri,
+            prefix,
+            format=format,
+            partition_by=partition_by,
+            options=given,
+            merges=mergeSchema,
+        )
+        target = Target(repository, branch, prefix, mode=mode, batch=batch, check=fit.check)
         if not target.begin(expected=expected, read=origins(frame), commits=commit):
             return _NOTHING
-        files = _upload(frame, repository, shape, options or {})
+        frame = fit.adapted()
+        shape = shape_of(frame, format=format, partition_by=partition_by, options=given)
+        files = _upload(frame, repository, shape, given)
         # Some time may have passed since the first upload.
         additions = claim_values(repository, _additions(repository, prefix, files))
         written = Written(

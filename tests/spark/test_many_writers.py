@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql.types import DataType
 
 import lakecli.spark.write
 from lakecli.errors import ConflictError, NotFound, UsageError
@@ -16,6 +18,7 @@ from lakecli.repository.core.view import commit_at
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.spark import read_table, write_table
 from lakecli.spark.batches import APP, TABLE, VERSION, Batch
+from lakecli.spark.fit import SchemaMismatch, merged_type
 from lakecli.spark.origin import Origin, origins
 from lakecli.spark.target import MODES, TableChanged, TableExists
 from tests.support.lakes import read, stage
@@ -244,3 +247,142 @@ def test_batches_are_found_behind_merges_and_cherry_picks(repository: Repository
     record("side", Batch("a", 7, "t/"))
     merge(repository, "side", "main", MergeOptions(committer="ada"))
     assert [is_written(version) for version in (7, 8)] == [True, False]
+
+
+ROW = ["1 as a", "'x' as b", "cast(1 as decimal(5,2)) as d", "named_struct('x', 1) as n"]
+
+
+def _row(spark: Any, *columns: str) -> Any:
+    return spark.range(0, 1, 1, 1).selectExpr(*columns)
+
+
+def _but(number: int, *columns: str) -> list[str]:
+    """`ROW` with other columns in place of one."""
+    return [*ROW[:number], *columns, *ROW[number + 1 :]]
+
+
+def test_appended_rows_have_the_columns_of_the_table(
+    anywhere: Repository, spark: Any, write: Write, table: Write
+) -> None:
+    write(_row(spark, *ROW, "1 as p"), partition_by=["p"])
+    before = read(anywhere, "main")
+    uri = "the table lakefs://demo/main/t"
+    cases = [
+        (_but(0, "'1' as A"), f"column 'a' is string in the rows, and int in {uri}"),
+        (_but(0), f"column 'a' of {uri}, int, is missing in the rows"),
+        ([*ROW, "2L as c"], f"column 'c' of the rows, bigint, is missing in {uri}"),
+        (_but(3, "named_struct('x', 1L) as n"), r"column 'n' is struct<x:bigint> in the rows"),
+    ]
+    for columns, message in cases:
+        for mode in ("append", "overwrite_partitions"):
+            with pytest.raises(SchemaMismatch, match=message):
+                write(_row(spark, *columns, "1 as p"), mode=mode, partition_by=["p"])
+    with pytest.raises(SchemaMismatch, match="is partitioned by p, and the rows by no column"):
+        write(_row(spark, *ROW), mode="append")
+    assert read(anywhere, "main") == before
+    # Order, case and nulls are no difference, and a new table may have any columns.
+    write(_row(spark, "null as p", *ROW[::-1][:3], "1 as A"), mode="append", partition_by=["P"])
+    assert table().count() == 2
+    write(_row(spark, "'1' as a", "2 as p"), mode="overwrite", expected="main")
+
+
+def test_a_merged_schema_is_that_of_spark(
+    repository: Repository, spark: Any, write: Write, table: Write
+) -> None:
+    write(_row(spark, *ROW))
+    wider = [
+        "cast(12345.5 as decimal(9,2)) as d",
+        "named_struct('x', 2, 'y', 'z') as n",
+        "1 as new",
+    ]
+    with pytest.raises(SchemaMismatch, match=r"column 'd' is decimal\(9,2\) in the rows, and dec"):
+        write(_row(spark, *ROW[:2], *wider), mode="append")
+    merging: dict[str, Any] = {"mode": "append", "mergeSchema": True}
+    write(_row(spark, ROW[0], *wider), **merging)
+    found = table(options={"mergeSchema": True})
+    assert found.schema.simpleString() == (
+        "struct<a:int,b:string,d:decimal(9,2),n:struct<x:int,y:string>,new:int>"
+    )
+    assert sorted(map(str, found.collect())) == [
+        "Row(a=1, b='x', d=Decimal('1.00'), n=Row(x=1, y=None), new=None)",
+        "Row(a=1, b=None, d=Decimal('12345.50'), n=Row(x=2, y='z'), new=1)",
+    ]
+    # The table has these columns from now on; the option means the same as the argument.
+    with pytest.raises(SchemaMismatch, match="column 'd' is"):
+        write(_row(spark, *ROW), mode="append")
+    write(_row(spark, *ROW), mode="append", options={"mergeSchema": True})
+    assert table(options={"mergeSchema": True}).schema == found.schema
+    with pytest.raises(SchemaMismatch, match="column 'a' is bigint in the rows"):
+        write(_row(spark, "1L as a"), **merging)
+    # Names sort by the order of the commits, and the oldest file tells the schema.
+    files = [path.split(b"-")[1] for path in read(repository, "main")]
+    assert files == sorted(files)
+    assert len(set(files)) == len(files) == 3
+    assert table().columns == ["a", "b", "d", "n"]
+
+
+def test_types_merge_as_in_spark(spark: Any) -> None:
+    kinds = [
+        "int",
+        "bigint",
+        "string",
+        "decimal(5,2)",
+        "decimal(9,2)",
+        "decimal(9,3)",
+        "array<decimal(5,2)>",
+        "array<decimal(6,2)>",
+        "map<string,decimal(5,2)>",
+        "map<string,decimal(7,2)>",
+        "map<int,decimal(7,2)>",
+        "struct<x:int>",
+        "struct<X:int,y:decimal(5,2)>",
+        "struct<y:decimal(8,2)>",
+        "struct<x:string>",
+    ]
+    of_ddl = spark._jvm.org.apache.spark.sql.types.StructType.fromDDL
+    for left in kinds:
+        for right in kinds:
+            try:
+                merged = of_ddl(f"c {left}").merge(of_ddl(f"c {right}"), *(False,))
+                expected = merged.apply(0).dataType().simpleString()
+            except Py4JJavaError:
+                expected = None
+            one, other = (DataType.fromDDL(kind) for kind in (left, right))
+            found = merged_type(one, other)
+            assert (found and found.simpleString()) == expected, (left, right)
+
+
+def test_a_table_that_changes_its_columns_during_the_call(
+    repository: Repository, spark: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(_row(spark, *ROW))
+
+    def interfered(*args: Any) -> Any:
+        monkeypatch.setattr(lakecli.spark.write, "_upload", upload)
+        write(_row(spark, *ROW, "1 as new"), mode="append", mergeSchema=True)
+        return upload(*args)
+
+    upload = lakecli.spark.write._upload
+    monkeypatch.setattr(lakecli.spark.write, "_upload", interfered)
+    with pytest.raises(SchemaMismatch, match="column 'new' of the table"):
+        write(_row(spark, *ROW), mode="append")
+    assert len(read(repository, "main")) == 2
+
+
+def test_text_is_compared_by_what_it_has(
+    repository: Repository, spark: Any, write: Write, frame: Write
+) -> None:
+    rows = frame((1, 2))
+    csv: dict[str, Any] = {"format": "csv", "options": {"header": True, "sep": ";"}}
+    write(rows, **csv)
+    write(rows, mode="append", **csv)
+    with pytest.raises(SchemaMismatch, match="column 1 of the rows is 'p', and of the table"):
+        write(rows.select("p", "v"), mode="append", **csv)
+    with pytest.raises(SchemaMismatch, match=r"the rows have 1 columns, and the table .* 2"):
+        write(rows.select("v"), mode="append", **csv)
+    with pytest.raises(UsageError, match="mergeSchema is for Parquet, not for csv"):
+        write(rows, mode="append", mergeSchema=True, **csv)
+    with pytest.raises(UsageError, match="is not a Parquet file"):
+        write(rows, mode="append")
+    write(rows, f"{URI}/json", format="json")
+    write(rows.select("v"), f"{URI}/json", format="json", mode="append")

@@ -442,7 +442,14 @@ def test_the_command_works_without_arrow(repository: Repository, tmp_path: Path)
         "from lakecli.cli.app import main; sys.exit(main())"
     )
     home = {"LAKECLI_HOME": str(tmp_path)}
-    arguments = ("import", "--from", str(tmp_path / "x.csv"), "--to", "lakefs://demo/main/")
+    arguments = (
+        "import",
+        "--from",
+        str(tmp_path / "x.csv"),
+        "--to",
+        "lakefs://demo/main/",
+        "--verify=none",
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env={**os.environ, **home},

@@ -1,0 +1,265 @@
+"""Whether rows fit the table that they are added to: names and types of its columns.
+
+The schema of a table is that of the newest file, by the generation in its name; a file without one
+is older than all that have one. Of CSV it is the names in the header, or the number of columns;
+files of JSON have none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.committed.values import decode_entry
+from lakecli.errors import UsageError
+from lakecli.spark.files import TableFile, is_read
+from lakecli.spark.options import option_text, quoted
+from lakecli.spark.remote import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructField, StructType
+
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
+
+_DATED: Final = re.compile(rb"part-([0-9]{8,})-[0-9]{5,}-")
+_MERGE: Final = "mergeschema"
+
+
+class SchemaMismatch(UsageError):
+    """Rows have other columns, or other types of columns, than the table."""
+
+
+class Fit:
+    """Compares rows with the table that they are added to.
+
+    Args:
+        frame: the rows.
+        repository: the repository.
+        uri: the table, for errors.
+        prefix: its path, with a slash at its end.
+        format: of its files.
+        partition_by: the partition columns of the rows.
+        options: of Spark's writer.
+        merges: whether the table may get new columns, and columns wider types.
+    """
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        repository: Repository,
+        uri: str,
+        prefix: bytes,
+        *,
+        format: str,
+        partition_by: Sequence[str],
+        options: Mapping[str, Any],
+        merges: bool,
+    ) -> None:
+        given = {name.lower(): option_text(value).lower() for name, value in options.items()}
+        self._repository = repository
+        self._uri = uri
+        self._prefix = prefix
+        self._format = format
+        self._options = options
+        self._by = [name.lower() for name in partition_by]
+        self._merges = merges or given.get(_MERGE) == "true"
+        self._has_header = given.get("header") == "true"
+        self._checked: TableFile | None = None
+        self._columns: list[StructField] = []
+        self._frame = frame
+        self._fields = [each for each in frame.schema.fields if each.name.lower() not in self._by]
+        if self._merges and format != "parquet":
+            raise UsageError(
+                f"mergeSchema is for Parquet, not for {format}",
+                hint='write a new table: mode="overwrite"',
+            )
+
+    def check(self, view: View) -> None:
+        """Compare the rows with the table in a view, unless its newest file was compared before.
+
+        Raises:
+            SchemaMismatch: they do not fit; naming a column, and both of its types.
+        """
+        newest = None if self._format == "json" else _newest(view, self._prefix)
+        if newest is None or newest == self._checked:
+            return
+        self._check_partitions(newest)
+        if newest.size:
+            self._check_columns(newest)
+        self._checked = newest
+
+    def _check_columns(self, newest: TableFile) -> None:
+        self._repository.addresses.check(newest.address)
+        source = Source(
+            self._repository,
+            [newest],
+            uri=self._uri,
+            format=self._format,
+            options={} if self._format == "parquet" else self._options,
+        )
+        stored = source.stored_schema(self._frame.sparkSession)
+        if self._format == "csv":
+            self._check_names(stored)
+        else:
+            self._columns = self._compare(stored)
+
+    def adapted(self) -> DataFrame:
+        """Return the rows as they are to be written.
+
+        With `mergeSchema` they have all columns of the table, so its newest file tells its schema.
+        """
+        from pyspark.sql import functions
+
+        frame = self._frame
+        if not (self._merges and self._columns):
+            return frame
+        present = {each.name.lower(): each for each in self._fields}
+        columns = []
+        for field in self._columns:
+            own = present.get(field.name.lower())
+            column = functions.lit(None) if own is None else functions.col(quoted(own.name))
+            if own is None or _is_atomic(own.dataType):
+                column = column.cast(field.dataType)
+            columns.append(column.alias(field.name))
+        names = {each.lower(): each for each in frame.columns}
+        return frame.select(*columns, *(functions.col(quoted(names[name])) for name in self._by))
+
+    def _check_partitions(self, file: TableFile) -> None:
+        there = [part.partition("=")[0] for part in file.directory.split("/") if "=" in part]
+        if [name.lower() for name in there] != self._by:
+            raise SchemaMismatch(
+                f"the table {self._uri} is partitioned by {_list(there)}, and the rows by "
+                f"{_list(self._by)}",
+                hint=f"partition_by={there!r}",
+            )
+
+    def _check_names(self, stored: StructType) -> None:
+        names, there = [each.name for each in self._fields], stored.names
+        for at, (name, other) in enumerate(zip(names, there, strict=False)):
+            if self._has_header and name.lower() != other.lower():
+                raise SchemaMismatch(
+                    f"column {at + 1} of the rows is {name!r}, and of the table {self._uri} "
+                    f"{other!r}",
+                    hint="select the columns in the order of the table",
+                )
+        if len(names) != len(there):
+            raise SchemaMismatch(
+                f"the rows have {len(names)} columns, and the table {self._uri} {len(there)}",
+                hint=f"columns of the table: {', '.join(there)}",
+            )
+
+    def _compare(self, stored: StructType) -> list[StructField]:
+        present = {each.name.lower(): each for each in self._fields}
+        result = []
+        for field in stored.fields:
+            own = present.pop(field.name.lower(), None)
+            if own is None and not self._merges:
+                raise SchemaMismatch(
+                    f"column {field.name!r} of the table {self._uri}, "
+                    f"{field.dataType.simpleString()}, is missing in the rows",
+                    hint="add it, or write null there: mergeSchema=True",
+                )
+            result.append(field if own is None else self._common(field, own))
+        for own in present.values():
+            if not self._merges:
+                raise SchemaMismatch(
+                    f"column {own.name!r} of the rows, {own.dataType.simpleString()}, is missing "
+                    f"in the table {self._uri}",
+                    hint="drop it, or add it to the table: mergeSchema=True",
+                )
+            result.append(own)
+        return result
+
+    def _common(self, field: StructField, own: StructField) -> StructField:
+        from pyspark.sql.types import StructField
+
+        if _same(field.dataType, own.dataType):
+            return field
+        common = merged_type(field.dataType, own.dataType) if self._merges else None
+        if common is None:
+            raise SchemaMismatch(
+                f"column {field.name!r} is {own.dataType.simpleString()} in the rows, and "
+                f"{field.dataType.simpleString()} in the table {self._uri}",
+                hint=f'cast it: .withColumn("{field.name}", '
+                f'col("{field.name}").cast("{field.dataType.simpleString()}"))',
+            )
+        return StructField(field.name, common, metadata=field.metadata)
+
+
+class _Newest(NamedTuple):
+    generation: int
+    path: bytes
+    value: bytes
+
+
+def _newest(view: View, prefix: bytes) -> TableFile | None:
+    """Return the file of the highest generation below a path, the first of several, or ``None``."""
+    newest: _Newest | None = None
+    for path, value in view.scan(prefix=prefix):
+        found = _DATED.match(path.rpartition(b"/")[2])
+        generation = int(found[1]) if found else -1
+        name = os.fsdecode(path[len(prefix) :])
+        is_file = name and not name.endswith("/") and is_read(name)
+        if is_file and (newest is None or generation > newest.generation):
+            newest = _Newest(generation, path, value)
+    if newest is None:
+        return None
+    entry = decode_entry(newest.value)
+    name = newest.path[len(prefix) :].decode(errors="replace")
+    return TableFile(name, entry.physical_address, entry.size)
+
+
+def merged_type(left: DataType, right: DataType) -> DataType | None:
+    """Return the type that Spark's ``mergeSchema`` makes of two; ``None`` if it refuses them."""
+    from pyspark.sql.types import ArrayType, DecimalType, MapType, StructType
+
+    if _same(left, right):
+        return left
+    result: DataType | None = None
+    if isinstance(left, DecimalType) and isinstance(right, DecimalType):
+        if left.scale == right.scale:
+            result = DecimalType(max(left.precision, right.precision), left.scale)
+    elif isinstance(left, ArrayType) and isinstance(right, ArrayType):
+        item = merged_type(left.elementType, right.elementType)
+        result = item and ArrayType(item)
+    elif isinstance(left, MapType) and isinstance(right, MapType):
+        key = merged_type(left.keyType, right.keyType)
+        value = merged_type(left.valueType, right.valueType)
+        result = MapType(key, value) if key and value else None
+    elif isinstance(left, StructType) and isinstance(right, StructType):
+        result = _merged_struct(left, right)
+    return result
+
+
+def _merged_struct(left: StructType, right: StructType) -> StructType | None:
+    from pyspark.sql.types import StructField, StructType
+
+    others = {each.name.lower(): each for each in right.fields}
+    fields = []
+    for field in left.fields:
+        other = others.pop(field.name.lower(), None)
+        common = field.dataType if other is None else merged_type(field.dataType, other.dataType)
+        if common is None:
+            return None
+        fields.append(StructField(field.name, common))
+    return StructType([*fields, *others.values()])
+
+
+def _same(left: DataType, right: DataType) -> bool:
+    """Return whether two types are the same but for nulls and the case of names."""
+    return left.simpleString().lower() == right.simpleString().lower()
+
+
+def _is_atomic(kind: DataType) -> bool:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    return not isinstance(kind, ArrayType | MapType | StructType)
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "no column"
