@@ -10,6 +10,7 @@
     lookup        lists and describes repositories, refs and objects
     reading       reads and downloads objects
     system        the file system itself: adds writing and committing
+    iceberg       the same for pyiceberg, which is imported only there
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 
@@ -19,3 +20,11 @@ def require_tool(name: str) -> str:
             pytest.fail(f"LAKECLI_REQUIRE_TOOLS is set, and there is no {name}")
         pytest.skip(f"there is no {name}")
     return path
+
+
+def require_package(name: str) -> None:
+    """Skip the test without a package, as `require_tool` does without a program."""
+    if importlib.util.find_spec(name) is None:
+        if os.environ.get("LAKECLI_REQUIRE_TOOLS"):
+            pytest.fail(f"LAKECLI_REQUIRE_TOOLS is set, and there is no package {name}")
+        pytest.skip(f"there is no package {name}")
