@@ -43,7 +43,10 @@ class BarProgress(CountingProgress):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the bar."""
+        """Show the last counts, and remove the bar."""
+        with self._lock:
+            self._next = now = self._clock()
+            self._show(now)
         self._rich.stop()
 
     def expect(self, *, items: int = 0, size: int = 0) -> None:
