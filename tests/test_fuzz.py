@@ -138,7 +138,8 @@ def read_key(data: bytes) -> None:
 
 
 def carried_results() -> list[bytes]:
-    from lakecli.pipeline.imports.part import PartResult, Tally
+    from lakecli.pipeline.imports.merging import Tally
+    from lakecli.pipeline.imports.part import PartResult
     from lakecli.pipeline.imports.sink import EMPTY
 
     return [pack_result(PartResult(EMPTY._replace(head_keys=[b"k"], head_values=[b"v"]), Tally()))]

@@ -25,6 +25,7 @@ from lakecli.cli.answers import (
     history,
     objects,
     operations,
+    plans,
     program,
     sharing,
     worktree,
@@ -96,8 +97,8 @@ def _fields(record: Any) -> Record:  # noqa: ANN401 - mypy has no name for a Typ
 
 def _records() -> Iterator[type]:
     modules = (
-        *(history, changes, sharing, objects, handoff, checks, operations, collection, program),
-        worktree,
+        *(history, changes, sharing, objects, plans, handoff, checks, operations, collection),
+        *(program, worktree),
     )
     for module in modules:
         for name, value in vars(module).items():
@@ -134,7 +135,6 @@ _ONE: Final = {
     "entry": "fs stage",
     "examination": "doctor",
     "fetched": "fetch",
-    "imported": "import",
     "linked directory": "local init",
     "local commit": "local commit",
     "merge base": "find-merge-base",
@@ -189,7 +189,11 @@ _BY_OPTION: Final = {
         Answer("difference", each=True),
         Answer("change counts", each=True, option="--stat"),
     ),
-    "export": (Answer("export"), Answer("export manifest", option="--to-lakefs-import")),
+    "export": (
+        Answer("export"),
+        Answer("export plan", each=True, option="--dry-run"),
+        Answer("export manifest", option="--to-lakefs-import"),
+    ),
     "fs download": (
         Answer("downloaded entry"),
         Answer("download", option="-r"),
@@ -218,6 +222,7 @@ _BY_OPTION: Final = {
         Answer("upload", option="SRC SRC"),
         Answer("transfer plan", each=True, option="--dry-run"),
     ),
+    "import": (Answer("imported"), Answer("import plan", each=True, option="--dry-run")),
     "local checkout": (Answer("synced"), Answer("synced", each=True, option="--all")),
     "merge": (
         Answer("commit"),

@@ -96,7 +96,7 @@ def pin(cli: Cli, source: ObjectStore, *options: str) -> dict[str, Any]:
     target = f"{MAIN}/t/"
     found: dict[str, Any] = cli.ok(
         "import", "--from", source.uri, "--to", target, "--pin-versions", "--json", *options
-    ).json
+    ).json_lines[-1]
     return found
 
 

@@ -87,7 +87,7 @@ class Day:
         """Import twice, with and without copying, and return the commit on main."""
         cli = self.cli
         to = ("--to", f"{DEMO}/main/orders/", "--json")
-        planned = cli.ok("import", "--from", self.source, *to, "--copy", "--dry-run").json
+        planned = cli.ok("import", "--from", self.source, *to, "--copy", "--dry-run").json_lines[-1]
         done = cli.ok("import", "--from", self.source, *to, "--copy", "--engine", "spark").json
         assert planned["added"] == done["added"] == done["objects"] > DAYS
         assert planned["size"] == done["size"]

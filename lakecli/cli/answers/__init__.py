@@ -5,7 +5,7 @@
     history      commits, branches and tags
     changes      differences, annotations, and searches for a commit
     sharing      clone, fetch, push and pull
-    objects      objects, and moving them in and out
+    objects      objects, and moving them in and out; plans: dry runs of that
     handoff      presigned URLs
     checks       fsck and doctor
     operations   the operation log

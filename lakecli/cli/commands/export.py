@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ from lakecli.cli.transfers import (
     parallelism,
     progress,
     raise_failures,
+    show_steps,
 )
 from lakecli.errors import UsageError
 from lakecli.uri import parse_ref, ref_of
@@ -84,6 +86,10 @@ def export(
     _lakecli_export_COMMIT_TIME_SUCCESS.json or …_FAILURE.json. If some objects fail, the others are
     copied, the failures are listed, no _SUCCESS is written, and the exit code is 3.
 
+    --dry-run lists every path with what would be done: new, changed, unchanged, deleted or failed.
+    With --json it prints one object for each, and the totals in the last one. On Spark only the
+    totals are shown.
+
     With --to-lakefs-import no object is copied. DEST is a file of this machine that becomes a
     Parquet manifest, sorted by path: path below PATH, physical_address (a full URI), size,
     checksum, mtime, content_type and metadata. `lakecli import` reads it, and so does whatever
@@ -124,7 +130,10 @@ def export(
             verify=not no_verify,
             threads=parallelism(context, repository, transfer.workers),
             progress=shown,
+            on_steps=partial(show_steps, context),
         )
+        if dry_run and runner.name != "local":
+            show_steps(context, None)
         report = run(repository, ref, prefix, target, runner=runner, options=options)
     if report.uncommitted:
         context.out.note(f"uncommitted changes of {ref_of(path)} are not exported")
@@ -133,7 +142,10 @@ def export(
             f"{report.destination} has no report of an export of {since}; objects that did "
             "not change since are assumed to be there"
         )
-    context.out.emit(_record(report, dry_run=dry_run), text=lambda: _lines(report, dry_run=dry_run))
+    record = dict(_record(report, dry_run=dry_run))
+    if dry_run:
+        record = {"action": "total", "path": None, **record}
+    context.out.emit(record, text=lambda: _lines(report, dry_run=dry_run))
     failures = [(each.path, each.why) for each in report.outcome.failures]
     problem = summarise(report)
     if problem is not None:
@@ -202,6 +214,8 @@ def _record(report: ExportReport, *, dry_run: bool) -> Export:
 
 def _lines(report: ExportReport, *, dry_run: bool) -> Iterator[str]:
     outcome = report.outcome
+    if dry_run:
+        yield ""
     yield "Dry run, nothing was written:" if dry_run else "Export Summary:"
     yield ""
     yield f"Commit ID: {report.commit_id}"

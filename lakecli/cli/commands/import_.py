@@ -35,6 +35,7 @@ from lakecli.cli.transfers import (
     parallelism,
     progress,
     raise_failures,
+    show_steps,
 )
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of
@@ -147,6 +148,10 @@ def import_(
     none, no one. If one is missing or has another size, nothing is committed. The number is shown
     and is `verified` in JSON. --copy reads every object instead.
 
+    --dry-run lists every path with what would be done: new, changed, unchanged, failed, or deleted
+    because PREFIX is replaced. With --json it prints one object for each, and the totals in the
+    last one. On a cluster of Spark only the totals are shown.
+
     The branch must have no uncommitted changes. If two objects have the same path, or one cannot be
     read, nothing is committed. The same command continues an interrupted import.
 
@@ -198,7 +203,9 @@ lakefs://demo/main/
         )
         where = (repository, ref_of(target), target.path)
         if dry_run:
-            report = job.preview(*where, source=opened, runner=runner, options=options)
+            with job.preview(*where, source=opened, runner=runner, options=options) as planned:
+                report, steps = planned
+                show_steps(context, steps)
         else:
             report = job.import_objects(
                 *where,
@@ -207,7 +214,10 @@ lakefs://demo/main/
                 committer=context.committer(),
                 options=options,
             )
-    context.out.emit(_record(report), text=lambda: _lines(report, target, is_dry=dry_run))
+    record = dict(_record(report))
+    if dry_run:
+        record = {"action": "total", "path": None, **record}
+    context.out.emit(record, text=lambda: _lines(report, target, is_dry=dry_run))
     if report.commit is not None:
         tally = report.tally
         counts = ", ".join(f"{getattr(tally, name)} {name}" for name in COUNTED)
@@ -251,6 +261,7 @@ def _record(report: ImportReport) -> Imported:
 def _lines(report: ImportReport, target: LakeUri, *, is_dry: bool) -> Iterator[str]:
     tally = report.tally
     if is_dry:
+        yield ""
         yield "Dry run, nothing was imported:"
         yield ""
         yield f"Objects: {tally.objects} ({human_size(tally.size)})"

@@ -24,6 +24,7 @@ from lakecli.pipeline.exports.target import WHOLE, Item, open_target
 from lakecli.repository.core.read import read_located
 from lakecli.repository.transfer.destination import NoRoom, State, UnsafeName
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
+from lakecli.repository.transfer.selection import Action, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,6 +149,7 @@ class _Export:
             self.target.delete(item)
         with self._lock:
             self.outcome.deleted.add(item.old.size)
+        self._list(Action.DELETED, item.path, item.old.size)
 
     def _export(self, item: Item, entry: Entry, found: ObjectInfo | None) -> None:
         outcome = self.outcome
@@ -156,6 +158,7 @@ class _Export:
             self._hands.progress.advance(size=entry.size)
             with self._lock:
                 outcome.unchanged.add(entry.size)
+            self._list(Action.UNCHANGED, item.path, entry.size)
             return
         by_store, is_whole = False, True
         if not self._job.dry_run:
@@ -165,6 +168,13 @@ class _Export:
             outcome.bare += not is_whole
             if by_store:
                 outcome.by_store.add(entry.size)
+        action = Action.NEW if state is State.MISSING else Action.CHANGED
+        self._list(action, item.path, entry.size)
+
+    def _list(self, action: Action, path: bytes, size: int = 0, error: str = "") -> None:
+        """Record what would be done with a path, if that is asked for."""
+        if self._job.lists:
+            self.outcome.steps.append(Step(action, path, size, error))
 
     def _write(self, item: Item, entry: Entry) -> tuple[bool, bool]:
         """Copy an object; return whether the store did so, and whether its metadata was written."""
@@ -208,6 +218,7 @@ class _Export:
         )
         with self._lock:
             self.outcome.fail(Failure(path, error.message, may_pass))
+        self._list(Action.FAILED, path, error=error.message)
 
 
 def _check_external(store: ObjectStore, key: str, entry: Entry) -> None:

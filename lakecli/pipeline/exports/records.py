@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.repository.transfer.selection import Tally
+from lakecli.repository.transfer.selection import Step, Tally
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import CommitId, MetarangeId
     from lakecli.objectstore.base import ObjectStore
@@ -43,6 +45,7 @@ class Job(NamedTuple):
         threads: objects that one part copies at a time.
         verify: read every object and compare it with its checksum, even if the store copies it.
         dry_run: write nothing.
+        lists: record in the outcome what would be done with each path.
     """
 
     location: StoreLocation
@@ -55,6 +58,7 @@ class Job(NamedTuple):
     threads: int
     verify: bool = True
     dry_run: bool = False
+    lists: bool = False
 
     @property
     def uri(self) -> str:
@@ -102,6 +106,7 @@ class Outcome:
         failed: number of objects that failed.
         failures: `MAX_FAILURES` of these at most.
         markers: paths left for a later round.
+        steps: what would be done with each path, if that is asked for; of one part only.
     """
 
     new: Tally = field(default_factory=Tally)
@@ -113,6 +118,7 @@ class Outcome:
     failed: int = 0
     failures: list[Failure] = field(default_factory=list)
     markers: list[bytes] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
     def fail(self, failure: Failure) -> None:
         """Record an object that failed."""
@@ -172,6 +178,8 @@ class ExportOptions(NamedTuple):
         threads: objects to copy at a time.
         progress: expects the objects of each part before it is planned, and counts objects and
             bytes.
+        on_steps: called in a dry run with what would be done with the paths of each part.
+            Without it, and on Spark, the paths are not recorded.
     """
 
     since: str = ""
@@ -180,6 +188,7 @@ class ExportOptions(NamedTuple):
     verify: bool = True
     threads: int = 10
     progress: Progress = NO_PROGRESS
+    on_steps: Callable[[Sequence[Step]], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,7 @@ def export(
         threads=options.threads,
         verify=options.verify,
         dry_run=options.dry_run,
+        lists=options.dry_run and options.on_steps is not None and runner.name == "local",
     )
     since_id = None if since is None else since.id
     run = Run(repository, job, ref, commit.id, since_id, repository.lake.now())
@@ -225,8 +226,8 @@ class _Rounds:
             clear_success(job)
         outcome = self._round(parts)
         markers, outcome.markers = outcome.markers, []
-        again = outcome.take_retried()
-        if again and not job.dry_run:
+        again = [] if job.dry_run else outcome.take_retried()
+        if again:
             outcome.join(self._round(_parts_of(again)))
         if not outcome.failed or job.dry_run:
             outcome.join(self._round(_parts_of(sorted(markers))))
@@ -243,6 +244,8 @@ class _Rounds:
         outcome = Outcome()
         for _, done in self._runner.run(self._task, parts):
             outcome.join(done)
+            if done.steps and self._options.on_steps is not None:
+                self._options.on_steps(sorted(done.steps, key=lambda step: step.path))
             if not self._tells:
                 self._tell(done)
         return outcome

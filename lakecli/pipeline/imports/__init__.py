@@ -8,6 +8,7 @@
     addresses     where objects may be; verify: whether they are there
     rows          objects, column by column; arrow and plain: read with and without Arrow
     part          imports one part; base: records of the branch there; copying: ``--copy``
+    merging       merges both, and counts; listed: the paths that a dry run lists
     sink          writes the ranges of a part; packed: its result; join_parts: joins parts
     sorting       sorts on disk; shuffle: on Spark
     journal       the results of finished parts, for the next run; finished_parts: their totals

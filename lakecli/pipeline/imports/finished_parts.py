@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.pipeline.imports.join_parts import join_parts
-from lakecli.pipeline.imports.part import Item, Tally
+from lakecli.pipeline.imports.merging import Tally
+from lakecli.pipeline.imports.part import Item
 from lakecli.pipeline.imports.report import ImportReport
 
 if TYPE_CHECKING:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, TypeGuard
 
+from lakecli.directories import make_private
 from lakecli.errors import (
     ConflictError,
     NothingToDo,
@@ -16,6 +21,7 @@ from lakecli.errors import (
 from lakecli.objectstore.uri import is_local
 from lakecli.pipeline.imports.finished_parts import FinishedParts
 from lakecli.pipeline.imports.journal import Journal
+from lakecli.pipeline.imports.listed import iter_steps
 from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Task, import_item
 from lakecli.pipeline.imports.sources import Directory, Manifest, check_pinnable, roots_of
 from lakecli.pipeline.imports.verify import Choice, choose
@@ -26,10 +32,10 @@ from lakecli.repository.core.gate import claim_head
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.core.view import view_of_branch
+from lakecli.repository.transfer.selection import Action, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from lakecli.model import MetarangeId
     from lakecli.pipeline.imports.report import ImportOptions, ImportReport
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
     from lakecli.repository.core.view import View
 
 MESSAGE: Final = "Import objects"
+IMPORTS: Final = "imports"
+"""The directory of the cache for imports under way."""
 _SHOWN: Final = 10
 
 
@@ -133,6 +141,7 @@ def import_objects(
     return done.report
 
 
+@contextmanager
 def preview(
     repository: Repository,
     branch: str,
@@ -141,14 +150,25 @@ def preview(
     source: Source,
     runner: Runner,
     options: ImportOptions,
-) -> ImportReport:
-    """Return the report that `import_objects` would return, without writing anything.
+) -> Iterator[tuple[ImportReport, Iterator[Step] | None]]:
+    """Give the report that `import_objects` would return, and what it would do with each path.
+
+    Nothing is written but temporary files. The paths are in order; they are ``None`` if the parts
+    ran on other machines, whose disks are not here.
 
     Raises:
         LakeError: as `import_objects`.
     """
     base = _check_branch(repository, branch)
-    return _Run(repository, path, source, runner, options).all_parts(base, writes=False).report
+    run = _Run(repository, path, source, runner, options)
+    if _is_cluster(runner):
+        yield run.all_parts(base, writes=False).report, None
+        return
+    make_private(parent := repository.lake.home.cache / IMPORTS)
+    with TemporaryDirectory(prefix="listed-", dir=parent) as directory:
+        report = run.all_parts(base, writes=False, lists_to=directory).report
+        failed = (Step(Action.FAILED, each.path, error=each.why) for each in report.failures)
+        yield report, chain(iter_steps(Path(directory)), failed)
 
 
 def _check_branch(repository: Repository, branch: str) -> MetarangeId:
@@ -189,8 +209,10 @@ class _Run:
                 hint="copy the files into the repository: --copy",
             )
 
-    def all_parts(self, base: MetarangeId, *, writes: bool = True) -> FinishedParts:
-        """Import all parts on top of the tree `base`."""
+    def all_parts(
+        self, base: MetarangeId, *, writes: bool = True, lists_to: str = ""
+    ) -> FinishedParts:
+        """Import all parts on top of the tree `base`; see `Task` for the rest."""
         options = self._options
         now = self._repository.lake.now()
         task = Task(
@@ -205,11 +227,12 @@ class _Run:
             walks=isinstance(self._source, Directory),
             pins=options.pins,
             choice=self._choice(),
+            lists_to=lists_to,
         )
         # Counts depend on the base, so a part finished on another base cannot be reused.
         identity: list[object] = [*task.location[:3], base, self._prefix.hex()]
         identity += [options.replaces, options.copies, options.pins, writes, options.verify]
-        journal = Journal(self._repository.lake.home.cache / "imports", identity)
+        journal = Journal(self._repository.lake.home.cache / IMPORTS, identity)
         journal.open(now)
         done = FinishedParts(self._repository, task, self._high, journal)
         spill = journal.directory / "sorted"
@@ -217,6 +240,8 @@ class _Run:
             self._run(done, spill=None)
         except NotSorted:
             done.reset()
+            for listed in Path(lists_to).iterdir() if lists_to else ():
+                listed.unlink()
             runner, source = self._runner, self._source
             if isinstance(source, Manifest) and _is_cluster(runner):
                 self._shuffle(done, source, runner)
@@ -269,8 +294,9 @@ class _Run:
         for item, result in results:
             done.take(item, result)
             on_step("part")
-            # Their bytes stay where they are.
-            self._options.progress.advance(items=done.last_tally.objects)
+            tally = done.last_tally
+            size = tally.size if self._options.copies else 0  # else their bytes stay where they are
+            self._options.progress.advance(items=tally.objects, size=size)
 
 
 def _is_cluster(runner: Runner) -> TypeGuard[SparkRunner]:

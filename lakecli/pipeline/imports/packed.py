@@ -7,7 +7,8 @@ import os
 from array import array
 from dataclasses import asdict
 
-from lakecli.pipeline.imports.part import PartResult, Tally
+from lakecli.pipeline.imports.merging import Tally
+from lakecli.pipeline.imports.part import PartResult
 from lakecli.pipeline.imports.rows import Failure
 from lakecli.pipeline.imports.sink import Cut
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
-from bisect import bisect_left
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from blake3 import blake3
 
 from lakecli.committed.encode import Columns, encode_external
 from lakecli.committed.metaranges import NO_RANGES
-from lakecli.committed.values import identity_of
 from lakecli.errors import LakeError
-from lakecli.identity import DIGEST_SIZE
 from lakecli.pipeline.imports.addresses import Addresses
-from lakecli.pipeline.imports.base import BaseSlice, Whole
+from lakecli.pipeline.imports.base import BaseSlice
+from lakecli.pipeline.imports.listed import part_file
+from lakecli.pipeline.imports.merging import Merging, Tally
 from lakecli.pipeline.imports.rows import Failure, Failures, Rows, check_paths
 from lakecli.pipeline.imports.sink import EMPTY, Cut, Sink
 from lakecli.pipeline.imports.verify import Choice, Verifier
@@ -49,6 +48,8 @@ class Task(NamedTuple):
         walks: whether the source is a directory, so that the user has named its files.
         pins: whether addresses name the current versions of objects.
         choice: the objects that are verified where they are.
+        lists_to: directory of this machine where the parts of a dry run list their paths; ``""``:
+            they do not.
     """
 
     location: StoreLocation
@@ -62,6 +63,7 @@ class Task(NamedTuple):
     walks: bool = False
     pins: bool = False
     choice: Choice = Choice()
+    lists_to: str = ""
 
 
 class PartSource(Protocol):
@@ -89,28 +91,6 @@ class Part(NamedTuple):
     high: bytes | None
     source: PartSource
     is_live: bool = False
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of the source's objects and bytes, and of the branch's paths that change."""
-
-    objects: int = 0
-    size: int = 0
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    unchanged: int = 0
-
-    def __iadd__(self, other: Tally) -> Self:
-        """Add the counts of another part."""
-        self.objects += other.objects
-        self.size += other.size
-        self.added += other.added
-        self.changed += other.changed
-        self.removed += other.removed
-        self.unchanged += other.unchanged
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +172,9 @@ def import_item(task: Task, item: Item) -> PartResult | None:
             return None
     failures = Failures()
     rows = part.source.rows(task, failures)
+    if task.lists_to:
+        with open(part_file(task.lists_to, item.number), "wb") as file:  # noqa: PTH123
+            return import_rows(task, part, rows, failures, lists_to=file)
     if not part.is_live:
         return import_rows(task, part, rows, failures)
     said = Said()
@@ -220,7 +203,14 @@ class Said:
         return self._hasher.hexdigest()
 
 
-def import_rows(task: Task, part: Part, rows: Iterator[Rows], failures: Failures) -> PartResult:
+def import_rows(
+    task: Task,
+    part: Part,
+    rows: Iterator[Rows],
+    failures: Failures,
+    *,
+    lists_to: BinaryIO | None = None,
+) -> PartResult:
     """Import the objects of an interval of paths.
 
     Args:
@@ -228,11 +218,17 @@ def import_rows(task: Task, part: Part, rows: Iterator[Rows], failures: Failures
         part: the interval.
         rows: the objects, sorted by key; keys are relative to the prefix.
         failures: failures that `rows` has recorded; the import adds its own.
+        lists_to: file for what would be done with each path.
     """
     trees, base = open_base(task)
     written_before = trees.counts.ranges_written
     sink = Sink(trees, base) if task.writes else None
-    merging = _Merging(task, BaseSlice(trees, base, low=part.low, high=part.high), sink)
+    merging = Merging(
+        BaseSlice(trees, base, low=part.low, high=part.high),
+        replaces=task.replaces,
+        sink=sink,
+        lists_to=lists_to,
+    )
     encode = _encoder(task, failures)
     duplicates: list[bytes] = []
     last: bytes | None = None
@@ -286,79 +282,6 @@ def _without_duplicates(
         elif len(duplicates) < SHOWN_DUPLICATES and prefix + key not in duplicates[-1:]:
             duplicates.append(prefix + key)
     return rows.take(kept)
-
-
-class _Merging:
-    """Merges the source's objects with the records of the branch, into a sink."""
-
-    def __init__(self, task: Task, base: BaseSlice, sink: Sink | None) -> None:
-        self._replaces = task.replaces
-        self._base = base
-        self._sink = sink
-        self.tally = Tally()
-
-    def add(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Add objects of the source."""
-        start = 0
-        while start < len(keys):
-            self._pass(keys[start])
-            horizon = self._base.horizon(keys[start])
-            end = len(keys) if horizon is None else bisect_left(keys, horizon, start)
-            self._merge(keys[start:end], values[start:end])
-            start = end
-
-    def finish(self) -> None:
-        """Keep or remove the records of the branch after the source's last object."""
-        self._pass(None)
-
-    def _pass(self, limit: bytes | None) -> None:
-        """Keep or remove the records of the branch before a path."""
-        sink = self._sink
-        for piece in self._base.before(limit):
-            if self._replaces:
-                self.tally.removed += piece.records if isinstance(piece, Whole) else len(piece.keys)
-            elif sink is None:
-                continue
-            elif isinstance(piece, Whole):
-                sink.add_range(self._base, piece)
-            else:
-                sink.add(piece.keys, piece.values)
-
-    def _merge(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Merge objects with the single records of the branch between them."""
-        present: dict[bytes, bytes] = {}
-        for piece in self._base.before(keys[-1] + b"\0"):
-            assert not isinstance(piece, Whole)  # the horizon lies within one range
-            present.update(zip(piece.keys, piece.values, strict=True))
-        tally = self.tally
-        if not present:
-            tally.added += len(keys)
-        else:
-            values = list(values)
-            for at, key in enumerate(keys):
-                old = present.pop(key, None)
-                if old is None:
-                    tally.added += 1
-                elif is_same(old, values[at]):
-                    tally.unchanged += 1
-                    values[at] = old  # the record is kept as it is, times included
-                else:
-                    tally.changed += 1
-            if self._replaces:
-                tally.removed += len(present)
-            elif present:
-                present.update(zip(keys, values, strict=True))
-                keys = sorted(present)
-                values = [present[key] for key in keys]
-        if self._sink is not None:
-            self._sink.add(keys, values)
-
-
-def is_same(left: bytes, right: bytes) -> bool:
-    """Return whether two records have the same identity."""
-    if left[0] == right[0] == 2 * DIGEST_SIZE:
-        return left[1 : 1 + DIGEST_SIZE] == right[1 : 1 + DIGEST_SIZE]
-    return identity_of(left) == identity_of(right)
 
 
 class _Encoder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakecli.pipeline.imports.part import Tally
+from lakecli.pipeline.imports.merging import Tally
 from lakecli.pipeline.imports.verify import Verify
 from lakecli.progress import NO_PROGRESS, Progress
 
@@ -28,7 +28,7 @@ class ImportOptions:
         message: commit message.
         metadata: commit metadata.
         allow_empty: commit even if nothing changes.
-        progress: counts the objects of each finished part.
+        progress: counts the objects of each finished part, and their bytes if they are copied.
     """
 
     replaces: bool = True

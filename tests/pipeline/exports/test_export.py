@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lakecli.errors import LakeError
     from lakecli.pipeline.exports.records import ExportReport
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.transfer.selection import Step
 
 PARTITIONS = {
     **{
@@ -289,8 +290,14 @@ def test_a_dry_run_counts_and_writes_nothing(repository: Repository, tmp_path: P
     run(repository, target)
     put(repository, {b"readme.txt": None, b"new": b"new", b"tables/orders/_SUCCESS": b"x"})
     before = sorted(target.rglob("*"))
-    report = run(repository, target, since=first, dry_run=True)
+    steps: list[Step] = []
+    report = run(repository, target, since=first, dry_run=True, on_steps=steps.extend)
     outcome = report.outcome
+    assert [(each.action.value, each.path) for each in steps] == [
+        ("new", b"new"),
+        ("deleted", b"readme.txt"),
+        ("changed", b"tables/orders/_SUCCESS"),  # such objects are written last
+    ]
     assert (outcome.new.count, outcome.changed.count, outcome.deleted.count) == (1, 1, 1)
     assert report.status == ""
     assert sorted(target.rglob("*")) == before

@@ -16,7 +16,8 @@ from lakecli.model import EMPTY_TREE
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.pipeline.imports.job import destination
 from lakecli.pipeline.imports.join_parts import join_parts
-from lakecli.pipeline.imports.part import Item, Tally, Task, import_item
+from lakecli.pipeline.imports.merging import Tally
+from lakecli.pipeline.imports.part import Item, Task, import_item
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.store_location import StoreLocation
 from tests.pipeline.imports.sources import Split, value_of

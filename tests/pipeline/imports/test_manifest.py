@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from lakecli.pipeline.imports.verify import Verify
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.core.view import open_view
 from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.selection import Action
 from tests.pipeline.imports.lists import (
     inventory_manifest,
     inventory_row,
@@ -360,20 +362,52 @@ def test_empty_manifests(repository: Repository, tmp_path: Path) -> None:
     assert contents(repository) == {}
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_preview_lists_what_would_be_done(
+    repository: Repository, tmp_path: Path, *, shuffled: bool, replaces: bool
+) -> None:
+    run(repository, write_csv(tmp_path / "all.csv", rows()), path=b"p")
+    some = [row for number, row in enumerate(rows(shuffled=shuffled)) if number % 3]
+    some[0]["checksum"] = "another"
+    some.append({**some[1], "path": "zz", "size": 7})  # sorts last
+    opened = open_source(
+        repository, str(write_csv(tmp_path / "x.csv", some)), links=LinkPolicy.FAIL
+    )
+    options = ImportOptions(verify=Verify.NONE, replaces=replaces)
+    where = (repository, "main", b"p")
+    runner = LocalRunner(parallelism=2)
+    with preview(*where, source=opened, runner=runner, options=options) as (report, steps):
+        assert steps is not None
+        listed = list(steps)
+    tally = report.tally
+    assert [each.path for each in listed] == sorted(each.path for each in listed)
+    counts = Counter(each.action for each in listed)
+    assert counts[Action.NEW] == tally.added == 1
+    assert counts[Action.CHANGED] == tally.changed == 1
+    assert counts[Action.UNCHANGED] == tally.unchanged
+    assert counts[Action.DELETED] == tally.removed == (len(KEYS) - len(some) + 1) * replaces
+    assert next(each.size for each in listed if each.path == b"p/zz") == 7
+
+
 def test_a_preview_writes_nothing(repository: Repository, tmp_path: Path) -> None:
     source = write_csv(tmp_path / "x.csv", rows(shuffled=True))
     namespace = Path(repository.record.storage_namespace.removeprefix("local://"))
     before = sorted(namespace.rglob("*"))
     opened = open_source(repository, str(source), links=LinkPolicy.FAIL)
-    report = preview(
+    with preview(
         repository,
         "main",
         b"p",
         source=opened,
         runner=LocalRunner(),
         options=ImportOptions(verify=Verify.NONE),
-    )
-    assert report.tally.added == len(KEYS)
+    ) as (report, steps):
+        assert report.tally.added == len(KEYS)
+        assert steps is not None
+        assert [(each.action, each.path) for each in steps] == [
+            (Action.NEW, f"p/{key}".encode()) for key in sorted(KEYS, key=str.encode)
+        ]
     assert sorted(namespace.rglob("*")) == before
     assert not list((repository.lake.home.cache / "imports").iterdir())
 

@@ -55,17 +55,17 @@ def run(
     repository: Repository, rows: list[dict[str, Any]], place: Path, **options: Any
 ) -> ImportReport:
     source = write_csv(place / "lists" / "x.csv", rows)
-    take = import_objects if options.pop("writes", True) else preview
-    more = {"committer": "c"} if take is import_objects else {}
-    return take(
-        repository,
-        "main",
-        None,
-        source=open_source(repository, str(source), links=LinkPolicy.FAIL),
-        runner=LocalRunner(),
-        options=ImportOptions(**options),
-        **more,
-    )
+    writes = options.pop("writes", True)
+    where = repository, "main", None
+    given: dict[str, Any] = {
+        "source": open_source(repository, str(source), links=LinkPolicy.FAIL),
+        "runner": LocalRunner(),
+        "options": ImportOptions(**options),
+    }
+    if writes:
+        return import_objects(*where, **given, committer="c")
+    with preview(*where, **given) as (report, _):
+        return report
 
 
 @pytest.mark.parametrize("which", [Verify.SAMPLE, Verify.ALL])
