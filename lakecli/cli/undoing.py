@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.undo.undo import Undone
     from lakecli.uri import LakeUri
+    from lakecli.worktree.writer import Written
 
 
 def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
@@ -37,10 +38,33 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
 
 def run_redo(context: Context, uri: LakeUri) -> None:
     """Redo the last undone operation of a repository, and print it."""
+    from lakecli.repository.undo.log import redo_target
     from lakecli.repository.undo.undo import redo
 
     repository = context.synced(context.logged_repository(uri, wanted="redo"))
+    operation = redo_target(repository)
+    if operation is not None and DIRECTORY in operation.metadata:
+        _overwrite_again(context, repository, operation)
     _answer(context, "Redone", redo(repository))
+
+
+def _overwrite_again(context: Context, repository: Repository, operation: Operation) -> None:
+    """Overwrite the files again that undo has brought back."""
+    from lakecli.cli.worktrees import downloads
+    from lakecli.worktree.keep import overwrite_again
+
+    directory = operation.metadata[DIRECTORY]
+    written = overwrite_again(repository, operation, downloads(context, repository, None))
+    if written is None:
+        context.out.warn(
+            f"{directory} is at another commit, or not linked with {repository.uri} any more: no "
+            "file was overwritten there"
+        )
+        return
+    count = written.downloaded + written.removed
+    files = "a file was" if count == 1 else f"{count} files were"
+    context.out.note(f"{files} overwritten or removed in {directory}")
+    _warn_of_rest(context, written, "overwrite")
 
 
 def _bring_back(context: Context, repository: Repository, operation: Operation) -> None:
@@ -55,10 +79,14 @@ def _bring_back(context: Context, repository: Repository, operation: Operation) 
         return
     files = "a file is" if written.downloaded == 1 else f"{written.downloaded} files are"
     context.out.note(f"{files} back in {directory}")
+    _warn_of_rest(context, written, "bring back")
+
+
+def _warn_of_rest(context: Context, written: Written, verb: str) -> None:
     for path in written.kept:
         context.out.warn(f"{quote_path(path)} has changed since, and stays as it is")
     for path, why in [*written.impossible, *written.failures]:
-        context.out.warn(f"cannot bring back {quote_path(path)}: {why}")
+        context.out.warn(f"cannot {verb} {quote_path(path)}: {why}")
 
 
 def _answer(context: Context, word: str, done: Undone) -> None:

@@ -15,7 +15,7 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
     linking             reflinks and hard links to objects of a directory
     fetching            objects, verified beside the files that they replace
     writer, bring       writing files, and bringing a directory to a commit
-    keep                what is overwritten on request, kept for `undo`
+    keep                what is overwritten on request, kept for `undo`; overwritten by `redo`
     restore             `restore`
     create              `local init` and `local clone`
     commit              `local commit`

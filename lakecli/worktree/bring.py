@@ -157,7 +157,13 @@ class _Bringing:
         if overwritten:
             self._on_step("keep")
             uploading = UploadOptions(parallelism=self._options.parallelism)
-            keep(worktree, overwritten, kind=f"local {operation}", options=uploading)
+            keep(
+                worktree,
+                overwritten,
+                kind=f"local {operation}",
+                commit=self._target.id,
+                options=uploading,
+            )
             brought.kept = len(overwritten)
         self._on_step("announce")
         worktree.relink(active=operation, target=self._target.id)

@@ -2,7 +2,8 @@
 
 The bytes go into the storage namespace. One operation of the log records the entries as the staged
 records of an area that belongs to no branch: undoing the operation stages them there, and
-`restore_kept` writes them back into the directory and empties the area.
+`restore_kept` writes them back into the directory and empties the area. Before a redo,
+`overwrite_again` stages them there once more, for the next undo, and overwrites the files.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
-from lakecli.model import StagingToken
+from lakecli.model import EMPTY_TREE, ChangeType, CommitId, StagingToken
 from lakecli.repository.core import operations
 from lakecli.repository.core.gate import claim_uploaded
-from lakecli.repository.upload import Upload
+from lakecli.repository.upload import Upload, UploadOptions
 from lakecli.staging import area
 from lakecli.worktree.fetching import Expected, Wanted
+from lakecli.worktree.index import state_of
 from lakecli.worktree.link import find_root, read_link
+from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree, lock
 from lakecli.worktree.writer import Writer
 
@@ -29,21 +32,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.kv.operations import Operation
+    from lakecli.model import MetarangeId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.download import DownloadOptions
-    from lakecli.repository.upload import UploadOptions
+    from lakecli.staging.area import ClaimedValue
+    from lakecli.worktree.index import FileState
+    from lakecli.worktree.link import Link
     from lakecli.worktree.writer import Written
 
 PULL: Final = "local pull"
 
+RESTORE: Final = "restore"
+
 DIRECTORY: Final = "directory"
 """Key of an operation's metadata: the working directory whose files it has kept."""
 
-_BATCH: Final = 1_024
+COMMIT: Final = "commit"
+"""Key of an operation's metadata: the commit whose files took their place."""
 
 
 def keep(
-    worktree: Worktree, paths: Sequence[bytes], *, kind: str, options: UploadOptions
+    worktree: Worktree,
+    paths: Sequence[bytes],
+    *,
+    kind: str,
+    commit: CommitId | None,
+    options: UploadOptions,
 ) -> Operation | None:
     """Keep files of a working directory before they are overwritten or deleted.
 
@@ -51,12 +65,38 @@ def keep(
         worktree: the working directory.
         paths: of the files, relative to it, in ascending order.
         kind: of the operation.
+        commit: whose files take their place; ``None``: they are deleted.
         options: of the upload.
 
     Raises:
         OSError: a file cannot be read.
         FileChanged: a file was written to meanwhile.
     """
+    repository = worktree.repository
+    if not paths:
+        return None
+    claimed = _bring_in(worktree, paths, options)
+    token = StagingToken(repository.lake.runtime.new_id())
+    named = os.fspath(worktree.root)
+    with repository.lake.kv.write() as txn:
+        operation = operations.append(
+            txn,
+            repository,
+            kind=kind,
+            staging=[StagingChange(f"{DIRECTORY} {named}", token)],
+            sealed=[token],  # expires with the operation
+            metadata={DIRECTORY: named, COMMIT: commit or ""},
+        )
+        area.put_many(txn, token, claimed)
+        log.save_images(txn, operation.id, token, [path for path, _ in claimed])
+        area.drop(txn, token)
+    return operation
+
+
+def _bring_in(
+    worktree: Worktree, paths: Sequence[bytes], options: UploadOptions
+) -> list[tuple[bytes, ClaimedValue]]:
+    """Bring files into the namespace, and return their encoded entries by path."""
     repository = worktree.repository
     changes: list[tuple[bytes, bytes]] = []
     uploaded = []
@@ -67,24 +107,24 @@ def keep(
         entry = upload.entry(path, ingested, at=repository.lake.now(), has_mtime=True)
         uploaded.append(ingested)
         changes.append((path, encode_entry(entry)))
-    if not changes:
-        return None
     upload.ingest.flush()
-    claimed = claim_uploaded(upload.ingest, changes, uploaded)
-    token = StagingToken(repository.lake.runtime.new_id())
-    named = os.fspath(worktree.root)
-    with repository.lake.kv.write() as txn:
-        operation = operations.append(
-            txn,
-            repository,
-            kind=kind,
-            staging=[StagingChange(f"{DIRECTORY} {named}", token)],
-            metadata={DIRECTORY: named},
-        )
-        area.put_many(txn, token, claimed)
-        log.save_images(txn, operation.id, token, [path for path, _ in claimed])
-        area.drop(txn, token)
-    return operation
+    return claim_uploaded(upload.ingest, changes, uploaded)
+
+
+def _tree_of(worktree: Worktree, operation: Operation) -> MetarangeId:
+    """Return the tree whose files an operation has written."""
+    commit_id = operation.metadata.get(COMMIT)
+    return worktree.commit(CommitId(commit_id)).metarange_id if commit_id else EMPTY_TREE
+
+
+def _linked(repository: Repository, operation: Operation) -> tuple[Path, Link] | None:
+    """Return the directory of an operation, if it still is linked with the repository."""
+    named = operation.metadata.get(DIRECTORY)
+    root = None if named is None else find_root(Path(named))
+    link = None if root is None else read_link(root)
+    if root is None or link is None or link.src.repository != repository.name:
+        return None
+    return root, link
 
 
 def restore_kept(
@@ -92,8 +132,7 @@ def restore_kept(
 ) -> Written | None:
     """Write files back that an undone operation had kept; return what was done.
 
-    A file that has changed since the operation stays, and its older bytes stay kept: redo and undo
-    try again.
+    A file that has changed since the operation stays as it is.
 
     Args:
         repository: the repository of the operation.
@@ -103,15 +142,15 @@ def restore_kept(
     Returns:
         ``None`` if it kept nothing, or the directory is not linked with the repository any more.
     """
-    named = operation.metadata.get(DIRECTORY)
-    root = None if named is None else find_root(Path(named))
-    link = None if root is None else read_link(root)
-    if root is None or link is None or link.src.repository != repository.name:
+    linked = _linked(repository, operation)
+    if linked is None:
         return None
+    root, link = linked
     with lock(root):
         worktree = Worktree(repository, root, read_link(root) or link)
         prefix = worktree.link.prefix
         changes = worktree.scan().changes
+        tree = _tree_of(worktree, operation)
         writer = Writer(worktree, options)
         for staged in operation.staging:
             token = StagingToken(staged.token)
@@ -120,6 +159,7 @@ def restore_kept(
             for path, value in kept:
                 relative = path[len(prefix) :]
                 change = changes.get(relative)
+                expected: Expected | FileState
                 if change is None:
                     is_there = os.path.lexists(worktree.path_of(relative))
                     expected = Expected.BASE if is_there else Expected.ABSENT
@@ -127,6 +167,8 @@ def restore_kept(
                     expected = Expected.ABSENT
                 elif worktree.equals(relative, change, value):
                     continue
+                elif worktree.equals(relative, change, worktree.find(tree, relative)):
+                    expected = change.state
                 else:
                     writer.report.kept.append(relative)
                     continue
@@ -141,3 +183,84 @@ def restore_kept(
             again = {each.path for each in writer.published}
             worktree.relink(unresolved=tuple(sorted({*worktree.link.unresolved, *again})))
         return written
+
+
+def overwrite_again(
+    repository: Repository, operation: Operation, options: DownloadOptions
+) -> Written | None:
+    """Overwrite the files once more that an undone operation had kept; called before its redo.
+
+    Only a file with the bytes that undo has given back is overwritten or removed, and its bytes are
+    kept first. If this is killed, repeating it goes on.
+
+    Args:
+        repository: the repository of the operation.
+        operation: the operation that will be redone.
+        options: of the downloads.
+
+    Returns:
+        ``None`` if it kept nothing, or the directory is at another commit, or not linked with the
+        repository any more.
+    """
+    linked = _linked(repository, operation)
+    if linked is None:
+        return None
+    root, link = linked
+    with lock(root):
+        worktree = Worktree(repository, root, read_link(root) or link)
+        worktree.follow_back()
+        tree = _tree_of(worktree, operation)
+        is_at_commit = worktree.base_tree == tree
+        if worktree.link.active or not (is_at_commit or operation.kind == RESTORE):
+            return None
+        writer = Writer(worktree, options)
+        wanted = _as_kept(worktree, operation, tree, writer)
+        if wanted:
+            repository.lake.runtime.on_step("keep")
+            claimed = _bring_in(worktree, list(wanted), UploadOptions())
+            (staged,) = operation.staging
+            with repository.lake.kv.write() as txn:
+                area.put_many(txn, StagingToken(staged.token), claimed)
+        for path, (value, state) in wanted.items():
+            if value is None:
+                writer.remove(path, state)
+            else:
+                writer.add(Wanted(path, decode_entry(value), state))
+        written = writer.finish()
+        if is_at_commit and not written.failures:
+            worktree.index.save(worktree.index_file)
+        left = tuple(path for path in worktree.link.unresolved if path not in wanted)
+        if operation.kind == PULL and left != worktree.link.unresolved:
+            worktree.relink(unresolved=left)
+        return written
+
+
+def _as_kept(
+    worktree: Worktree, operation: Operation, tree: MetarangeId, writer: Writer
+) -> dict[bytes, tuple[bytes | None, FileState]]:
+    """Return the files that have the bytes that were kept: what the tree has, and their state.
+
+    Others that lack what the tree has are reported as kept.
+    """
+    prefix = worktree.link.prefix
+    wanted = {}
+    with worktree.repository.lake.kv.read() as txn:
+        (staged,) = operation.staging
+        images = list(log.iter_images(txn, operation.id, staged.token, prefix=prefix))
+    for path, kept in images:
+        relative = path[len(prefix) :]
+        value = worktree.find(tree, relative)
+        try:
+            status = os.lstat(worktree.path_of(relative))
+        except (FileNotFoundError, NotADirectoryError):
+            status = None
+        change = LocalChange(ChangeType.REMOVED, None)
+        if status is not None:
+            change = LocalChange(ChangeType.CHANGED, state_of(status))
+        if worktree.equals(relative, change, value):
+            continue
+        if change.state is not None and worktree.equals(relative, change, kept):
+            wanted[relative] = (value, change.state)
+        else:
+            writer.report.kept.append(relative)
+    return wanted

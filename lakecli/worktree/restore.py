@@ -9,7 +9,7 @@ from lakecli.errors import NotFound
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree.bring import Brought
 from lakecli.worktree.fetching import Expected, Wanted
-from lakecli.worktree.keep import keep
+from lakecli.worktree.keep import RESTORE, keep
 from lakecli.worktree.writer import Writer
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def restore(
         ]
         brought = Brought(worktree.head() if source is None else source)
         uploading = UploadOptions(parallelism=options.parallelism)
-        if keep(worktree, overwritten, kind="restore", options=uploading) is not None:
+        if overwritten:
+            commit = worktree.link.at_head if source is None else source.id
+            keep(worktree, overwritten, kind=RESTORE, commit=commit, options=uploading)
             brought.kept = len(overwritten)
         _write(worktree, wanted, changes, brought, options)
         if source is None and not brought.failures:

@@ -209,3 +209,63 @@ def test_what_lakectl_links_is_understood(cli: Cli, demo: Demo, root: Path) -> N
     assert cli.ok("local", "status", root, "--json").stdout == ""
     found = json.dumps(cli.ok("local", "list", root, "--json").json)
     assert head in found
+
+
+def test_redo_overwrites_again_what_undo_has_brought_back(
+    cli: Cli, demo: Demo, root: Path, golden: Golden
+) -> None:
+    write(root, {"a": "mine", "n": "n", "b": "mine"})
+    assert demo.contents()
+    golden(
+        "local_redo",
+        cli("local", "checkout", root, "-y"),
+        cli("undo", "lakefs://demo"),
+        cli("redo", "lakefs://demo"),
+        cli("undo", "lakefs://demo"),
+    )
+    assert files(root) == {"a": "mine", "b": "mine", "d/c": "3", "n": "n"}
+    write(root, {"a": "since"})
+    assert "a has changed since, and stays as it is" in cli.ok("redo", "lakefs://demo").stderr
+    assert files(root) == {"a": "since", "b": "2", "d/c": "3"}
+    write(root, {".lakefs_ref.yaml": None})
+    cli.ok("undo", "lakefs://demo")
+    assert "not linked with" in cli.ok("redo", "lakefs://demo").stderr
+
+
+UNDOABLE = {
+    "local commit": ("local", "commit", "{root}", "-m", "mine"),
+    "branch reset --to": ("branch", "reset", "lakefs://demo/main", "--to", "main~1", "-y"),
+    "branch reset": ("branch", "reset", "lakefs://demo/main", "-y"),
+    "branch rename": ("branch", "rename", "lakefs://demo/dev", "other"),
+    "update-metadata": ("fs", "update-metadata", "lakefs://demo/main/data/a", "--metadata", "k=v"),
+    "upload --delete": ("fs", "upload", "-r", "--delete", "{root}", "lakefs://demo/main/data/"),
+    "commit --path": ("commit", "lakefs://demo/main", "-m", "part", "--path", "staged/1"),
+    "commit": ("commit", "lakefs://demo/main", "-m", "all"),
+}
+
+
+@pytest.mark.parametrize("verb", UNDOABLE)
+def test_undo_takes_back_what_changes_a_ref_or_staging(
+    cli: Cli, demo: Demo, root: Path, verb: str
+) -> None:
+    def state() -> object:
+        branches = cli.ok("branch", "list", "lakefs://demo", "--json").json_lines
+        names = [each["name"] for each in branches]
+        listed = [cli.ok("diff", f"lakefs://demo/{name}", "--json").json_lines for name in names]
+        return [(each["name"], each["commit_id"]) for each in branches], listed
+
+    demo.commit("second", {"data/a": "2"})
+    demo.branch("dev")
+    demo.stage({"staged/1": "1", "staged/2": "2"})
+    write(root, {"b": "mine", "n": "n"})
+    before = state()
+    argv = [word.format(root=root) for word in UNDOABLE[verb]]
+    cli.ok(*argv)
+    after = state()
+    assert after != before
+    cli.ok("undo", "lakefs://demo")
+    assert state() == before
+    cli.ok("redo", "lakefs://demo")
+    assert state() == after
+    cli.ok("undo", "lakefs://demo")
+    assert state() == before

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.errors import IntegrityError, NotFound, Refused
+from lakecli.kv.env import Table
 from lakecli.model import CommitId
 from lakecli.objectstore.base import ANY
 from lakecli.repository.core.view import commit_at
 from lakecli.repository.transfer.ingest import SMALL
-from lakecli.repository.undo.undo import undo
+from lakecli.repository.undo.log import redo_target
+from lakecli.repository.undo.undo import redo, undo
 from lakecli.repository.upload import UploadOptions
 from lakecli.uri import parse_path
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, WorktreeConflict, bring
-from lakecli.worktree.keep import keep, restore_kept
+from lakecli.worktree.keep import keep, overwrite_again, restore_kept
 from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.restore import restore
 from lakecli.worktree.worktree import Busy
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
+    from lakecli.worktree.writer import Written
 
 
 @pytest.fixture
@@ -117,7 +120,7 @@ def test_undo_of_a_command_that_was_killed_before_it_overwrote_a_file(
 ) -> None:
     write(root, {"a": "mine"})
     worktree = reopen(repository, root)
-    keep(worktree, [b"a"], kind="local pull", options=UploadOptions())
+    keep(worktree, [b"a"], kind="local pull", commit=None, options=UploadOptions())
     written = restore_kept(repository, undo(repository).operation, DOWNLOADS)
     assert written is not None
     assert (written.downloaded, written.kept) == (0, [])
@@ -139,6 +142,93 @@ def test_discarding_undoes_every_change_and_undo_brings_them_back(
     assert written is not None
     assert written.kept == [b"a"]
     assert files(root) == {"a": "since", "b": "2", "d/c": "3", "d/x": "4", "new/n": "n"}
+
+
+def take_back(repository: Repository) -> Written:
+    """Undo, as the command does it."""
+    written = restore_kept(repository, undo(repository).operation, DOWNLOADS)
+    assert written is not None
+    return written
+
+
+def do_again(repository: Repository) -> Written | None:
+    """Redo, as the command does it."""
+    operation = redo_target(repository)
+    assert operation is not None
+    written = overwrite_again(repository, operation, DOWNLOADS)
+    assert redo(repository).operation == operation
+    return written
+
+
+@pytest.mark.parametrize("command", ["discard", "force", "restore", "restore --source"])
+def test_undo_and_redo_give_files_their_contents_in_turn(
+    repository: Repository, root: Path, command: str
+) -> None:
+    commit_contents(repository, {"a": "theirs"})
+    if command != "force":
+        pull(reopen(repository, root))
+    write(root, {"a": "mine", "b": "2 mine" if command == "discard" else "2"})
+    write(root, {"new": "n"} if command == "discard" else {})
+    mine, staged = files(root), staged_records(repository)
+    if command == "discard":
+        go_to(repository, root, "main", Policy.DISCARD)
+    elif command == "force":
+        pull(reopen(repository, root), Policy.FORCE)
+    else:
+        worktree = reopen(repository, root)
+        source = (
+            worktree.commit(CommitId(first_commit(repository))) if "source" in command else None
+        )
+        restore(worktree, [b"a"], source=source, options=DOWNLOADS)
+    after = files(root)
+    assert after["a"] == ("1" if "source" in command else "theirs")
+    changes = items(reopen(repository, root))
+    for _ in range(2):
+        take_back(repository)
+        assert files(root) == mine
+        again = do_again(repository)
+        assert again is not None
+        assert again.downloaded + again.removed == (3 if command == "discard" else 1)
+        assert files(root) == after
+        assert items(reopen(repository, root)) == changes
+    take_back(repository)
+    assert files(root) == mine
+    assert staged_records(repository) == staged
+
+
+def staged_records(repository: Repository) -> int:
+    with repository.lake.kv.read() as txn:
+        return sum(1 for _ in txn.scan_keys(Table.STAGING))
+
+
+def test_redo_overwrites_nothing_that_has_changed_since_undo(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"a": "mine", "b": "mine", "new": "n", "d/c": "mine"})
+    go_to(repository, root, "main", Policy.DISCARD)
+    take_back(repository)
+    write(root, {"a": "since", "new": "since", "d/c": "3"})
+    again = do_again(repository)
+    assert again is not None
+    assert again.kept == [b"a", b"new"]
+    assert (again.downloaded, again.removed) == (1, 0)
+    assert files(root) == {"a": "since", "b": "2", "d/c": "3", "d/x": "4", "new": "since"}
+    take_back(repository)
+    assert files(root)["b"] == "mine"
+    assert files(root)["a"] == "since"
+
+
+def test_redo_writes_no_file_where_the_directory_is_at_another_commit(
+    repository: Repository, root: Path
+) -> None:
+    commit_contents(repository, {"b": "theirs"})
+    pull(reopen(repository, root))
+    write(root, {"a": "mine"})
+    go_to(repository, root, "main", Policy.DISCARD)
+    take_back(repository)
+    go_to(repository, root, "main~1")
+    assert do_again(repository) is None
+    assert files(root)["a"] == "mine"
 
 
 def test_a_checkout_carries_changes_over_and_refuses_conflicts(

@@ -11,7 +11,8 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     """Redo the last undone operation.
 
     Repeat it for each undo, until another command changes the repository. Nothing moves in the
-    bucket; use push for that, unless automatic sync is on.
+    bucket; use push for that, unless automatic sync is on. Files of a linked directory that the
+    operation had overwritten are overwritten again, unless they have changed since the undo.
 
     Examples:
         lakecli redo lakefs://demo

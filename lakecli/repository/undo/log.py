@@ -121,6 +121,13 @@ def find_redo(txn: ReadTransaction, repository: Repository) -> Target | None:
     return None
 
 
+def redo_target(repository: Repository) -> Operation | None:
+    """Return the operation that redo would redo; ``None`` if there is none, or it is expired."""
+    with repository.lake.kv.read() as txn:
+        target = find_redo(txn, repository)
+        return None if target is None else log.find(txn, repository.key, target.operation)
+
+
 def find_operation(repository: Repository, prefix: str) -> Logged:
     """Return an operation by its ID or the beginning of it.
 
