@@ -122,6 +122,7 @@ SUITES = (
             "repository/core/intents.py",
         ),
         (
+            "repository/test_unsent.py",
             "repository/test_clean_moves.py",
             "repository/test_sync.py",
             "repository/test_sync_owners.py",

@@ -1,0 +1,208 @@
+"""Whether a noted move may be sent, and what becomes of its note."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.ids import WriteId
+from lakecli.kv.intents import IntentStore
+from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.model import CommitId, RefKind
+from lakecli.repository import branch, tag
+from lakecli.repository.core import unsent
+from lakecli.repository.core.unsent import (
+    Unsent,
+    Verdict,
+    find_unsent,
+    forget,
+    is_held,
+    iter_unsent,
+    judge,
+    note_taken_back,
+)
+from tests.support.clones import make_commit, synced
+
+if TYPE_CHECKING:
+    from lakecli.repository.core.lake import Repository
+
+BRANCH, TAG = RefKind.BRANCH, RefKind.TAG
+SEND, NOTHING, REFUSE = Verdict.SEND, Verdict.NOTHING, Verdict.REFUSE
+
+
+@pytest.fixture
+def commits(repository: Repository) -> dict[str, CommitId | None]:
+    """The commits 1, 2 and 3 of main, the last of ``side``, which left main at 1, and no commit."""
+    first = make_commit(repository, b"1").id
+    branch.create(repository, "side", source="main")
+    side = make_commit(repository, b"side", "side").id
+    second, third = (make_commit(repository, path).id for path in (b"2", b"3"))
+    return {"1": first, "2": second, "3": third, "side": side, "-": None}
+
+
+def track(repository: Repository, kind: RefKind, commit_id: CommitId | None) -> Tracked:
+    tracked = Tracked(kind, "main", commit_id, 1, WriteId("0f" * 16), "v")
+    with repository.lake.kv.write() as txn:
+        TrackingStore(txn, repository.key).put(tracked)
+    return tracked
+
+
+def move(
+    kind: RefKind, before: CommitId | None, after: CommitId | None, *, is_known: bool = True
+) -> Unsent:
+    id_ = unsent._row("unsent", kind, "main")
+    return Unsent(id_, kind, "main", "test", before, after, ("aa",), is_known)
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "there", "verdict"),
+    [
+        (BRANCH, "1", "2", "2", NOTHING),  # sent already
+        (BRANCH, "1", "-", "-", NOTHING),
+        (BRANCH, "1", "2", "1", SEND),
+        (BRANCH, "2", "1", "2", SEND),
+        (BRANCH, "1", "-", "1", SEND),
+        (BRANCH, "-", "1", "-", SEND),
+        (BRANCH, "2", "3", "1", SEND),  # a fast-forward from where the bucket is
+        (BRANCH, "1", "2", "3", NOTHING),  # others have it already, and more
+        (BRANCH, "1", "2", "side", REFUSE),
+        (BRANCH, "2", "1", "3", NOTHING),
+        (BRANCH, "1", "-", "2", REFUSE),  # others moved what is deleted here
+        (BRANCH, "-", "2", "1", REFUSE),  # both made a branch of this name
+        (TAG, "1", "2", "1", SEND),
+        (TAG, "2", "3", "1", REFUSE),
+        (TAG, "1", "2", "3", REFUSE),
+    ],
+)
+def test_a_move_is_sent_if_it_undoes_nothing_of_others(
+    repository: Repository,
+    commits: dict[str, CommitId | None],
+    kind: RefKind,
+    *,
+    before: str,
+    after: str,
+    there: str,
+    verdict: Verdict,
+) -> None:
+    track(repository, kind, commits[there])
+    wanted = move(kind, commits[before], commits[after])
+    with repository.lake.kv.read() as txn:
+        assert judge(txn, repository, wanted, commits[there]) is verdict
+
+
+@pytest.mark.parametrize("kind", [BRANCH, TAG])
+def test_a_ref_that_the_bucket_never_had_is_sent_and_one_that_others_deleted_is_not(
+    repository: Repository, commits: dict[str, CommitId | None], kind: RefKind
+) -> None:
+    wanted = move(kind, commits["1"], commits["2"])
+    with repository.lake.kv.read() as txn:
+        assert judge(txn, repository, wanted, None) is SEND
+    track(repository, kind, None)
+    with repository.lake.kv.read() as txn:
+        assert judge(txn, repository, wanted, None) is REFUSE
+
+
+def test_a_note_without_positions_is_never_sent(
+    repository: Repository, commits: dict[str, CommitId | None]
+) -> None:
+    wanted = move(BRANCH, None, None, is_known=False)
+    with repository.lake.kv.read() as txn:
+        assert judge(txn, repository, wanted, commits["3"]) is NOTHING
+        assert judge(txn, repository, wanted, commits["2"]) is REFUSE
+        assert judge(txn, repository, wanted, None) is REFUSE
+
+
+def noted(repository: Repository, kind: RefKind = BRANCH, name: str = "main") -> Unsent | None:
+    with repository.lake.kv.read() as txn:
+        return find_unsent(txn, repository, kind, name)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_note_is_read_as_it_was_written(
+    repository: Repository, commits: dict[str, CommitId | None], *, is_known: bool
+) -> None:
+    made = move(BRANCH, commits["1"] if is_known else None, None, is_known=is_known)
+    with repository.lake.kv.write() as txn:
+        unsent._put(txn, repository, made)
+        assert list(iter_unsent(txn, repository)) == [made]
+    assert noted(repository) == made
+    assert noted(repository, TAG) is None
+
+
+def test_moves_that_were_added_meanwhile_stay_noted(
+    repository: Repository, commits: dict[str, CommitId | None]
+) -> None:
+    first, second, third = commits["1"], commits["2"], commits["3"]
+    sent = move(BRANCH, first, second)
+    unknown = move(BRANCH, None, None, is_known=False)
+    cases = [
+        (sent, None),
+        (move(BRANCH, first, third), move(BRANCH, second, third)),
+        (move(BRANCH, third, second), move(BRANCH, third, second)),
+        (unknown, unknown),
+    ]
+    for present, left in cases:
+        with repository.lake.kv.write() as txn:
+            unsent._put(txn, repository, present)
+            forget(txn, repository, sent)
+        assert noted(repository) == left
+    with repository.lake.kv.write() as txn:
+        forget(txn, repository, unknown)
+        forget(txn, repository, unknown)
+    assert noted(repository) is None
+
+
+def test_the_way_back_of_a_move_that_was_undone_is_noted_once(
+    repository: Repository, commits: dict[str, CommitId | None]
+) -> None:
+    second, third = commits["2"], commits["3"]  # main stands on 3
+    with repository.lake.kv.write() as txn:
+        for wanted in (
+            move(BRANCH, second, third),  # it was not undone
+            move(BRANCH, third, third),
+            move(BRANCH, third, second, is_known=False),
+        ):
+            assert note_taken_back(txn, repository, wanted, by=b"\1") is None
+        back = note_taken_back(txn, repository, move(BRANCH, third, second), by=b"\1")
+        assert note_taken_back(txn, repository, move(BRANCH, third, second), by=b"\2") is None
+    assert back == noted(repository)
+    assert back == move(BRANCH, second, third)._replace(operation="undo", by=("01",))
+
+
+def test_moves_extend_the_note_of_their_ref(repository: Repository) -> None:
+    first = make_commit(repository, b"1").id
+    assert noted(repository) is None  # nothing is shared automatically
+    shared, again = (synced(repository, "somebody") for _ in range(2))
+    by = tuple(each.mover.command_id.hex() for each in (shared, again))
+    branch.create(shared.repository, "new", source="main")
+    tag.create(shared.repository, "v1", "main")
+    made = noted(repository, name="new")
+    assert made is not None
+    assert made[1:] == (BRANCH, "new", "branch create", None, first, by[:1], True)
+    # A command of a clone that shares by hand keeps the note right, and notes no other ref.
+    second = make_commit(repository, b"2", "new").id
+    extended = noted(repository, name="new")
+    assert extended == made._replace(operation="commit", after=second)
+    make_commit(repository, b"3")
+    assert noted(repository) is None
+    branch.delete(again.repository, "new")
+    tag.delete(again.repository, "v1")
+    assert noted(repository, name="new") is noted(repository, TAG, "v1") is None
+    branch.create(again.repository, "new", source="main~1")
+    found = noted(repository, name="new")
+    assert found is not None
+    assert (found.before, found.after, found.by) == (None, first, by[1:])
+
+
+def test_a_ref_is_held_until_it_moves_in_the_bucket(
+    repository: Repository, commits: dict[str, CommitId | None]
+) -> None:
+    tracked = track(repository, BRANCH, commits["3"])
+    fields = {"held": tracked.write_id, "kind": BRANCH, "name": "main"}
+    with repository.lake.kv.write() as txn:
+        assert not is_held(txn, repository, tracked)
+        IntentStore(txn, repository.key).put(unsent._row("held", BRANCH, "main"), fields)
+        assert is_held(txn, repository, tracked)
+        assert not is_held(txn, repository, tracked._replace(write_id=WriteId("1f" * 16)))
+        assert not is_held(txn, repository, tracked._replace(kind=TAG))
