@@ -146,6 +146,15 @@ def test_a_sweep_that_does_not_end_is_an_error(place: Place) -> None:
     assert sum(place.slept) == pytest.approx(600, abs=10)
 
 
+def test_objects_are_not_used_while_a_sweep_runs_that_began_meanwhile(place: Place) -> None:
+    place.put(KEY)
+    place.set_state(Phase.CONDEMNED, 3)
+    place.guard.begin()
+    place.set_state(Phase.SWEEPING, 3)
+    with pytest.raises(SweepRunning):
+        place.guard.settle(found=[KEY], written=[])
+
+
 @pytest.mark.parametrize("is_there", [False, True])
 def test_a_sweep_that_ended_meanwhile_is_noticed(place: Place, *, is_there: bool) -> None:
     place.set_state(Phase.CONDEMNED)
