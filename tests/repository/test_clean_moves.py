@@ -10,6 +10,7 @@ from lakecli.errors import ConflictError, DirtyBranch, NothingToDo
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
+from lakecli.repository.core import clean
 from lakecli.repository.core.clean import MAX_LISTED
 from lakecli.repository.core.pending import State, finish_pending
 from lakecli.repository.core.view import view_of_branch
@@ -193,13 +194,17 @@ def test_a_move_over_changes_sealed_by_a_killed_commit_is_refused(tmp_path: Path
         assert read(repository, "main@") == checksums({**BEFORE, b"a": b"mine"})
 
 
-def test_uncommitted_changes_are_listed_up_to_a_limit(repository: Repository) -> None:
+def test_uncommitted_changes_are_listed_up_to_a_limit(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prepare(repository)
+    monkeypatch.setattr(clean, "MAX_LISTED", 3)
     stage(repository, "main", {b"a": b"mine", b"b": None, b"c": b"1", b"z": b"1"})
     for refused in (_merge, _cherry_pick, _preview):
         with pytest.raises(DirtyBranch, match="has 3 uncommitted changes") as raised:
             refused(repository)
         assert raised.value.paths == (b"a", b"b", b"z")
+    monkeypatch.undo()
     many = {b"many/%05d" % number: b"1" for number in range(MAX_LISTED)}
     stage(repository, "main", many)
     with pytest.raises(DirtyBranch, match="has more than 1,000 uncommitted changes") as raised:

@@ -163,7 +163,7 @@ def test_reverting_a_merge_needs_a_parent_number(forked: Repository) -> None:
     merge(forked, "side", "main", ME)
     with pytest.raises(Refused, match="several parents"):
         revert(forked, "main", "main", committer="me")
-    with pytest.raises(NotFound, match="no parent 3"):
+    with pytest.raises(NotFound, match="no parent 3 of a commit with 2 parents: "):
         revert(forked, "main", "main", committer="me", parent_number=3)
     with pytest.raises(UsageError):
         revert(forked, "main", "main", committer="me", parent_number=0)
@@ -188,8 +188,10 @@ def test_cherry_pick_repeats_one_commit(forked: Repository) -> None:
 
     with pytest.raises(NothingToDo):
         cherry_pick(forked, "side", "main", committer="me")
-    with pytest.raises(NotFound, match="no parent 1"):
+    with pytest.raises(NotFound, match="no parent 1 of a commit with 0 parents: "):
         cherry_pick(forked, "main~3", "side", committer="me")
+    with pytest.raises(NotFound, match="no parent 2 of a commit with 1 parent: "):
+        cherry_pick(forked, "main", "side", committer="me", parent_number=2)
     put(forked, "side", {b"both": b"side"})
     with pytest.raises(MergeConflict):
         cherry_pick(forked, "side", "main", committer="me")
