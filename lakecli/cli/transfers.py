@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.walk import LinkPolicy
-    from lakecli.repository.transfer.selection import Plan, Selection, Step, Tally
+    from lakecli.repository.transfer.plan import Plan, Step, Tally
+    from lakecli.repository.transfer.selection import Selection
 
 PreSign = Annotated[
     bool,
@@ -87,7 +88,7 @@ def show_plan(context: Context, steps: Iterable[Step], *, verb: str, hint: str) 
     Raises:
         PartialFailure: some would fail.
     """
-    from lakecli.repository.transfer.selection import Plan
+    from lakecli.repository.transfer.plan import Plan
 
     plan = Plan()
     context.out.stream(plan.counted(steps), record=step_record, text=step_line)

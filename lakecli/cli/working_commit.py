@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from lakecli.cli.answers import pick
@@ -68,7 +67,7 @@ def commit_worktree(context: Context, worktree: Worktree, asked: WorkingCommit) 
                 metadata={**found, **asked.metadata},
                 selection=selection_of(asked.include, asked.exclude),
                 ours=asked.ours,
-                uploading=replace(uploads(context, worktree, asked.workers), progress=shown),
+                uploading=uploads(context, worktree, asked.workers)._replace(progress=shown),
                 downloading=downloads(context, worktree.repository, asked.workers),
             ),
         )

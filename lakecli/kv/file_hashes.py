@@ -11,8 +11,7 @@ the file's numbers are unchanged.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv import paths
 from lakecli.kv.env import Table
@@ -35,8 +34,7 @@ _LARGEST_TIME: Final = 2**63 - 1
 """In nanoseconds: the year 2262. Files with later times are not recorded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileKey:
+class FileKey(NamedTuple):
     """The state of a local file, from ``stat``.
 
     Attributes:

@@ -13,9 +13,8 @@ not this table, knows which parts have arrived.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv.env import Table
 
@@ -28,8 +27,7 @@ _UPLOAD: Final = b"u"
 _LOOKED: Final = b"l"
 
 
-@dataclass(frozen=True, slots=True)
-class UnfinishedTransfer:
+class UnfinishedTransfer(NamedTuple):
     """One upload that this machine began.
 
     Attributes:

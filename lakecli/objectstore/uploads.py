@@ -13,8 +13,7 @@ responses were lost, so a resumed upload sends only the parts that are missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, NewType, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NewType, Protocol
 
 from lakecli.errors import NotFound
 from lakecli.objectstore.capabilities import HasUploads
@@ -39,8 +38,7 @@ class UploadNotFound(NotFound):
     """The upload was completed or aborted, or has expired."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A part that has arrived.
 
     Attributes:
@@ -56,8 +54,7 @@ class Part:
     crc32c: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UnfinishedUpload:
+class UnfinishedUpload(NamedTuple):
     """An upload that was neither completed nor aborted.
 
     Attributes:

@@ -39,7 +39,8 @@ from lakecli.repository.transfer.parallel import (
     Workers,
     part_retries,
 )
-from lakecli.repository.transfer.selection import EVERYTHING, Action, Selection, Step
+from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from lakecli.errors import NotFound
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.subtree import batches_of, remove_unchanged
 from lakecli.repository.core.view import check_branch, no_such_path, open_view
-from lakecli.repository.transfer.selection import Action, Step
+from lakecli.repository.transfer.plan import Action, Step
 from lakecli.staging.area import TOMBSTONE
 from lakecli.uri import as_directory
 

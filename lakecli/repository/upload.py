@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from types import MappingProxyType
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry, identity_of
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from lakecli.repository.transfer.send import Sender
 
 
-@dataclass(frozen=True, slots=True)
-class UploadOptions:
+class UploadOptions(NamedTuple):
     """How to upload, and what to record with the objects.
 
     Attributes:
@@ -68,7 +67,7 @@ class UploadOptions:
 
     selection: Selection = EVERYTHING
     content_type: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = MappingProxyType({})
     links: LinkPolicy = LinkPolicy.FAIL
     parallelism: int = 1
     part_size: int = PART_SIZE

@@ -9,7 +9,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
 from lakecli.repository.core.view import check_branch, open_view
 from lakecli.repository.core.walk import walk
-from lakecli.repository.transfer.selection import Action, Step
+from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.upload_tree import plan_upload, upload_tree
 from lakecli.uri import as_directory
 

@@ -18,8 +18,8 @@ from lakecli.repository.core.walk import by_own_names, named, size_of, walk
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
-from lakecli.repository.transfer.selection import Action, Step
 from lakecli.repository.upload import Upload, check_branch, is_same
 from lakecli.uri import as_directory, check_path
 

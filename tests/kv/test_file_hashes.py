@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,12 +33,12 @@ def test_an_unchanged_file_is_known(store: LocalStore) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        replace(OLD, device=OLD.device - 1),
-        replace(OLD, inode=OLD.inode - 1),
-        replace(OLD, path=OLD.path + b"x"),
-        replace(OLD, size=OLD.size + 1),
-        replace(OLD, mtime_ns=OLD.mtime_ns - 1),
-        replace(OLD, ctime_ns=OLD.ctime_ns - 1),
+        OLD._replace(device=OLD.device - 1),
+        OLD._replace(inode=OLD.inode - 1),
+        OLD._replace(path=OLD.path + b"x"),
+        OLD._replace(size=OLD.size + 1),
+        OLD._replace(mtime_ns=OLD.mtime_ns - 1),
+        OLD._replace(ctime_ns=OLD.ctime_ns - 1),
     ],
 )
 def test_any_difference_makes_it_unknown(store: LocalStore, changed: FileKey) -> None:
@@ -50,7 +49,7 @@ def test_any_difference_makes_it_unknown(store: LocalStore, changed: FileKey) ->
 
 @pytest.mark.parametrize("age", [MINIMUM_AGE_NS - 1, 0, -1, -MINIMUM_AGE_NS])
 def test_a_young_file_is_not_remembered(store: LocalStore, age: int) -> None:
-    for young in (replace(OLD, mtime_ns=NOW - age), replace(OLD, ctime_ns=NOW - age)):
+    for young in (OLD._replace(mtime_ns=NOW - age), OLD._replace(ctime_ns=NOW - age)):
         with scratch(store) as txn:
             assert file_hashes.remember_many(txn, [(young, DIGEST, NOW)]) == 0
             assert file_hashes.find(txn, young) is None
@@ -67,7 +66,7 @@ def test_the_age_counts_when_hashing_begins(store: LocalStore) -> None:
 
 def test_times_that_have_no_record_are_not_remembered(store: LocalStore) -> None:
     for time in (2**63, 2**64, -(2**63) - 1):
-        far = replace(OLD, mtime_ns=time)
+        far = OLD._replace(mtime_ns=time)
         with scratch(store) as txn:
             assert file_hashes.find(txn, far) is None
             assert file_hashes.remember_many(txn, [(far, DIGEST, 2**70)]) == 0
@@ -75,7 +74,7 @@ def test_times_that_have_no_record_are_not_remembered(store: LocalStore) -> None
 
 
 def test_the_hash_of_a_changed_file_replaces_the_old_one(store: LocalStore) -> None:
-    changed = replace(OLD, inode=7, size=6)
+    changed = OLD._replace(inode=7, size=6)
     with scratch(store) as txn:
         file_hashes.remember_many(txn, [(OLD, DIGEST, NOW)])
         file_hashes.remember_many(txn, [(changed, DIGEST[::-1], NOW)])
@@ -85,7 +84,7 @@ def test_the_hash_of_a_changed_file_replaces_the_old_one(store: LocalStore) -> N
 
 def test_many_files_in_any_order_and_times_before_1970(store: LocalStore) -> None:
     keys = [
-        replace(OLD, device=number % 3, path=b"/%d" % number * 300, mtime_ns=-number)
+        OLD._replace(device=number % 3, path=b"/%d" % number * 300, mtime_ns=-number)
         for number in (5, 3, 9, 1, 700)
     ]
     items = [(key, DIGEST, NOW) for key in keys]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import timedelta
 from io import BytesIO
 from time import sleep
@@ -218,7 +217,7 @@ def test_a_dropped_upload_is_not_joined(store: AzureStore) -> None:
         uploads.complete("k", upload, [part], ANY)
     assert [each.id for each in uploads.iter_unfinished()] == [other]
     with pytest.raises(UploadNotFound):
-        uploads.complete("k", other, [replace(kept, number=2, tag=part.tag[:-1] + "x")], ANY)
+        uploads.complete("k", other, [kept._replace(number=2, tag=part.tag[:-1] + "x")], ANY)
     uploads.complete("k", other, [kept], ABSENT)
     assert store.get("k") == b"kept"
     uploads.abort("k", other)
@@ -240,7 +239,7 @@ def test_an_upload_ignores_the_blocks_of_a_stream(store: AzureStore) -> None:
     assert list(uploads.iter_unfinished()) == []
     upload = uploads.start("k")
     part = part_of(uploads, "k", upload, 1, b"x")
-    assert list(uploads.parts("k", upload)) == [replace(part, crc32c=None)]
+    assert list(uploads.parts("k", upload)) == [part._replace(crc32c=None)]
     assert [each.id for each in uploads.iter_unfinished()] == [upload]
     # Writing the object drops all blocks, but the failed condition is the better error.
     store.put("k", chunked(PART_SIZE), ANY)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import timedelta
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -167,7 +166,7 @@ def test_missing_parts_are_not_joined(store: GsStore) -> None:
     uploads = store.uploads()
     upload = uploads.start("k")
     part = uploads.put_part("k", upload, 1, b"x", crc32c=value(b"x"))
-    for parts in ([replace(part, number=2)], [replace(part, tag="0" * 32)], [part, part]):
+    for parts in ([part._replace(number=2)], [part._replace(tag="0" * 32)], [part, part]):
         with pytest.raises(UploadNotFound):
             uploads.complete("k", upload, parts, ANY)
     with pytest.raises(UploadNotFound):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.download import DownloadOptions, DownloadReport
     from lakecli.repository.download_mirror import MirrorOptions
-    from lakecli.repository.transfer.selection import Step
+    from lakecli.repository.transfer.plan import Step
 
 
 def fs_download(

@@ -83,7 +83,7 @@ def fs_rm(
 
 def _plan(context: Context, repository: Repository, uri: LakeUri, targets: list[bytes]) -> None:
     from lakecli.repository.rm import plan_rm_trees
-    from lakecli.repository.transfer.selection import Plan
+    from lakecli.repository.transfer.plan import Plan
 
     plan = Plan()
     steps = plan_rm_trees(repository, ref_of(uri), targets)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.selection import Step
+    from lakecli.repository.transfer.plan import Step
     from lakecli.repository.upload import UploadOptions
     from lakecli.repository.upload_tree import UploadReport
 

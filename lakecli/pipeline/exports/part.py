@@ -24,7 +24,7 @@ from lakecli.pipeline.exports.target import WHOLE, Item, open_target
 from lakecli.repository.core.read import read_located
 from lakecli.repository.transfer.destination import NoRoom, State, UnsafeName
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
-from lakecli.repository.transfer.selection import Action, Step
+from lakecli.repository.transfer.plan import Action, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.repository.transfer.selection import Step, Tally
+from lakecli.repository.transfer.plan import Step, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -32,7 +32,7 @@ from lakecli.repository.core.gate import claim_head
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.core.view import view_of_branch
-from lakecli.repository.transfer.selection import Action, Step
+from lakecli.repository.transfer.plan import Action, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import struct
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from lakecli.committed.values import decode_entry
-from lakecli.repository.transfer.selection import Action, Step
+from lakecli.repository.transfer.plan import Action, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,7 +10,7 @@ from lakecli.committed.values import identity_of
 from lakecli.identity import DIGEST_SIZE
 from lakecli.pipeline.imports.base import Whole
 from lakecli.pipeline.imports.listed import write_steps
-from lakecli.repository.transfer.selection import Action
+from lakecli.repository.transfer.plan import Action
 
 if TYPE_CHECKING:
     from typing import BinaryIO

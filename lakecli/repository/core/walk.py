@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,8 +22,7 @@ class LinkPolicy(StrEnum):
     SKIP = "skip"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A file below the root: its path on disk, its relative name, and why it cannot be read."""
 
     path: bytes

@@ -1,7 +1,8 @@
 """What uploads and downloads are made of.
 
 content_types           the content type of a file
-selection, parallel     patterns; many objects at once, in bounded memory
+selection, plan         patterns; what a transfer would do, and its totals
+parallel                many objects at once, in bounded memory
 ingest, send            files and streams brought in, and large files sent in parts
 expected                recognising what the branch has at a path already
 readers, leftovers      verified reading; uploads in parts that were abandoned

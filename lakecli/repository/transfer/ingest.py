@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
@@ -63,8 +62,7 @@ class _Done(NamedTuple):
     is_kept: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Ingested:
+class Ingested(NamedTuple):
     """An object that the namespace now holds.
 
     Attributes:

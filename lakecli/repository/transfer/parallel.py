@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Condition, Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -32,15 +31,17 @@ class _StoppedError(Exception):
     """Another thread has failed, so this one ends."""
 
 
-@dataclass(slots=True)
 class _Share:
     """Tasks that one worker shares with the others."""
 
-    tasks: Iterator[Any]
-    work: Callable[[Any], object]
-    running: int = 0
-    is_open: bool = True
-    error: BaseException | None = None
+    __slots__ = ("error", "is_open", "running", "tasks", "work")
+
+    def __init__(self, tasks: Iterator[Any], work: Callable[[Any], object]) -> None:
+        self.tasks = tasks
+        self.work = work
+        self.running = 0
+        self.is_open = True
+        self.error: BaseException | None = None
 
 
 class Workers:

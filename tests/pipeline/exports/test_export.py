@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lakecli.errors import LakeError
     from lakecli.pipeline.exports.records import ExportReport
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.selection import Step
+    from lakecli.repository.transfer.plan import Step
 
 PARTITIONS = {
     **{

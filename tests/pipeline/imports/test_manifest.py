@@ -23,7 +23,7 @@ from lakecli.pipeline.imports.verify import Verify
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository.core.view import open_view
 from lakecli.repository.core.walk import LinkPolicy
-from lakecli.repository.transfer.selection import Action
+from lakecli.repository.transfer.plan import Action
 from tests.pipeline.imports.lists import (
     inventory_manifest,
     inventory_row,

@@ -17,7 +17,7 @@ from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download import download_tree
 from lakecli.repository.transfer.ingest import SMALL
-from lakecli.repository.transfer.selection import Plan
+from lakecli.repository.transfer.plan import Plan
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import plan_upload, upload_tree
 from tests.repository.lakefs.test_restore import files
