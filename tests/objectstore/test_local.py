@@ -363,9 +363,10 @@ def test_content_is_durable_before_names_and_names_before_success(
     ]
 
 
+@pytest.mark.parametrize("kinds", [{"small"}, {"spooled"}, {"small", "spooled"}])
 @pytest.mark.parametrize("count", [1, 2, local_batch.FEW // 2])
 def test_every_file_of_a_small_batch_is_synced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, kinds: set[str]
 ) -> None:
     root = tmp_path / "synced"
     root.mkdir()
@@ -382,15 +383,17 @@ def test_every_file_of_a_small_batch_is_synced(
     monkeypatch.delattr(fcntl, "F_FULLFSYNC", raising=False)
     batch = store.batch()
     for number in range(count):
-        batch.put_new(f"data/00/{number}", b"%d" % number)
-        temporary, spool = batch.spool()
-        with spool:
-            spool.write(b"%d" % number)
-        batch.adopt(f"data/00/spooled-{number}", temporary)
+        if "small" in kinds:
+            batch.put_new(f"data/00/{number}", b"%d" % number)
+        if "spooled" in kinds:
+            temporary, spool = batch.spool()
+            with spool:
+                spool.write(b"%d" % number)
+            batch.adopt(f"data/00/spooled-{number}", temporary)
     batch.flush()
     files = [*(root / "data/00").iterdir()]
     files.remove(root / "data/00/x")
-    assert len(files) == 2 * count
+    assert len(files) == len(kinds) * count
     assert {path.stat().st_ino for path in (*files, root / "data/00")} <= synced
     synced.clear()
     store.put("new/one/file", b"1", ANY)
@@ -547,6 +550,7 @@ def test_errors_of_the_operating_system_are_translated(
             with pytest.raises(error) as raised:
                 call()
             assert said in raised.value.message.lower()
+            assert "errno" not in raised.value.message.lower()
             assert str(tmp_path) in raised.value.message
             assert raised.value.hint
     with monkeypatch.context() as patched:
@@ -556,6 +560,11 @@ def test_errors_of_the_operating_system_are_translated(
         with pytest.raises(error):
             batch.put_new("a/k", b"2")
     assert store.get("a/k") == b"1"
+
+
+def test_an_error_without_a_number_is_translated(store: LocalStore) -> None:
+    with pytest.raises(Unreachable, match="^odd: k in "), store._directory.translated("k"):
+        raise OSError("Odd")
 
 
 def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
@@ -886,6 +895,15 @@ def test_conditions_hold_for_the_object_of_the_whole_key(store: LocalStore) -> N
     assert (store.get("k/a/b"), store.head("k/a/b").version) == (b"2", second)
     with pytest.raises(ConditionFailed, match="not there"):
         store.put("k/a/c", b"1", Match(first))
+
+
+def test_a_key_may_have_the_name_of_lakeclis_own_directory(store: LocalStore) -> None:
+    with pytest.raises(ObjectNotFound):
+        store.head("_lakecli")
+    with pytest.raises(Unsupported):  # the put has made the directory for its temporary file
+        store.put("_lakecli", b"", ANY)
+    store.put("a/_lakecli/tmp/k", b"1", ANY)
+    assert [info.key for info in store.list()] == ["a/_lakecli/tmp/k"]
 
 
 def test_reading_makes_no_directory(store: LocalStore, tmp_path: Path) -> None:
