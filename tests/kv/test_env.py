@@ -22,7 +22,7 @@ from lakecli.errors import (
     Refused,
     Unreachable,
 )
-from lakecli.kv import environment
+from lakecli.kv import environment, sentinel
 from lakecli.kv.env import MAX_KEY_SIZE, LocalStore, Table, WriteTransaction
 from tests.support.stores import scratch
 
@@ -155,6 +155,28 @@ def test_what_lmdb_cannot_open_is_an_error_of_ours(
             LocalStore.open(tmp_path)
     put_one(tmp_path, b"1")
     assert read_one(tmp_path) == b"1"
+
+
+@pytest.mark.parametrize("was_left_open", [False, True])
+def test_a_failed_opening_keeps_the_record_of_the_last_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, was_left_open: bool
+) -> None:
+    put_one(tmp_path, b"1")
+    record = tmp_path / sentinel.NAME
+    if was_left_open:
+        record.write_bytes(record.read_bytes().replace(b"closed", b"open"))
+
+    def fail(*_: object, **__: object) -> None:
+        raise lmdb.DiskError("it cannot")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lmdb, "open", fail)
+        with pytest.raises(LakeError) as kept:  # with the frames that hold the sentinel
+            LocalStore.open(tmp_path)
+    found = sentinel.Sentinel(tmp_path)
+    found.close(cleanly=False)
+    assert found.was_left_open == was_left_open
+    assert str(tmp_path) in kept.value.message
 
 
 class TestTransactions:

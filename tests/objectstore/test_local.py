@@ -563,7 +563,7 @@ def test_errors_of_the_operating_system_are_translated(
 
 
 def test_an_error_without_a_number_is_translated(store: LocalStore) -> None:
-    with pytest.raises(Unreachable, match="^odd: k in "), store._directory.translated("k"):
+    with pytest.raises(Unreachable, match=r"^odd: k in "), store._directory.translated("k"):
         raise OSError("Odd")
 
 
