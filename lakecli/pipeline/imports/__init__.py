@@ -10,7 +10,8 @@
     part          imports one part; base: records of the branch there; copying: ``--copy``
     merging       merges both, and counts; listed: the paths that a dry run lists
     sink          writes the ranges of a part; packed: its result; join_parts: joins parts
-    sorting       sorts on disk; shuffle: on Spark
+    sorting       sorts on disk; shuffle: on Spark; bounds: into intervals of about equal size
+    line_ranges   parts of a text file that begin and end at line ends
     journal       the results of finished parts, for the next run; finished_parts: their totals
 
 A *source* (`files`, `listing`, `manifest`, `inventory`) plans parts, each an interval of keys; a

@@ -281,13 +281,10 @@ class _Run:
         from lakecli.pipeline.imports import shuffle
 
         task = done.task
-        pieces = source.pieces()
-        bounds = shuffle.choose_bounds(
-            runner, pieces, size=source.estimate() or 0, directory=done.journal.directory
-        )
-        parts = shuffle.plan_intervals(bounds, task.prefix, self._high, origin=source.origin())
+        plan = shuffle.plan(runner, source, directory=done.journal.directory)
+        parts = shuffle.plan_intervals(plan.bounds, task.prefix, self._high, origin=source.origin())
         items = list(done.items(iter(parts)))
-        self._take(done, shuffle.import_shuffled(runner, task, pieces, parts, items))
+        self._take(done, shuffle.import_shuffled(runner, task, plan.portions, parts, items))
 
     def _take(self, done: FinishedParts, results: Iterator[tuple[Item, PartResult | None]]) -> None:
         on_step = self._repository.lake.runtime.on_step

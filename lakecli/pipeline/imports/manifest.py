@@ -17,12 +17,24 @@ Rows may have any order, but a Parquet file whose row groups are sorted by path 
 
 from __future__ import annotations
 
-from itertools import pairwise
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from io import BufferedReader
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from lakecli.errors import UsageError
+from lakecli.pipeline.imports import line_ranges
 from lakecli.pipeline.imports.arrow import Layout, keys_of, normalised, rows_of
-from lakecli.pipeline.imports.manifest_file import CSV, PARQUET, ManifestFile, iter_json, opened
+from lakecli.pipeline.imports.line_ranges import LineRange, Lines, ranges_of
+from lakecli.pipeline.imports.manifest_file import (
+    CSV,
+    PARQUET,
+    ManifestFile,
+    csv_header,
+    iter_json,
+    opened,
+)
 from lakecli.pipeline.imports.part import NotSorted, Part
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 
@@ -32,6 +44,9 @@ if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import Task
 
 ROWS_PER_PART: Final = 262_144
+FOOTERS_AT_ONCE: Final = 16
+"""Parquet files whose footers are read at the same time."""
+
 CSV_BLOCK: Final = 4 << 20
 
 NAMES: Final = {
@@ -46,15 +61,34 @@ REQUIRED: Final = ("path", "address", "size", "checksum")
 
 
 class Piece(NamedTuple):
-    """Some of a manifest's rows: a whole file, or some row groups of it."""
+    """Some of a manifest's rows.
+
+    Attributes:
+        file: the file.
+        layout: names of its columns.
+        groups: row groups of a Parquet file.
+        lines: the lines of a text file; ``None``: all.
+        names: names of the columns, for lines of CSV.
+    """
 
     file: ManifestFile
     layout: Layout
     groups: tuple[int, ...] = ()
+    lines: LineRange | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Size in bytes of the text."""
+        return self.file.size if self.lines is None else self.lines.end - self.lines.start
 
     def read(self, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Yield batches of the file's columns."""
-        with opened(self.file) as stream:
+        with opened(self.file) as whole:
+            stream = whole
+            if self.lines is not None:
+                lines = Lines(whole, self.lines, is_quoted=self.file.kind == CSV)
+                stream = BufferedReader(lines, CSV_BLOCK)
             if self.file.kind == PARQUET:
                 from pyarrow.parquet import ParquetFile
 
@@ -64,7 +98,8 @@ class Piece(NamedTuple):
                     columns=list(columns or self.layout.columns()),
                 )
             elif self.file.kind == CSV:
-                yield from _read_csv(stream, self.file, columns or self.layout.columns())
+                names = self.names or self.file.names
+                yield from _read_csv(stream, names, columns or self.layout.columns())
             else:
                 yield from _read_json(stream, columns or self.layout.columns())
 
@@ -81,7 +116,8 @@ class Piece(NamedTuple):
 
     def identity(self) -> list[Any]:
         """Return JSON values that change whenever the rows do."""
-        return [list(self.file), list(self.layout), list(self.groups)]
+        lines = [] if self.lines is None else [list(self.lines)]
+        return [list(self.file), list(self.layout), list(self.groups), *lines]
 
 
 class PiecesSource(NamedTuple):
@@ -155,38 +191,53 @@ def parquet_names(file: ManifestFile) -> list[str]:
         return names
 
 
-def groups_of(files: Sequence[ManifestFile], layout: Layout) -> list[Group]:
-    """Return the row groups of Parquet files, in the files' order.
+@lru_cache(maxsize=2)
+def groups_of(files: tuple[ManifestFile, ...], layout: Layout) -> tuple[Group, ...]:
+    """Return the row groups of Parquet files, in the files' order; footers are read once.
 
     Raises:
         UsageError: a file lacks a column that the others have.
         IntegrityError: it is not a Parquet file.
     """
+    with ThreadPoolExecutor(min(FOOTERS_AT_ONCE, len(files) or 1)) as pool:
+        return tuple(chain.from_iterable(pool.map(partial(_groups_of_file, layout), files)))
+
+
+def _groups_of_file(layout: Layout, file: ManifestFile) -> list[Group]:
     from pyarrow.parquet import ParquetFile
 
     groups = []
-    for file in files:
-        with opened(file) as stream:
-            parquet = ParquetFile(stream)
-            names = parquet.schema_arrow.names
-            if not set(layout.columns()) <= set(names):
-                lacking = ", ".join(sorted(set(layout.columns()) - set(names)))
-                raise UsageError(f"{file.uri} lacks the column {lacking} that other files have")
-            metadata = parquet.metadata
-            column = names.index(layout.path)
-            for number in range(metadata.num_row_groups):
-                group = metadata.row_group(number)
-                statistics = group.column(column).statistics
-                has_both = statistics is not None and statistics.has_min_max
-                groups.append(
-                    Group(
-                        Piece(file, layout, (number,)),
-                        group.num_rows,
-                        _bytes(statistics.min) if has_both else None,
-                        _bytes(statistics.max) if has_both else None,
-                    )
+    with opened(file) as stream:
+        parquet = ParquetFile(stream)
+        names = parquet.schema_arrow.names
+        if not set(layout.columns()) <= set(names):
+            lacking = ", ".join(sorted(set(layout.columns()) - set(names)))
+            raise UsageError(f"{file.uri} lacks the column {lacking} that other files have")
+        metadata = parquet.metadata
+        column = names.index(layout.path)
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            statistics = group.column(column).statistics
+            has_both = statistics is not None and statistics.has_min_max
+            groups.append(
+                Group(
+                    Piece(file, layout, (number,)),
+                    group.num_rows,
+                    _bytes(statistics.min) if has_both else None,
+                    _bytes(statistics.max) if has_both else None,
                 )
+            )
     return groups
+
+
+def divided(file: ManifestFile, layout: Layout) -> list[Piece]:
+    """Return pieces of a text file that tasks can read at the same time."""
+    if file.is_gzip or file.size <= line_ranges.RANGE:
+        return [Piece(file, layout)]
+    start, names = 0, file.names
+    if file.kind == CSV and not names:
+        start, names = csv_header(file)
+    return [Piece(file, layout, (), lines, names) for lines in ranges_of(start, file.size)]
 
 
 def _bytes(value: str | bytes) -> bytes:
@@ -221,7 +272,7 @@ def plan_groups(groups: Sequence[Group], prefix: bytes, high: bytes | None) -> I
     yield Part(low, high, PiecesSource(tuple(taken)))
 
 
-def _read_csv(stream: BinaryIO, file: ManifestFile, columns: Sequence[str]) -> Iterator[Any]:
+def _read_csv(stream: BinaryIO, names: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -231,10 +282,11 @@ def _read_csv(stream: BinaryIO, file: ManifestFile, columns: Sequence[str]) -> I
         check_utf8=False,
         strings_can_be_null=False,
     )
-    names = list(file.names) or None
     yield from csv.open_csv(
         stream,
-        read_options=csv.ReadOptions(block_size=CSV_BLOCK, column_names=names, use_threads=False),
+        read_options=csv.ReadOptions(
+            block_size=CSV_BLOCK, column_names=list(names) or None, use_threads=False
+        ),
         parse_options=csv.ParseOptions(newlines_in_values=True),
         convert_options=options,
     )

@@ -82,9 +82,18 @@ def csv_names(file: ManifestFile) -> list[str]:
     Raises:
         IntegrityError: the file cannot be read.
     """
+    return list(csv_header(file)[1])
+
+
+def csv_header(file: ManifestFile) -> tuple[int, tuple[str, ...]]:
+    """Return the size of the first line of a CSV file, and the names in it.
+
+    Raises:
+        IntegrityError: the file cannot be read.
+    """
     with opened(file) as stream:
-        line = stream.readline(1 << 20).decode("utf-8-sig", "replace")
-    return next(csv.reader([line]), [])
+        line = stream.readline(1 << 20)
+    return len(line), tuple(next(csv.reader([line.decode("utf-8-sig", "replace")]), []))
 
 
 def iter_json(stream: BinaryIO) -> Generator[dict[str, Any]]:

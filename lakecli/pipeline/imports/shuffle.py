@@ -1,9 +1,8 @@
 """Sort a manifest on Spark: executors read pieces of it, Spark sorts, executors import.
 
-The driver chooses the intervals from a sample of the keys, and stores them with the journal, so
-that an import that continues after a kill has the same intervals; it reads the manifest again and
-skips finished intervals. Spark partitions rows by the hash of a number, so each row has a number
-whose hash maps to the partition of its interval.
+The driver chooses the intervals from a sample of the keys (see `bounds`), and stores them with the
+journal, so that an import that continues after a kill has the same intervals; it reads the manifest
+again and skips finished intervals.
 """
 
 from __future__ import annotations
@@ -11,12 +10,14 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import LakeError
 from lakecli.pipeline.errors_as_json import carried, dump_error, new_nonce
+from lakecli.pipeline.imports import bounds
 from lakecli.pipeline.imports.arrow import bytes_of, rows_of, schema
+from lakecli.pipeline.imports.line_ranges import RANGE, QuotedLineEnds
 from lakecli.pipeline.imports.packed import pack_result, unpack_result
 from lakecli.pipeline.imports.part import Item, Part, import_rows
 from lakecli.pipeline.imports.rows import Failures, Rows
@@ -28,18 +29,16 @@ if TYPE_CHECKING:
 
     from lakecli.pipeline.imports.manifest import Piece
     from lakecli.pipeline.imports.part import PartResult, Task
+    from lakecli.pipeline.imports.sources import Manifest
+    from lakecli.pipeline.runner import Runner
     from lakecli.pipeline.spark_runner import SparkRunner
 
-ROWS_PER_INTERVAL: Final = 131_072
-SAMPLED_PIECES: Final = 64
-SAMPLES_PER_PIECE: Final = 1_024
-SAMPLED_ROWS: Final = 131_072
-"""Rows of a piece from which the sample is taken, at most."""
+BYTES_PER_MAP: Final = 2 * RANGE
+"""Bytes of text that one task reads, at most, unless one piece has more."""
 
-MOST_INTERVALS: Final = 20_000
 INTERVALS: Final = "intervals.json"
 PLACE: Final = "place"
-"""The column with the number that decides a row's partition."""
+"""The column with the number of a row's interval, which is that of its partition."""
 
 _DONE: Final = b"+"
 _FAILED: Final = b"-"
@@ -68,53 +67,90 @@ class Interval(NamedTuple):
         return ["sorted", self.origin, self.low.hex(), self.high and self.high.hex()]
 
 
-def choose_bounds(
-    runner: SparkRunner, pieces: Sequence[Piece], *, size: int, directory: Path
-) -> list[bytes]:
-    """Return keys that divide a manifest into about equal parts; the same after a restart.
+class Portion(NamedTuple):
+    """Pieces of a manifest that one task reads."""
+
+    pieces: tuple[Piece, ...]
+
+    def batches(self, now: int) -> Iterator[Any]:
+        """Yield the objects; see `Piece.batches`."""
+        return chain.from_iterable(piece.batches(now) for piece in self.pieces)
+
+    def iter_keys(self) -> Iterator[list[bytes]]:
+        """Yield the keys of all rows."""
+        return chain.from_iterable(piece.iter_keys() for piece in self.pieces)
+
+    def identity(self) -> list[Any]:
+        """Return JSON values that change whenever the rows do."""
+        return [piece.identity() for piece in self.pieces]
+
+
+class Plan(NamedTuple):
+    """How a manifest is divided.
+
+    Attributes:
+        portions: what is read together, in the order of the manifest.
+        bounds: the keys at which intervals begin, except for the first one.
+    """
+
+    portions: list[Portion]
+    bounds: list[bytes]
+
+
+def plan(runner: Runner, source: Manifest, *, directory: Path) -> Plan:
+    """Divide a manifest into intervals of about equal size; the same ones after a restart.
 
     Args:
         runner: reads the samples.
-        pieces: pieces of the manifest.
-        size: approximate number of rows.
+        source: the manifest.
         directory: directory of the import's journal.
     """
     kept = directory / INTERVALS
     try:
-        return [bytes.fromhex(bound) for bound in json.loads(kept.read_bytes())]
-    except (FileNotFoundError, ValueError):
+        found = json.loads(kept.read_bytes())
+        sizes = _portions(runner, source, divides=found["divides"])
+        return Plan([portion for portion, _ in sizes], list(map(bytes.fromhex, found["bounds"])))
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
         pass
-    wanted = min(MOST_INTERVALS, max(-(-size // ROWS_PER_INTERVAL), 2 * runner.parallelism))
-    step = max(1, len(pieces) // SAMPLED_PIECES)
-    samples = sorted(key for _, keys in runner.run(sample, pieces[::step]) for key in keys)
-    bounds = sorted(
-        {samples[at * len(samples) // wanted] for at in range(1, wanted)} if samples else ()
-    )
-    fresh = kept.with_suffix(".new")
-    fresh.write_text(json.dumps([bound.hex() for bound in bounds]))
-    fresh.replace(kept)
-    return bounds
+    try:
+        fresh = _sampled(runner, source, divides=True)
+        divides = True
+    except QuotedLineEnds:
+        fresh = _sampled(runner, source, divides=False)
+        divides = False
+    record = {"divides": divides, "bounds": [bound.hex() for bound in fresh.bounds]}
+    beside = kept.with_suffix(".new")
+    beside.write_text(json.dumps(record))
+    beside.replace(kept)
+    return fresh
 
 
-def sample(piece: Piece) -> list[bytes]:
-    """Return some keys of a piece."""
-    found: list[bytes] = []
-    seen = 0
-    for keys in piece.iter_keys():
-        found += keys
-        seen += len(keys)
-        if seen >= SAMPLED_ROWS:
-            break
-    step = max(1, len(found) // SAMPLES_PER_PIECE)
-    return found[::step]
+def _sampled(runner: Runner, source: Manifest, *, divides: bool) -> Plan:
+    sizes = _portions(runner, source, divides=divides)
+    least = 2 * runner.parallelism
+    wanted = bounds.intervals_for(source.estimate() or 0, least)
+    wishes = bounds.wish_for(sizes, wanted, is_exact=source.is_parquet)
+    samples = (found for _, found in runner.run(bounds.sample, wishes))
+    return Plan([portion for portion, _ in sizes], bounds.bounds_of(samples, least=least))
+
+
+def _portions(runner: Runner, source: Manifest, *, divides: bool) -> list[tuple[Portion, int]]:
+    """Return portions of a manifest, with their rows or bytes."""
+    pieces = source.sized_pieces(divides=divides)
+    sizes = [size for _, size in pieces]
+    most = bounds.ROWS_PER_MAP if source.is_parquet else BYTES_PER_MAP
+    return [
+        (Portion(tuple(pieces[number][0] for number in task)), sum(sizes[task.start : task.stop]))
+        for task in bounds.tasks_for(sizes, most=most, parallelism=runner.parallelism)
+    ]
 
 
 def plan_intervals(
-    bounds: Sequence[bytes], prefix: bytes, high: bytes | None, *, origin: str
+    starts: Sequence[bytes], prefix: bytes, high: bytes | None, *, origin: str
 ) -> list[Part]:
     """Return the parts between some bounds, in order."""
     parts = []
-    for low, following in pairwise([b"", *bounds, None]):
+    for low, following in pairwise([b"", *starts, None]):
         assert low is not None  # only the last one is
         ends = high if following is None else prefix + following
         parts.append(Part(prefix + low, ends, Interval(low, following, origin)))
@@ -124,7 +160,7 @@ def plan_intervals(
 def import_shuffled(
     runner: SparkRunner,
     task: Task,
-    pieces: Sequence[Piece],
+    portions: Sequence[Portion],
     parts: Sequence[Part],
     items: Sequence[Item],
 ) -> Iterator[tuple[Item, PartResult]]:
@@ -133,7 +169,7 @@ def import_shuffled(
     Args:
         runner: the runner on Spark.
         task: shared by all parts.
-        pieces: pieces of the manifest.
+        portions: of the manifest, each read by one task.
         parts: all intervals, in order.
         items: the intervals that are not finished yet.
 
@@ -147,22 +183,21 @@ def import_shuffled(
         return
     session = runner.session
     count = len(parts)
-    bounds = [part.source.low for part in parts[1:]]  # type: ignore[attr-defined]
-    places = places_of(count)
+    starts = [part.source.low for part in parts[1:]]  # type: ignore[attr-defined]
     wanted = {item.number for item in items}
     nonce = new_nonce()
     read = partial(
         _read,
-        pieces=list(pieces),
-        bounds=bounds,
-        places=[places[number] if number in wanted else None for number in range(count)],
+        portions=list(portions),
+        starts=starts,
+        wanted=wanted if len(wanted) < count else None,
         now=task.seconds,
         nonce=nonce,
     )
-    rows = session.range(0, len(pieces), 1, len(pieces)).mapInArrow(
-        read, from_arrow_schema(schema().append(pa.field(PLACE, pa.int64())))
+    rows = session.range(0, len(portions), 1, len(portions)).mapInArrow(
+        read, from_arrow_schema(schema().append(pa.field(PLACE, pa.int32())))
     )
-    ordered = rows.repartition(count, PLACE).sortWithinPartitions("path")
+    ordered = rows.repartitionById(count, PLACE).sortWithinPartitions("path")
     write = partial(_import, task=task, parts=list(parts))
     try:  # Spark shuffles here, before the first job of `run_jobs`
         results = ordered.mapInArrow(write, "number int, body binary").rdd
@@ -182,22 +217,38 @@ def import_shuffled(
 def _read(
     batches: Iterator[Any],
     *,
-    pieces: list[Piece],
-    bounds: list[bytes],
-    places: list[int | None],
+    portions: list[Portion],
+    starts: list[bytes],
+    wanted: set[int] | None,
     now: int,
     nonce: str,
 ) -> Iterator[Any]:
-    """Read pieces of the manifest on an executor, and add the column `PLACE`."""
-    import pyarrow as pa
-
+    """Read portions of the manifest on an executor; see `placed`."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            for found in _carrying(pieces[number].batches(now), nonce):
-                keys = bytes_of(found.column(0))
-                targets = pa.array([places[bisect_right(bounds, key)] for key in keys], pa.int64())
-                placed = found.append_column(PLACE, targets)
-                yield placed.filter(targets.is_valid()) if targets.null_count else placed
+            yield from _carrying(placed(portions[number], starts, wanted, now=now), nonce)
+
+
+def placed(
+    portion: Portion, starts: Sequence[bytes], wanted: set[int] | None, *, now: int
+) -> Iterator[Any]:
+    """Yield the objects of a portion with the column `PLACE`.
+
+    Args:
+        portion: of the manifest.
+        starts: the first keys of all intervals but the first.
+        wanted: numbers of the intervals whose objects are yielded; ``None``: all.
+        now: time of modification, in unix seconds, if the manifest has none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    only = None if wanted is None else pa.array(sorted(wanted), pa.int32())
+    for found in portion.batches(now):
+        keys = bytes_of(found.column(0))
+        places = pa.array([bisect_right(starts, key) for key in keys], pa.int32())
+        batch = found.append_column(PLACE, places)
+        yield batch if only is None else batch.filter(pc.is_in(places, only))
 
 
 def _carrying(batches: Iterator[Any], nonce: str) -> Iterator[Any]:
@@ -229,34 +280,3 @@ def _taken(body: bytes) -> PartResult | Failed:
     if body.startswith(_FAILED):
         return Failed(body.removeprefix(_FAILED).decode())
     return unpack_result(body.removeprefix(_DONE))
-
-
-def places_of(count: int) -> list[int]:
-    """Return for each partition a number that Spark's hash maps to it.
-
-    Spark takes the remainder of 32-bit Murmur3 (seed 42) of a ``bigint``.
-    """
-    found: dict[int, int] = {}
-    number = 0
-    while len(found) < count:
-        found.setdefault(murmur3(number) % count, number)
-        number += 1
-    return [found[partition] for partition in range(count)]
-
-
-def murmur3(number: int) -> int:
-    """Return Spark's hash of a 64-bit integer, as a signed 32-bit integer."""
-    hashed = 42
-    for half in (number & 0xFFFFFFFF, number >> 32 & 0xFFFFFFFF):
-        mixed = half * 0xCC9E2D51 & 0xFFFFFFFF
-        mixed = (mixed << 15 | mixed >> 17) & 0xFFFFFFFF
-        hashed ^= mixed * 0x1B873593 & 0xFFFFFFFF
-        hashed = (hashed << 13 | hashed >> 19) & 0xFFFFFFFF
-        hashed = (hashed * 5 + 0xE6546B64) & 0xFFFFFFFF
-    hashed ^= 8
-    hashed ^= hashed >> 16
-    hashed = hashed * 0x85EBCA6B & 0xFFFFFFFF
-    hashed ^= hashed >> 13
-    hashed = hashed * 0xC2B2AE35 & 0xFFFFFFFF
-    hashed ^= hashed >> 16
-    return hashed - (1 << 32) if hashed >> 31 else hashed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from lakecli.errors import NotFound, Unsupported, UsageError
@@ -15,6 +16,7 @@ from lakecli.pipeline.imports.journal import digest_of
 from lakecli.pipeline.imports.listing import plan_listing
 from lakecli.pipeline.imports.manifest import (
     Piece,
+    divided,
     groups_of,
     layout_of,
     parquet_names,
@@ -168,7 +170,8 @@ class Manifest(NamedTuple):
     layout: Layout
 
     @property
-    def _is_parquet(self) -> bool:
+    def is_parquet(self) -> bool:
+        """Whether the files are of Parquet, so that their rows are known."""
         return not self.files or self.files[0].kind == PARQUET
 
     def estimate(self) -> int | None:
@@ -176,26 +179,34 @@ class Manifest(NamedTuple):
 
         A Parquet file counts for no more rows than it has bytes, whatever it claims.
         """
-        if self._is_parquet:
+        if self.is_parquet:
             rows = sum(group.rows for group in groups_of(self.files, self.layout))
             return min(rows, sum(file.size for file in self.files))
         return sum(map(_rows_of_text, self.files))
 
-    def pieces(self) -> list[Piece]:
-        """Return pieces that can be read in parallel."""
-        if self._is_parquet:
-            return [group.piece for group in groups_of(self.files, self.layout)]
-        return [Piece(file, self.layout) for file in self.files]
+    def sized_pieces(self, *, divides: bool) -> list[tuple[Piece, int]]:
+        """Return pieces that can be read at the same time, with their rows or bytes of text.
+
+        Args:
+            divides: whether to divide text files at line ends.
+        """
+        if self.is_parquet:
+            groups = groups_of(self.files, self.layout)
+            return [(group.piece, group.rows) for group in groups]
+        if not divides:
+            return [(Piece(file, self.layout), file.size) for file in self.files]
+        pieces = chain.from_iterable(divided(file, self.layout) for file in self.files)
+        return [(piece, piece.size) for piece in pieces]
 
     def plan(
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
     ) -> Iterator[Part]:
         """Yield the parts; see `Source`."""
-        if not self._is_parquet and not has_arrow():
+        if not self.is_parquet and not has_arrow():
             yield Part(task.prefix, high, PlainSource(self.files, self.layout))
             return
         if spill is None:
-            if not self._is_parquet:
+            if not self.is_parquet:
                 raise NotSorted("the manifest may not be sorted by key")
             yield from plan_groups(groups_of(self.files, self.layout), task.prefix, high)
             return
@@ -205,7 +216,7 @@ class Manifest(NamedTuple):
 
     def _portions(self) -> Iterator[tuple[Piece, ...]]:
         """Yield groups of pieces that together make a run."""
-        if not self._is_parquet:
+        if not self.is_parquet:
             sizes = [(Piece(file, self.layout), _rows_of_text(file)) for file in self.files]
         else:
             groups = groups_of(self.files, self.layout)

@@ -15,7 +15,14 @@ import pytest
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError, Refused, Unsupported, UsageError
-from lakecli.pipeline.imports import manifest, sorting, sources
+from lakecli.pipeline.imports import (
+    line_ranges,
+    manifest,
+    manifest_file,
+    shuffle,
+    sorting,
+    sources,
+)
 from lakecli.pipeline.imports.job import import_objects, preview
 from lakecli.pipeline.imports.report import ImportOptions, ImportReport
 from lakecli.pipeline.imports.sources import open_source
@@ -37,7 +44,10 @@ from tests.support.lakes import make_repository, open_lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from typing import BinaryIO
 
+    from lakecli.pipeline.imports.manifest_file import ManifestFile
     from lakecli.repository.core.lake import Repository
 
 KEYS = [f"dir {n % 7}/é{n:05d}.bin" for n in range(3_000)]
@@ -493,3 +503,62 @@ def test_the_command_works_without_arrow(repository: Repository, tmp_path: Path)
     )
     assert done.returncode == 0, done.stderr
     assert len(contents(repository)) == len(KEYS)
+
+
+@pytest.mark.parametrize("form", ["x.csv", "x.jsonl", "x.csv.gz", "x.parquet"])
+def test_portions_of_a_cluster_have_all_rows_once(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(line_ranges, "RANGE", 10_000)
+    monkeypatch.setattr(shuffle, "BYTES_PER_MAP", 20_000)
+    rows = [row_of(key, NUMBERS[key]) for key in KEYS]
+    write = {"csv": write_csv, "gz": write_csv, "jsonl": write_json, "parquet": write_parquet}
+    write[form.rpartition(".")[2]](tmp_path / form, rows)
+    source = open_source(repository, str(tmp_path / form), links=LinkPolicy.FAIL)
+    assert isinstance(source, sources.Manifest)
+    runner = LocalRunner()
+    plan = shuffle.plan(runner, source, directory=tmp_path)
+    assert (len(plan.portions) > 1) is (not form.endswith(".gz"))
+    found = [
+        key.decode()
+        for portion in plan.portions
+        for batch in portion.batches(0)
+        for key in batch.column(0).to_pylist()
+    ]
+    assert found == KEYS
+    monkeypatch.setattr(runner, "run", None)  # after a restart, nothing is read
+    assert shuffle.plan(runner, source, directory=tmp_path) == plan
+
+
+def test_a_csv_with_line_ends_in_its_paths_is_not_divided(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_ranges, "RANGE", 1_000)
+    keys = [f"a/{n:04}" for n in range(400)] + ["b/\nx"]
+    write_csv(tmp_path / "x.csv", [row_of(key, 1) for key in keys])
+    source = open_source(repository, str(tmp_path / "x.csv"), links=LinkPolicy.FAIL)
+    assert isinstance(source, sources.Manifest)
+    for _ in range(2):  # planned, and planned again after a restart
+        plan = shuffle.plan(LocalRunner(), source, directory=tmp_path)
+        (portion,) = plan.portions
+        assert [key.decode() for batch in portion.iter_keys() for key in batch] == keys
+
+
+def test_footers_are_read_once(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "m").mkdir()
+    for number in range(3):
+        write_parquet(tmp_path / f"m/{number}.parquet", [row_of(f"{number}", 1)])
+    source = open_source(repository, str(tmp_path / "m"), is_manifest=True, links=LinkPolicy.FAIL)
+    assert isinstance(source, sources.Manifest)
+    opened: list[str] = []
+
+    def noted(file: ManifestFile) -> AbstractContextManager[BinaryIO]:
+        opened.append(file.uri)
+        return manifest_file.opened(file)
+
+    monkeypatch.setattr(manifest, "opened", noted)
+    assert source.estimate() == 3
+    assert len(source.sized_pieces(divides=True)) == 3
+    assert len(opened) == len(set(opened)) == 3

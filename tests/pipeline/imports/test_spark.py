@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakecli.errors import ConflictError, IntegrityError
-from lakecli.pipeline.imports import manifest, shuffle, sorting, sources
+from lakecli.pipeline.imports import bounds, line_ranges, manifest, sorting, sources
 from lakecli.pipeline.imports.job import import_objects
 from lakecli.pipeline.imports.report import ImportOptions, ImportReport
-from lakecli.pipeline.imports.shuffle import murmur3
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.imports.verify import Verify
 from lakecli.pipeline.runner import LocalRunner
@@ -49,7 +47,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
     monkeypatch.setattr(manifest, "ROWS_PER_PART", 500)
     monkeypatch.setattr(sources, "RUN_ROWS", 700)
     monkeypatch.setattr(sorting, "PART_ROWS", 1_024)
-    monkeypatch.setattr(shuffle, "ROWS_PER_INTERVAL", 500)
+    monkeypatch.setattr(bounds, "ROWS_PER_INTERVAL", 500)
+    monkeypatch.setattr(line_ranges, "RANGE", 20_000)
     with open_lake(tmp_path) as lake:
         made = make_repository(lake, tmp_path)
         base = {b"p/%05d" % n: b"%d" % n for n in range(0, COUNT, 3)}
@@ -177,15 +176,3 @@ def test_an_interrupted_import_on_a_cluster_continues(
     assert whole.commit is not None
     assert report.commit.metarange_id == whole.commit.metarange_id
     assert report.tally == whole.tally
-
-
-def test_murmur3_equals_the_hash_of_spark(spark: Any) -> None:
-    numbers = [0, 1, 2, 42, 2**31, 2**40 + 7, 2**62]
-    frame = spark.createDataFrame([(n,) for n in numbers], "n bigint").selectExpr("hash(n) h")
-    assert [row.h for row in frame.collect()] == [murmur3(n) for n in numbers]
-
-
-def test_rows_reach_their_partitions() -> None:
-    places = shuffle.places_of(37)
-    assert [murmur3(number) % 37 for number in places] == list(range(37))
-    assert list(islice(places, 1))
