@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,12 +12,22 @@ from lakecli.errors import NothingToDo
 from lakecli.kv import operations as log
 from lakecli.kv.env import Table
 from lakecli.repository.commit import Part, StagedConflict, commit
+from lakecli.repository.core import housekeeping
 from lakecli.repository.core.landing import Landing
 from lakecli.repository.core.view import branch_at
 from lakecli.repository.undo.undo import redo, undo
 from tests.repository.test_overtaken import others_push
 from tests.support.clones import Clones, synced
-from tests.support.lakes import checksums, make_repository, open_lake, read, stage, through
+from tests.support.lakes import (
+    Ticking,
+    checksums,
+    let_pass,
+    make_repository,
+    open_lake,
+    read,
+    stage,
+    through,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,6 +192,64 @@ def test_a_crash_at_any_step_loses_nothing(tmp_path: Path, step: str) -> None:
         assert read(again, "main") == checksums(ALL)
 
 
+def unowned(repository: Repository) -> set[bytes]:
+    """Return the staging tokens with records that belong to no branch and no operation."""
+    with repository.lake.kv.read() as txn:
+        branch = branch_at(repository, txn, "main")
+        owned: set[bytes] = {branch.staging_token, *branch.sealed_tokens}
+        for operation in log.iter_operations(txn, repository.key):
+            owned.update(operation.sealed)
+        return {bytes(key[:16]) for key, _ in txn.scan(Table.STAGING)} - owned
+
+
+def test_copies_that_a_crash_has_left_are_deleted_after_a_day(tmp_path: Path) -> None:
+    clock = Ticking()
+    armed = True
+
+    def on_step(name: str) -> None:
+        if armed and name == "move":
+            raise KeyboardInterrupt
+
+    with open_lake(tmp_path, clock=clock, on_step=on_step) as lake:
+        repository = make_repository(lake, tmp_path)
+        stage(repository, "main", STAGED)
+        with pytest.raises(KeyboardInterrupt):
+            commit_part(repository, part(b"a"))
+        armed = False
+        assert len(unowned(repository)) == 1
+        commit_part(repository, part(b"b"))
+        assert len(unowned(repository)) == 1  # the process may be alive
+        let_pass(repository, clock, timedelta(days=2))
+        housekeeping.tidy(repository)
+        assert unowned(repository) == set()
+        assert read(repository, "main") == checksums({b"a/1": b"2", b"b": b"2", b"new": b"2"})
+        with lake.kv.read() as txn:
+            assert list(txn.scan(Table.META, prefix=b"copy/")) == []
+
+
+def test_a_commit_whose_copies_were_taken_for_abandoned_is_built_again(tmp_path: Path) -> None:
+    """A machine that slept for days, or whose clock was wrong."""
+    clock = Ticking()
+    swept: list[int] = []
+
+    def on_step(name: str) -> None:
+        if name == "move" and not swept:
+            swept.append(1)
+            let_pass(repository, clock, timedelta(days=2))
+            housekeeping.tidy(repository)
+
+    with open_lake(tmp_path, clock=clock, on_step=on_step) as lake:
+        repository = make_repository(lake, tmp_path)
+        stage(repository, "main", dict(FIRST))
+        commit_part(repository, None)
+        swept.clear()
+        stage(repository, "main", STAGED)
+        commit_part(repository, part(b"a"))
+        assert swept
+        assert committed(repository) == checksums({b"a/1": b"2", b"b": b"1", b"ab": b"1"})
+        assert read(repository, "main") == checksums(ALL)
+
+
 def test_copies_of_a_commit_that_lost_are_deleted(tmp_path: Path) -> None:
     lost = 0
 
@@ -199,13 +268,7 @@ def test_copies_of_a_commit_that_lost_are_deleted(tmp_path: Path) -> None:
         stage(repository, "main", {b"a": b"1", b"b": b"1"})
         with suppress(Exception):
             commit_part(repository, part(b"a"))
-        with lake.kv.read() as txn:
-            branch = branch_at(repository, txn, "main")
-            owned: set[bytes] = {branch.staging_token, *branch.sealed_tokens}
-            for operation in log.iter_operations(txn, repository.key):
-                owned.update(operation.sealed)
-            staged = {bytes(key[:16]) for key, _ in txn.scan(Table.STAGING)}
-        assert staged <= owned
+        assert unowned(repository) == set()
 
 
 def test_conflicts_elsewhere_do_not_matter(repository: Repository) -> None:

@@ -6,6 +6,8 @@ a token back to its branch, where the next commit seals it again. So a repositor
 here can be restored for 30 days; then its branches and staged changes are deleted too. Its commits
 stay: they are small, and a clone of the same repository may be reading them.
 
+Copies of staged changes that a killed commit of a part has left are deleted after a day.
+
 A clock may be wrong for a while: a dead battery sets it to 1970. Sequence numbers order the log;
 dates only say where it expires, and only plausible ones (`expired_through`). One reading of the
 clock deletes nothing: a reading counts once another one, at least a day later, has confirmed it.
@@ -45,6 +47,9 @@ EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 CONFIRMED_AFTER: Final = timedelta(days=1)
 """The least time between two readings of the clock, for the second to confirm the first."""
+
+ABANDONED_AFTER: Final = timedelta(days=1)
+"""How long after a copy was made its commit is taken for killed."""
 
 _CLOCK: Final = b"housekeeping/clock"
 
@@ -86,6 +91,7 @@ def tidy(repository: Repository) -> int:
         return 0
     cutoff = present - KEPT_FOR
     deleted = _expire_log(repository, cutoff)
+    deleted += _drop_copies(repository, present - ABANDONED_AFTER, limit=BATCH)
     with lake.kv.read() as txn:
         forgotten = list(records.iter_all_forgotten(txn))
     for record in forgotten:
@@ -109,6 +115,28 @@ def _confirmed_present(lake: Lake) -> datetime | None:
         with lake.kv.write() as txn:
             txn.put(Table.META, _CLOCK, json.dumps([now, confirmed]).encode("ascii"))
     return None if confirmed is None else datetime.fromtimestamp(confirmed, UTC)
+
+
+def _drop_copies(repository: Repository, before: datetime, *, limit: int) -> int:
+    """Delete copies of staged changes whose commit cannot land any more."""
+    from lakecli.repository.core.intents import iter_begun
+
+    with repository.lake.kv.read() as txn:
+        if next(staging_tokens.iter_copies(txn, repository), None) is None:
+            return 0
+    deleted = 0
+    with repository.lake.kv.write() as txn:
+        begun = [each.landing for each in iter_begun(txn, repository) if each.landing is not None]
+        awaited = {token for landing in begun for token in landing.left}
+        for token, made in list(staging_tokens.iter_copies(txn, repository)):
+            if token in awaited or made >= before.timestamp() or deleted >= limit:
+                continue
+            dropped = area.drop(txn, token, limit=limit - deleted)
+            deleted += dropped
+            if area.is_empty(txn, token):
+                staging_tokens.forget(txn, token)
+                staging_tokens.settle_copy(txn, repository, token)
+    return deleted
 
 
 def _expire_log(repository: Repository, cutoff: datetime) -> int:
@@ -152,6 +180,9 @@ def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
             deleted += _expire(txn, oldest, set(), limit=limit - deleted)
             if deleted >= limit:
                 return deleted
+        for token, _ in list(staging_tokens.iter_copies(txn, repository)):
+            area.drop(txn, token)
+            staging_tokens.settle_copy(txn, repository, token)
         for table in (Table.TAGS, Table.INTENTS):
             txn.delete_owned(table, repository.key)
         tracking.forget_all(txn, repository)

@@ -120,6 +120,8 @@ def land(
     head = commit.id if moves else before.commit_id
     after = before._replace(commit_id=head, sealed_tokens=(*kept, *left))
     refs.put_branch(after)
+    for token in left:
+        staging_tokens.settle_copy(txn, repository, token)
     follow_head(txn, before, after, has_seen=landing.from_staging)
     operations.append(
         txn,

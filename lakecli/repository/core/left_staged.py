@@ -1,7 +1,7 @@
 """What a commit of a part of the staged changes leaves: copied to tokens of its own.
 
 The copies belong to nothing until the commit lands and puts them in the place of the sealed tokens.
-If the process dies before, they are garbage that nothing refers to.
+If the process dies before, housekeeping deletes them; see `staging_tokens`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def copy_staged(
                 with repository.lake.kv.write() as writing:
                     if copy is None:
                         copy = staging_tokens.start(writing, repository, branch.name, started_on)
+                        staging_tokens.note_copies(writing, repository, [copy])
                     area.put_many(writing, copy, same_area(batch))
             if copy is not None:
                 made.append(copy)
@@ -66,3 +67,4 @@ def drop_unused(repository: Repository, *, name: str, tokens: Sequence[StagingTo
                 rest = area.drop(txn, token, limit=BATCH)
                 if rest < BATCH:
                     staging_tokens.forget(txn, token)
+                    staging_tokens.settle_copy(txn, repository, token)

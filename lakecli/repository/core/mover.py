@@ -111,6 +111,7 @@ class LocalMover:
         self, repository: Repository, branch: Branch, commit: Commit, landing: Landing
     ) -> bool:
         """Compare the branch with what the commit was built from, and land the commit."""
+        from lakecli.repository.core import staging_tokens
         from lakecli.repository.core.landing import is_built_from, land
         from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
         from lakecli.repository.core.view import branch_at
@@ -120,7 +121,9 @@ class LocalMover:
             with repository.lake.kv.write() as txn:
                 check_none_sent(txn, repository, branch.name, ignores_stale=True)
                 present = branch_at(repository, txn, branch.name)
-                is_current = is_built_from(present, branch.commit_id, landing.sealed)
+                is_current = is_built_from(
+                    present, branch.commit_id, landing.sealed
+                ) and staging_tokens.are_noted(txn, repository, landing.left)
                 if is_current:
                     land(txn, repository, branch.name, commit, landing, is_shared=False)
                 return is_current

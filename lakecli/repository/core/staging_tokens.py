@@ -1,17 +1,27 @@
-"""Staging tokens: which branch one belongs to, and the commit it was started on."""
+"""Staging tokens: which branch one belongs to, and the commit it was started on.
+
+A commit of a part of what is staged copies the rest to tokens that belong to no branch until it
+lands. A row for each of them outlives a killed process, and housekeeping finds it::
+
+    META  copy/REPOSITORY TOKEN -> when it was made, unix seconds
+"""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lakecli.kv.env import Table
 from lakecli.model import CommitId, StagingToken
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import Branch
     from lakecli.repository.core.lake import Repository
+
+_COPY: Final = b"copy/"
 
 
 def start(
@@ -64,3 +74,29 @@ def outdate(txn: WriteTransaction, repository: Repository, branch: Branch) -> Br
 def forget(txn: WriteTransaction, token: StagingToken) -> None:
     """Drop a token's row; its staged records go with `lakecli.staging.area.drop`."""
     txn.delete(Table.TOKENS, token)
+
+
+def note_copies(
+    txn: WriteTransaction, repository: Repository, tokens: Sequence[StagingToken]
+) -> None:
+    """Record that tokens belong to a commit that has not landed yet, as of now."""
+    now = int(repository.lake.now().timestamp())
+    for token in tokens:
+        txn.put(Table.META, _COPY + repository.key + token, b"%d" % now)
+
+
+def are_noted(txn: ReadTransaction, repository: Repository, tokens: Sequence[StagingToken]) -> bool:
+    """Return whether no copy was taken for abandoned meanwhile."""
+    return all(txn.get(Table.META, _COPY + repository.key + token) for token in tokens)
+
+
+def settle_copy(txn: WriteTransaction, repository: Repository, token: StagingToken) -> None:
+    """Record that a copy belongs to a branch, or is gone."""
+    txn.delete(Table.META, _COPY + repository.key + token)
+
+
+def iter_copies(txn: ReadTransaction, repository: Repository) -> Iterator[tuple[StagingToken, int]]:
+    """Yield the copies that belong to no branch, and when they were made, in unix seconds."""
+    lead = _COPY + repository.key
+    for key, made in txn.scan(Table.META, prefix=lead):
+        yield StagingToken(key[len(lead) :]), int(made)

@@ -19,7 +19,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core import unsent
+from lakecli.repository.core import staging_tokens, unsent
 from lakecli.repository.core.landing import is_built_from
 from lakecli.repository.core.mover import CaughtUp
 from lakecli.retry import REF_MOVES, Retries
@@ -90,6 +90,9 @@ class SharedMover:
             before = TrackingStore(txn, repository.key).position(RefKind.BRANCH, branch.name)
             _check_ahead(txn, repository, branch, before)
         with repository.lake.kv.write() as txn:
+            if not staging_tokens.are_noted(txn, repository, landing.left):
+                return False
+            staging_tokens.note_copies(txn, repository, landing.left)
             RefStore(txn, repository.key).put_commit(commit)
         result = publish(
             repository,
