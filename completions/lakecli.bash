@@ -385,7 +385,7 @@ __lakecli_argument() {
     'fs ls 1') REPLY='path' ;;
     'fs mv 1') REPLY='path' ;;
     'fs mv 2') REPLY='path' ;;
-    'fs presign 1') REPLY='path' ;;
+    'fs presign '*) REPLY='path' ;;
     'fs rm '*) REPLY='path' ;;
     'fs stage 1') REPLY='path' ;;
     'fs stat 1') REPLY='path' ;;

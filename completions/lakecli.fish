@@ -1189,7 +1189,7 @@ function __lakecli_argument
             echo 'path'
         case 'fs mv 2'
             echo 'path'
-        case 'fs presign 1'
+        case 'fs presign *'
             echo 'path'
         case 'fs rm *'
             echo 'path'

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
-from lakecli.cli.names import STANDARD_INPUT
+from lakecli.cli.names import STANDARD_INPUT, split_names
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.uri import as_directory, check_path
 
@@ -79,12 +79,11 @@ def iter_questions(source: BufferedIOBase, *, null: bool) -> Iterator[bytes]:
     end = b"\0" if null else b"\n"
     rest = b""
     while data := source.read1(_READ_SIZE):
-        *whole, rest = (rest + data).split(end)
-        yield from filter(None, whole)
+        whole, _, rest = (rest + data).rpartition(end)
+        yield from filter(None, split_names(whole, null=null))
         if len(rest) > _MAX_QUESTION:
             raise UsageError(f"a line of more than {_MAX_QUESTION:,} bytes", hint="one name a line")
-    if rest:
-        yield rest
+    yield from filter(None, split_names(rest, null=null))
 
 
 @contextmanager

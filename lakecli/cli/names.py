@@ -67,8 +67,15 @@ def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
         raise NotFound(f"no file {source}") from None
     except OSError as error:
         raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
-    separator = b"\0" if options.null else b"\n"
-    names = sorted({name.removeprefix(b"./") for name in data.split(separator)} - {b""})
+    names = {name.removeprefix(b"./") for name in split_names(data, null=options.null)} - {b""}
     if not names:
-        raise UsageError(f"there is no name in {source}", hint="one name a line")
-    return names
+        shown = "standard input" if source == STANDARD_INPUT else source
+        raise UsageError(f"there is no name in {shown}", hint="one name a line")
+    return sorted(names)
+
+
+def split_names(data: bytes, *, null: bool) -> list[bytes]:
+    """Split at the ends of lines, as Unix and Windows write them; with `null` at NUL bytes."""
+    if null:
+        return data.split(b"\0")
+    return [line.removesuffix(b"\r") for line in data.split(b"\n")]

@@ -201,7 +201,7 @@ _BY_OPTION: Final = {
         Answer("transfer plan", each=True, option="--dry-run"),
     ),
     "fs presign": (
-        Answer("presigned"),
+        Answer("presigned", each=True),
         Answer("link", each=True, option="-r"),
         Answer("link", each=True, option="--files-from"),
         Answer("handoff", option="--manifest"),

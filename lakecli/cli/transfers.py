@@ -145,15 +145,21 @@ def _tallies(plan: Plan) -> dict[str, Tally]:
     }
 
 
-def selection(options: SelectionOptions, *, recursive: bool) -> Selection:
+def selection(options: SelectionOptions, *, recursive: bool, may_plan: bool = False) -> Selection:
     """Return the selection of ``--include`` and ``--exclude``.
+
+    Args:
+        options: as given.
+        recursive: whether many objects are meant.
+        may_plan: whether a dry run is possible without that.
 
     Raises:
         UsageError: a pattern that matches nothing, or options for many objects without ``-r``.
     """
     from lakecli.repository.transfer.selection import EVERYTHING, Selection
 
-    check_dry_run(options.dry_run, recursive=recursive)
+    if options.dry_run and not (recursive or may_plan):
+        raise UsageError("--dry-run needs -r", hint="add -r")
     if not options.include and not options.exclude:
         return EVERYTHING
     if not recursive:
@@ -174,16 +180,6 @@ def link_policy(options: LinkOptions) -> LinkPolicy:
     if options.follow:
         return LinkPolicy.FOLLOW
     return LinkPolicy.SKIP if options.skip else LinkPolicy.FAIL
-
-
-def check_dry_run(dry_run: bool, *, recursive: bool) -> None:  # noqa: FBT001 - a flag, as given
-    """Refuse a dry run of one object.
-
-    Raises:
-        UsageError: ``--dry-run`` is given without ``-r``.
-    """
-    if dry_run and not recursive:
-        raise UsageError("--dry-run needs -r", hint="add -r")
 
 
 def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_listed: bool) -> None:

@@ -104,6 +104,20 @@ def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> N
     )
 
 
+def plan_rm_paths(repository: Repository, branch: str, paths: Iterable[bytes]) -> Iterator[Step]:
+    """Yield the deletions that `rm_paths` would stage.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    check_branch(repository, branch)
+    with open_view(repository, branch) as view:
+        for path in sorted(set(paths)):
+            value = view.find(path)
+            if value is not None:
+                yield Step(Action.DELETED, path, decode_entry(value).size)
+
+
 def plan_rm_trees(repository: Repository, branch: str, paths: Sequence[bytes]) -> Iterator[Step]:
     """Yield the deletions that `rm_trees` would stage, each once.
 

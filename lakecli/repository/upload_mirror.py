@@ -10,7 +10,8 @@ from lakecli.errors import Refused
 from lakecli.repository.core.view import check_branch, open_view
 from lakecli.repository.core.walk import walk
 from lakecli.repository.transfer.plan import Action, Step
-from lakecli.repository.upload_tree import plan_upload, upload_tree
+from lakecli.repository.upload_plan import plan_upload
+from lakecli.repository.upload_tree import upload_tree
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from lakecli.repository.core.walk import by_own_names, named, size_of, walk
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget
-from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
 from lakecli.repository.upload import Upload, check_branch, is_same
 from lakecli.uri import as_directory, check_path
@@ -99,11 +98,11 @@ def upload_tree(
         NotFound: no such directory or branch.
         Refused: the storage namespace lies below the directory.
     """
-    prefix = _check_tree(repository, branch, prefix, source)
-    upload = _TreeUpload(
+    prefix = check_tree(repository, branch, prefix, source)
+    upload = TreeUpload(
         repository, branch, prefix, options, report or UploadReport(), surplus=surplus
     )
-    report = upload.run(_files_of(source, names, options))
+    report = upload.run(files_of(source, names, options))
     drop_leftovers(repository)
     return report
 
@@ -127,59 +126,32 @@ def upload_files(
     """
     check_branch(repository, branch)
     found = by_own_names(sources)
-    upload = _TreeUpload(
-        repository, branch, as_directory(prefix), options, report or UploadReport()
-    )
+    upload = TreeUpload(repository, branch, as_directory(prefix), options, report or UploadReport())
     report = upload.run(iter(found))
     drop_leftovers(repository)
     return report
 
 
-def plan_files(
-    repository: Repository,
-    branch: str,
-    prefix: bytes,
-    *,
-    sources: Sequence[Path],
-    options: UploadOptions,
-) -> Iterator[Step]:
-    """Yield what `upload_files` would do, as `plan_upload` does."""
-    check_branch(repository, branch)
-    found = by_own_names(sources)
-    return _TreePlan(repository, branch, as_directory(prefix), options).steps(iter(found))
-
-
-def plan_upload(
-    repository: Repository,
-    branch: str,
-    prefix: bytes,
-    *,
-    source: Path,
-    options: UploadOptions,
-    names: Sequence[bytes] | None = None,
-) -> Iterator[Step]:
-    """Yield what `upload_tree` would do, in path order, from what this machine knows.
-
-    Nothing is written. A file is read and compared if the branch has an object of its size at its
-    path.
-
-    Raises:
-        NotFound: no such directory or branch.
-        Refused: the storage namespace lies below the directory.
-    """
-    prefix = _check_tree(repository, branch, prefix, source)
-    return _TreePlan(repository, branch, prefix, options).steps(_files_of(source, names, options))
-
-
-def _files_of(
+def files_of(
     source: Path, names: Sequence[bytes] | None, options: UploadOptions
 ) -> Iterator[Found]:
+    """Yield the files below a directory, or those of some names."""
     root = os.fsencode(source)
     return walk(root, options.links) if names is None else named(root, names, options.links)
 
 
-class _TreeUpload:
-    """A recursive upload: several threads bring files in, which are staged in chunks."""
+class TreeUpload:
+    """A recursive upload: several threads bring files in, which are staged in chunks.
+
+    Args:
+        repository: to upload to.
+        branch: to stage on.
+        prefix: of the paths; empty, or ending in a slash.
+        options: of the upload.
+        report: filled while the upload runs.
+        writes: bring in and stage what is found; else only compare.
+        surplus: paths and encoded entries to delete with the last files.
+    """
 
     def __init__(
         self,
@@ -323,61 +295,7 @@ class _TreeUpload:
         return [(path, value) for path, value, present in encoded if not is_same(present, value)]
 
 
-class _TreePlan(_TreeUpload):
-    """A recursive upload that compares and writes nothing."""
-
-    def __init__(
-        self, repository: Repository, branch: str, prefix: bytes, options: UploadOptions
-    ) -> None:
-        super().__init__(repository, branch, prefix, options, UploadReport(), writes=False)
-        self._steps: list[tuple[bytes, Step]] = []
-
-    def steps(self, found: Iterator[Found]) -> Iterator[Step]:
-        """Yield what would be done with the files of a walk, a batch at a time."""
-        while batch := list(islice(found, LOOK_AHEAD)):
-            self._upload.workers.for_each(self._with_present(iter(batch)), self._one)
-            steps, self._steps = self._steps, []
-            yield from (step for _, step in sorted(steps))
-
-    def _add(self, action: Action, found: Found, size: int) -> None:
-        self._steps.append((found.relative, Step(action, self._prefix + found.relative, size)))
-
-    def _exclude(self, found: Found) -> None:
-        self._add(Action.EXCLUDED, found, size_of(found))
-
-    def _fail(self, found: Found, problem: str) -> None:
-        self._steps.append((found.relative, Step(Action.FAILED, found.path, error=problem)))
-
-    def _one(self, item: _Item) -> None:
-        found, present, size = item
-        try:
-            is_there = present is not None and self._is_same(found, size, present)
-        except OSError as error:
-            self._fail(found, (error.strerror or str(error)).lower())
-            return
-        except (SpecialFile, FileChanged) as error:
-            self._fail(found, error.message)
-            return
-        self._options.progress.advance(items=1)
-        if present is None:
-            self._add(Action.NEW, found, size)
-        else:
-            self._add(Action.UNCHANGED if is_there else Action.CHANGED, found, size)
-
-    def _is_same(self, found: Found, size: int, present: bytes) -> bool:
-        expected = self._upload.expected(present)
-        if expected is None or expected.size != size:
-            return False
-        looked = self._upload.ingest.look(found.path, expected=expected)
-        if looked.is_kept:
-            return True
-        entry = self._upload.entry(
-            self._prefix + found.relative, looked, at=self._now(), has_mtime=True
-        )
-        return is_same(present, encode_entry(entry))
-
-
-def _check_tree(repository: Repository, branch: str, prefix: bytes, source: Path) -> bytes:
+def check_tree(repository: Repository, branch: str, prefix: bytes, source: Path) -> bytes:
     """Check source and branch before anything is read; return the prefix with its slash."""
     if not source.is_dir():
         raise NotFound(f"no such directory: {source}")

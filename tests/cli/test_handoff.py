@@ -114,6 +114,18 @@ def test_presign_prints_a_url_for_each_object(lake: Cli) -> None:
         assert got.stdout == CONTENTS[record["path"].removeprefix("data/")]
 
 
+def test_presign_prints_the_urls_of_several_objects(lake: Cli) -> None:
+    some = [f"{MAIN}/data/{name}" for name in sorted(CONTENTS)[:2]]
+    lines = lake.ok("fs", "presign", *some).lines
+    assert len(lines) == 2
+    assert all(line.startswith("http") for line in lines)
+    listed = lake.ok("fs", "presign", *some, "--json").json_lines
+    assert [f"{MAIN}/{each['path']}" for each in listed] == some
+    missing = lake("fs", "presign", some[0], f"{MAIN}/none")
+    assert (missing.exit_code, missing.stdout) == (6, "")
+    assert lake("fs", "presign", *some, "-r").exit_code == ExitCode.USAGE
+
+
 def test_presign_signs_what_a_list_names(lake: Cli) -> None:
     first, second = sorted(CONTENTS, key=str.encode)[:2]
     names = f"{second}\0{first}\0none\0".encode()

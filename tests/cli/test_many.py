@@ -87,7 +87,7 @@ def test_names_come_from_a_file(cli: Cli) -> None:
     ("argv", "said"),
     [
         (("-z", f"{MAIN}/a"), "-z needs --files-from"),
-        (("--files-from", "-", f"{MAIN}/a"), "there is no name in -"),
+        (("--files-from", "-", f"{MAIN}/a"), "there is no name in standard input"),
         (("--files-from", "-", "-r", f"{MAIN}/a"), "takes one PATH and no -r"),
         (("--files-from", "-", f"{MAIN}/a", f"{MAIN}/b"), "takes one PATH and no -r"),
         ((f"{MAIN}/a", f"{DEMO}/dev/b"), "not of the same branch"),
@@ -267,3 +267,40 @@ def test_named_objects_are_downloaded(cli: Cli) -> None:
     unsafe = cli(*argv, stdin="../a\n")
     assert unsafe.exit_code == ExitCode.PARTIAL
     assert {each.name for each in target.iterdir()} == {"y z"}
+
+
+def test_a_dry_run_of_single_objects(cli: Cli, filled: Demo) -> None:
+    removed = cli.ok("fs", "rm", f"{MAIN}/d", f"{MAIN}/none", f"{MAIN}/a", "--dry-run")
+    assert removed.lines[:3] == ["deleted a", "deleted d", ""]
+    argv = ("fs", "rm", "--files-from=-", f"{MAIN}/data", "--dry-run", "--json")
+    *steps, total = cli.ok(*argv, stdin=b"x\r\nno\r\n").json_lines
+    assert [each["path"] for each in steps] == ["data/x"]
+    assert total["objects"] == 1
+    assert set(filled.contents()) == {"a", "b", "d", "data/x", "data/y z"}
+
+
+@pytest.mark.usefixtures("demo")
+def test_a_dry_run_of_one_file(cli: Cli, files: Path) -> None:
+    for option in ((), ("-r",)):
+        planned = cli.ok("fs", "upload", *option, files / "a.csv", f"{MAIN}/in/", "--dry-run")
+        assert planned.lines[0] == "new in/a.csv"
+    whole = cli.ok("fs", "upload", "-s", files / "a.csv", f"{MAIN}/in/", "--dry-run", "--json")
+    assert whole.json_lines[0]["path"] == "in/"
+    assert cli("fs", "upload", "-", f"{MAIN}/x", "--dry-run").exit_code == ExitCode.USAGE
+    assert cli("fs", "upload", files / "no", f"{MAIN}/x", "--dry-run").exit_code == 6
+    refused = cli("fs", "upload", "-r", files / "a.csv", f"{MAIN}/x", "--delete")
+    assert refused.exit_code == ExitCode.USAGE
+    assert changes(cli) == []
+
+
+@pytest.mark.usefixtures("demo")
+def test_names_are_below_the_current_directory(
+    cli: Cli, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    cli.ok("fs", "upload", "--files-from=-", f"{MAIN}/up", stdin=b"a.csv\r\n./sub/e\r\n")
+    assert changes(cli) == ["+ added up/a.csv", "+ added up/sub/e"]
+    cli.ok("fs", "upload", "--files-from=-", "-z", f"{MAIN}/", stdin=b"b.csv\0")
+    assert "+ added b.csv" in changes(cli)
+    read = cli.ok("fs", "cat", "--files-from=-", f"{MAIN}/up", stdin=b"a.csv\r\nsub/e\r\n")
+    assert [line.split()[-1] for line in read.lines if "up/" in line] == ["up/a.csv", "up/sub/e"]

@@ -14,7 +14,8 @@ from lakecli.repository.download import DownloadOptions, download_tree, plan_dow
 from lakecli.repository.transfer.plan import Plan, Tally
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.upload import UploadOptions
-from lakecli.repository.upload_tree import plan_upload, upload_tree
+from lakecli.repository.upload_plan import plan_upload
+from lakecli.repository.upload_tree import upload_tree
 from tests.support.lakes import read
 from tests.support.recorded_progress import RecordedProgress
 

@@ -14,10 +14,10 @@ from lakecli.cli.declare import Argument, Option
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.params import Expires, Recursive
-from lakecli.cli.reading import Completion, Kind, Parser, read_prefix
+from lakecli.cli.reading import Completion, Kind, Parser, read_prefixes
 from lakecli.cli.text import local_date
 from lakecli.errors import UsageError
-from lakecli.uri import LakeUri, ref_of
+from lakecli.uri import LakeUri, path_of, ref_of
 
 _PROGRAM = "lakecli fs presign"
 
@@ -34,11 +34,11 @@ class FormatName(StrEnum):
 
 def fs_presign(
     context: Context,
-    path: Annotated[
-        LakeUri | None,
+    paths: Annotated[
+        list[LakeUri],
         Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
-        Parser(read_prefix, Kind.PATH),
-    ] = None,
+        Parser(read_prefixes, Kind.PATH, repeatable=True),
+    ] = [],  # noqa: B006 - never changed
     *,
     recursive: Recursive = False,
     names: NamesOptions,
@@ -88,6 +88,8 @@ def fs_presign(
     Browsers display text, CSV, JSON, PDF, images, sound and video, and save all other types.
     --inline lets them display HTML, SVG, XML and scripts too, which they may run.
 
+    Of several PATHs one URL is printed for each; if one does not exist, none is.
+
     With -r, one URL is printed for each object below PATH. --manifest FILE writes the URLs with
     sizes, checksums and expiry times to a file: JSON, CSV, input for curl or aria2, or a web page
     with links, by the suffix of FILE or by --format; --format alone prints the manifest. --script
@@ -113,6 +115,11 @@ def fs_presign(
         lakecli fs presign s3://my-bucket/demo@main/reports/2026.csv
     """
     listed = read_names(context, names)
+    path = paths[0] if paths else None
+    if len(paths) > 1 and (recursive or put or check is not None or listed is not None):
+        raise UsageError(
+            "-r, --files-from, --put and --check take one PATH", hint="run one command for each"
+        )
     _check_options(
         path,
         recursive=recursive or listed is not None,
@@ -149,7 +156,7 @@ def fs_presign(
             names=listed,
         )
     else:
-        _presign_one(context, path, expires, inline=inline)
+        _presign_each(context, paths, expires, inline=inline)
     return None
 
 
@@ -179,21 +186,25 @@ def _check_options(
         raise UsageError("--count needs --put")
 
 
-def _presign_one(
-    context: Context, path: LakeUri, expires: timedelta | None, *, inline: bool
+def _presign_each(
+    context: Context, paths: list[LakeUri], expires: timedelta | None, *, inline: bool
 ) -> None:
     from lakecli.cli.presigned import presigned
     from lakecli.repository.stat import stat
 
-    name = path.path
-    if not name:
-        raise UsageError(f"no object path in {path}", hint=f"for all objects: {_PROGRAM} -r {path}")
-    repository = context.synced_repository(path)
-    entry = stat(repository, ref_of(path), name)
-    signed = presigned(context, repository, entry, name, expires, inline=inline)
-    context.out.emit(
-        pick(Presigned, signed, path=name),
-        text=lambda: [signed.url],
+    hint = f"for all objects: {_PROGRAM} -r {paths[0]}"
+    wanted = [(ref_of(path), path_of(path, hint=hint)) for path in paths]
+    repository = context.synced_repository(*paths)
+    entries = [(name, stat(repository, ref, name)) for ref, name in wanted]
+    signed = [
+        (name, presigned(context, repository, entry, name, expires, inline=inline))
+        for name, entry in entries
+    ]
+    context.out.stream(
+        signed,
+        record=lambda item: pick(Presigned, item[1], path=item[0]),
+        text=lambda item: item[1].url,
     )
     if not context.out.json:
-        context.out.note(f"expires at {local_date(signed.expires_at)}")
+        expiry = min(each.expires_at for _, each in signed)
+        context.out.note(f"expires at {local_date(expiry)}")

@@ -9,7 +9,7 @@ from lakecli.cli.declare import Option
 from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.params import BranchPathUris, DryRun, Recursive
 from lakecli.cli.text import human_size
-from lakecli.cli.transfers import check_dry_run, step_line, step_record
+from lakecli.cli.transfers import step_line, step_record
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, as_directory, check_path, path_of, ref_of
 
@@ -59,7 +59,6 @@ def fs_rm(
     listed = read_names(context, names)
     if listed is not None and (recursive or len(paths) > 1):
         raise UsageError("--files-from takes one PATH and no -r")
-    check_dry_run(dry_run, recursive=recursive)
     first, *others = paths
     if any(ref_of(other) != ref_of(first) for other in others):
         raise UsageError("the paths are not of the same branch", hint="run one command for each")
@@ -74,19 +73,26 @@ def fs_rm(
         targets = [path_of(path, hint="all objects: -r") for path in paths]
     repository = context.synced_repository(*paths)
     if dry_run:
-        _plan(context, repository, first, targets)
+        _plan(context, repository, first, targets, recursive=recursive)
     elif recursive:
         _remove_trees(context, repository, first, targets, must_exist=must_exist)
     else:
         _remove(context, repository, first, targets, must_exist=must_exist)
 
 
-def _plan(context: Context, repository: Repository, uri: LakeUri, targets: list[bytes]) -> None:
-    from lakecli.repository.rm import plan_rm_trees
+def _plan(
+    context: Context,
+    repository: Repository,
+    uri: LakeUri,
+    targets: list[bytes],
+    *,
+    recursive: bool,
+) -> None:
+    from lakecli.repository.rm import plan_rm_paths, plan_rm_trees
     from lakecli.repository.transfer.plan import Plan
 
     plan = Plan()
-    steps = plan_rm_trees(repository, ref_of(uri), targets)
+    steps = (plan_rm_trees if recursive else plan_rm_paths)(repository, ref_of(uri), targets)
     context.out.stream(plan.counted(steps), record=step_record, text=step_line)
     count, size = plan.deleted.count, plan.deleted.size
     context.out.emit(

@@ -96,7 +96,8 @@ def fs_upload(
     in lakectl, PATH is the path of the object, even if it ends in a slash. Several files keep their
     names below PATH. With -r, the files of the directory SRC keep their names below PATH, and
     nothing on the branch is deleted; a SRC that is a file is uploaded as without -r. --files-from
-    FILE uploads the files that FILE names, relative to the directory SRC.
+    FILE uploads the files that FILE names, relative to the directory SRC, or else to the current
+    directory.
 
     With -r and --delete, the objects below PATH become those of SRC, in one operation: objects that
     SRC lacks are removed from the branch. Objects that --include and --exclude leave out stay. If a
@@ -114,12 +115,12 @@ def fs_upload(
         lakecli fs upload -r ./data lakefs://demo/main/data/ --meta source=crm
         lakecli fs upload -r ./data lakefs://demo/main/data/ --delete --max-delete 100
         lakecli fs upload -r . lakefs://demo/main/ --include '*.parquet' --exclude '/tmp/' --dry-run
-        find . -newer last -print0 | lakecli fs upload --files-from - -z . lakefs://demo/main/
+        find . -newer last -print0 | lakecli fs upload --files-from - -z lakefs://demo/main/
         gzip -c dump.sql | lakecli fs upload - lakefs://demo/main/dump.sql.gz
         lakecli fs upload -s report.csv lakefs://demo/main/reports/2026.csv
     """
     del pre_sign
-    sources, path = _arguments(source_option, source, more)
+    sources, path = _arguments(source_option, source, more, is_listed=names.files_from is not None)
     for each in sources:
         check_local(
             each, hint="for objects in a bucket: lakecli import --from URI --to PATH --copy"
@@ -134,7 +135,12 @@ def fs_upload(
         delete=delete, max_delete=max_delete, recursive=recursive, is_listed=listed is not None
     )
     is_tree = listed is not None or (recursive and Path(sources[0]).is_dir())
-    matching = selection(chosen, recursive=recursive or is_tree or len(sources) > 1)
+    is_many = is_tree or len(sources) > 1
+    if delete and not is_tree and Path(sources[0]).exists():
+        raise UsageError(f"--delete needs a directory as SRC: {sources[0]} is a file")
+    may_plan = is_many or recursive or sources[0] not in (STANDARD_INPUT, os.devnull)
+    matching = selection(chosen, recursive=is_many or recursive, may_plan=may_plan)
+    is_whole = source_option is not None and not recursive
     repository = context.synced_repository(target)
     with progress(context, "upload", hidden=transfer.no_progress) as shown:
         options = UploadOptions(
@@ -148,14 +154,14 @@ def fs_upload(
         mirrors = Mirror(max_delete) if delete and is_tree else None
         many = _Many(repository, target, sources, options, listed, mirrors)
         if chosen.dry_run:
-            show_plan(context, many.plan(), verb="upload", hint="all others would be staged")
+            steps = many.plan() if is_many else many.plan_one(is_whole=is_whole)
+            show_plan(context, steps, verb="upload", hint="all others would be staged")
             return
-        if is_tree or len(sources) > 1:
+        if is_many:
             if is_tree:
                 _tell_directory(context, sources[0], target)
             report = _upload_many(context, many)
         else:
-            is_whole = source_option is not None and not recursive
             _upload_one(context, repository, target, sources[0], options, is_whole=is_whole)
             return
     failures = failure_records(report.failures)
@@ -178,8 +184,10 @@ def fs_upload(
     )
 
 
-def _arguments(option: str | None, first: str, more: list[str]) -> tuple[list[str], str]:
-    """Return the sources and the path.
+def _arguments(
+    option: str | None, first: str, more: list[str], *, is_listed: bool
+) -> tuple[list[str], str]:
+    """Return the sources and the path; names of a list are below the current directory.
 
     Raises:
         UsageError: there is a source too many, or something is missing.
@@ -188,6 +196,8 @@ def _arguments(option: str | None, first: str, more: list[str]) -> tuple[list[st
         if more:
             raise UsageError("SRC was given twice", hint="lakecli fs upload [-s] SRC PATH")
         sources, path = [option], first
+    elif not more and is_listed:
+        sources, path = ["."], first
     elif not more:
         raise UsageError("PATH is missing", hint="lakecli fs upload SRC PATH")
     else:
@@ -228,7 +238,7 @@ class _Many(NamedTuple):
 
     def plan(self) -> Iterator[Step]:
         """Return what would be done."""
-        from lakecli.repository.upload_tree import plan_files, plan_upload
+        from lakecli.repository.upload_plan import plan_files, plan_upload
 
         where = (self.repository, ref_of(self.target), self.target.path or b"")
         if len(self.sources) > 1:
@@ -240,6 +250,14 @@ class _Many(NamedTuple):
 
             return plan_mirror(*where, source=source, options=self.options)
         return plan_upload(*where, source=source, options=self.options, names=self.names)
+
+    def plan_one(self, *, is_whole: bool) -> Iterator[Step]:
+        """Return what would be done with the only file."""
+        from lakecli.repository.upload_plan import plan_file
+
+        path = _path_for(self.target, self.sources[0], is_whole=is_whole)
+        source, branch = Path(self.sources[0]), ref_of(self.target)
+        return plan_file(self.repository, branch, path, source=source, options=self.options)
 
     def upload(self, report: UploadReport) -> UploadReport:
         """Upload, and fill the report."""
@@ -283,17 +301,23 @@ def _upload_one(
         stream = context.stdin.buffer if source == STANDARD_INPUT else BytesIO()
         entry = upload_stream(repository, branch, path, source=stream, options=options)
     else:
-        path = target.path or b""
-        if is_whole:
-            path = path_of(target)
-        elif not path or path.endswith(b"/"):
-            path += os.fsencode(Path(source).name)
+        path = _path_for(target, source, is_whole=is_whole)
         entry = upload_file(repository, branch, path, source=Path(source), options=options)
     address = full_address(repository, entry)
     context.out.emit(
         entry_record(path, entry, physical_address=address),
         text=lambda: entry_lines(path, entry, physical_address=address),
     )
+
+
+def _path_for(target: LakeUri, source: str, *, is_whole: bool) -> bytes:
+    """Return the path of the object that a file becomes."""
+    path = target.path or b""
+    if is_whole:
+        return path_of(target)
+    if not path or path.endswith(b"/"):
+        return path + os.fsencode(Path(source).name)
+    return path
 
 
 def _tell_directory(context: Context, source: str, target: LakeUri) -> None:
