@@ -125,6 +125,7 @@ SUITES = (
         ),
         (
             "repository/test_unsent.py",
+            "repository/test_intents.py",
             "repository/test_clean_moves.py",
             "repository/test_sync.py",
             "repository/test_sync_owners.py",

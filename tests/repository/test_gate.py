@@ -121,12 +121,14 @@ def test_nothing_is_looked_for_if_nothing_was_ever_collected(
 
 
 def test_trees_must_exist_except_the_empty_one(counted: Repository, store: CountingStore) -> None:
-    there, gone = MetarangeId("a" * 64), MetarangeId("b" * 64)
+    there, gone, too = (MetarangeId(digit * 64) for digit in "abc")
     store.put(sstable_key(there), b"x", ANY)
     claim_trees(counted, [there, MetarangeId("")])
     claim_trees(counted, [MetarangeId("")])
     with pytest.raises(Gone, match=f": 1, such as {sstable_key(gone)}"):
         claim_trees(counted, [there, gone])
+    with pytest.raises(Gone, match=f": 2, such as {sstable_key(gone)}"):
+        claim_trees(counted, [there, too, gone])
 
 
 def test_a_commit_that_is_put_back_without_its_tree_is_counted(

@@ -443,6 +443,29 @@ def test_a_collection_during_a_push_makes_it_check_again(
     assert raised.value.paths == (b"a",)
 
 
+def test_a_sweep_that_runs_when_the_ref_has_moved_is_waited_for(
+    repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_data(bucket, b"a")
+    add(repository, b"a", days_old=8)
+
+    def on_step(name: str) -> None:
+        if name == "track":
+            collect(bucket, Phase.CONDEMNED, 1)
+            collect(bucket, Phase.SWEEPING, 1)
+
+    def sleep(_seconds: float) -> None:
+        bucket.delete([entry_of(b"a").physical_address])
+        collect(bucket, Phase.IDLE, 1)
+
+    runtime = repository.lake.runtime._replace(on_step=on_step)
+    monkeypatch.setattr(repository.lake, "runtime", runtime)
+    repository.guard.sleep = sleep
+    with pytest.raises(NotInBucket, match="was moved in the bucket, but") as raised:
+        push(repository, "main", options=ME)
+    assert raised.value.paths == (b"a",)
+
+
 def test_push_checks_known_data_again_after_a_collection(
     repository: Repository, bucket: FaultyStore
 ) -> None:

@@ -1,0 +1,124 @@
+"""Moves that were begun: they are read as they were recorded, until their outcome is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.errors import IntegrityError
+from lakecli.ids import PackId, WriteId
+from lakecli.kv.intents import IntentStore
+from lakecli.layout import MAX_SEQUENCE
+from lakecli.model import CommitId, RefKind, StagingToken
+from lakecli.remote.move import Intent
+from lakecli.repository.core import intents
+from lakecli.repository.core.intents import Begun
+from lakecli.repository.core.landing import Landing
+
+if TYPE_CHECKING:
+    from lakecli.repository.core.lake import Repository
+
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+FIRST, SECOND = CommitId("1" * 64), CommitId("2" * 64)
+LANDING = Landing("commit", (StagingToken(bytes(16)),), from_staging=False)
+
+
+def begin(
+    digit: str,
+    *,
+    kind: RefKind = RefKind.BRANCH,
+    name: str = "b",
+    landing: Landing | None = None,
+    sent: datetime | None = None,
+) -> Begun:
+    write_id = WriteId(digit * 32)
+    return Begun(
+        Intent(kind, name, write_id, FIRST, SECOND, "me", AT, "push", "", 0), landing, sent
+    )
+
+
+def rows(repository: Repository) -> set[Begun]:
+    with repository.lake.kv.read() as txn:
+        return set(intents.iter_begun(txn, repository))
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        begin("1"),
+        begin("1", landing=LANDING, sent=AT + timedelta(minutes=1)),
+        Begun(begin("1").intent._replace(before=None, pack=PackId("a" * 64)), None),
+        Begun(begin("1").intent._replace(after=None, since=MAX_SEQUENCE), None),
+        Begun(begin("1").intent._replace(name="n" * 239, why="", who=""), None),
+    ],
+)
+def test_moves_are_read_as_they_were_recorded(repository: Repository, begun: Begun) -> None:
+    with repository.lake.kv.write() as txn:
+        intents.write_down(txn, repository, begun)
+    assert rows(repository) == {begun}
+    with repository.lake.kv.write() as txn:
+        intents.drop(txn, repository, begun)
+    assert rows(repository) == set()
+
+
+def test_a_new_move_replaces_those_of_its_ref_that_were_not_sent(repository: Repository) -> None:
+    kept = {
+        begin("2", sent=AT),
+        begin("3", name="other"),
+        begin("4", kind=RefKind.TAG),
+    }
+    replaced = begin("5", landing=LANDING)
+    with repository.lake.kv.write() as txn:
+        for each in (replaced, *kept):
+            intents._put(txn, repository, each)
+        intents.write_down(txn, repository, begin("1"))
+    assert rows(repository) == {begin("1"), *kept}
+
+
+def test_only_a_move_that_is_still_recorded_is_marked_as_sent(repository: Repository) -> None:
+    begun = begin("1")
+    with repository.lake.kv.write() as txn:
+        assert not intents.mark_sent(txn, repository, begun, AT)
+    assert rows(repository) == set()
+    with repository.lake.kv.write() as txn:
+        intents.write_down(txn, repository, begun)
+        assert intents.mark_sent(txn, repository, begun, AT)
+    assert rows(repository) == {begin("1", sent=AT)}
+
+
+def test_a_row_of_an_early_version_may_have_been_sent(repository: Repository) -> None:
+    with repository.lake.kv.write() as txn:
+        intents.write_down(txn, repository, begin("1"))
+        store = IntentStore(txn, repository.key)
+        ((id_, fields),) = store.iter()
+        early = {name: fields[name] for name in fields if name not in {"since", "pack", "sent"}}
+        store.put(id_, early)
+        store.put(b"\2" * 16, {"unsent": True})  # a note is no move
+    assert rows(repository) == {begin("1", sent=AT)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": ""},
+        {"since": -1},
+        {"since": MAX_SEQUENCE + 1},
+        {"at": -1},
+        {"sent": -1},
+        {"before": "1"},
+        {"write_id": "1"},
+    ],
+)
+def test_a_row_that_is_not_valid_is_refused(
+    repository: Repository, change: dict[str, object]
+) -> None:
+    with repository.lake.kv.write() as txn:
+        intents.write_down(txn, repository, begin("1"))
+        store = IntentStore(txn, repository.key)
+        ((id_, fields),) = store.iter()
+        store.put(id_, {**fields, **change})
+    with pytest.raises(IntegrityError, match="an unfinished move of branch") as raised:
+        rows(repository)
+    assert raised.value.hint
