@@ -51,6 +51,7 @@ SUITES = (
             "pipeline/gc/test_positions.py",
             "pipeline/gc/test_own.py",
             "pipeline/gc/test_reports.py",
+            "pipeline/gc/test_run.py",
             "pipeline/gc/test_roots.py",
             "pipeline/gc/test_dates.py",
             "pipeline/gc/test_lease.py",

@@ -310,8 +310,14 @@ def test_a_namespace_used_by_lakefs_is_refused(shared: Shared, what: str) -> Non
     }
     shared.store.put(*bodies[what], ANY)
     shared.time.pass_by(LONG)
-    with pytest.raises(SharedNamespace):
+    found = {
+        "table": "1 ranges or metaranges of lakeFS",
+        "file": "1 other files below _lakefs/",
+        "object": "1 objects below data/",
+    }
+    with pytest.raises(SharedNamespace, match=rf"\b{found[what]}") as raised:
         shared.collect(ada, dry_run=True)
+    assert not any(each in str(raised.value) for kind, each in found.items() if kind != what)
     with pytest.raises(SharedNamespace):
         shared.collect(ada)
     assert not [*shared.store.list("_lakecli/gc/marks/")]
