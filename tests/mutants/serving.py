@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from types import FrameType, FunctionType
     from typing import TextIO
 
-LEFT_OUT = ("lakecli.spark",)
+LEFT_OUT = ("lakecli.spark", "lakecli.filesystem.iceberg")
 """Packages that import too much."""
 
 TRACED_STEPS = 20_000

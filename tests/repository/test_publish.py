@@ -18,7 +18,7 @@ from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import collection
 from lakecli.remote.collection import Phase
-from lakecli.remote.move import Outcome
+from lakecli.remote.move import Outcome, apply
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
@@ -35,6 +35,7 @@ from lakecli.repository.sharing import references
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import OtherRepository
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
+from tests.remote import chains
 from tests.support.clones import machine, make_commit, position
 from tests.support.collection import make_state
 from tests.support.faulty import denied, unreachable
@@ -464,6 +465,29 @@ def test_a_sweep_that_runs_when_the_ref_has_moved_is_waited_for(
     with pytest.raises(NotInBucket, match="was moved in the bucket, but") as raised:
         push(repository, "main", options=ME)
     assert raised.value.paths == (b"a",)
+
+
+def test_a_lost_move_is_lost_whatever_was_collected_meanwhile(
+    repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_data(bucket, b"a")
+    add(repository, b"a", days_old=8)
+
+    def on_step(name: str) -> None:
+        if name == "put":
+            apply(bucket, chains.intent("other", None, chains.commit(9)), retries=chains.PATIENT)
+            collect(bucket, Phase.CONDEMNED, 1)
+            collect(bucket, Phase.SWEEPING, 1)
+            bucket.delete([entry_of(b"a").physical_address])
+            collect(bucket, Phase.IDLE, 1)
+
+    runtime = repository.lake.runtime._replace(on_step=on_step)
+    monkeypatch.setattr(repository.lake, "runtime", runtime)
+    after = branch.show(repository, "main").commit_id
+    result = publishing.publish(
+        repository, RefKind.BRANCH, "main", before=None, after=after, who="me", why="push"
+    )
+    assert result.outcome is Outcome.LOST
 
 
 def test_push_checks_known_data_again_after_a_collection(
