@@ -14,11 +14,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import UsageError
+from lakecli.model import NO_ACCOUNT, Account
 from lakecli.setting_values import (
     parse_count,
     parse_duration,
+    parse_endpoint,
     parse_link,
     parse_places,
+    parse_profile,
+    parse_region,
     parse_size,
     parse_sync,
     parse_text,
@@ -132,10 +136,25 @@ KEYS: Final = (
         "s3://raw-data /mnt/lake",
     ),
 )
-"""Every setting. A repository may have its own `SYNC` and `TRUST`."""
+"""Every setting for all repositories."""
 
-_OF_REPOSITORY: Final = r"repo\.([a-z0-9][a-z0-9-]{2,62})\.(sync|trust\.addresses)"
+PROFILE: Final = "profile"
+ENDPOINT: Final = "endpoint"
+REGION: Final = "region"
+
+REPOSITORY_KEYS: Final = (
+    *(key for key in KEYS if key.name in (SYNC, TRUST)),
+    Key(PROFILE, "profile of ~/.aws/config for S3", parse_profile, None, "prod"),
+    Key(ENDPOINT, "server of S3", parse_endpoint, None, "https://minio.example.com"),
+    Key(REGION, "region of the buckets in S3", parse_region, None, "eu-central-1"),
+)
+"""The settings that a repository may have of its own, as ``repo.NAME.profile``."""
+
 _BY_NAME: Final = {key.name: key for key in KEYS}
+_OF_REPOSITORIES: Final = {key.name: key for key in REPOSITORY_KEYS}
+_OF_REPOSITORY: Final = (
+    rf"repo\.([a-z0-9][a-z0-9-]{{2,62}})\.({'|'.join(map(re.escape, _OF_REPOSITORIES))})"
+)
 
 
 def find_key(name: str) -> Key:
@@ -148,8 +167,10 @@ def find_key(name: str) -> Key:
     if key is not None:
         return key
     if (named := re.fullmatch(_OF_REPOSITORY, name)) is not None:
-        return _BY_NAME[named[2]]._replace(
-            name=name, summary=f"`{named[2]}` of lakefs://{named[1]} only", default=None
+        own = _OF_REPOSITORIES[named[2]]
+        summary = f"`{named[2]}`" if own.name in _BY_NAME else own.summary
+        return own._replace(
+            name=name, summary=f"{summary} of lakefs://{named[1]} only", default=None
         )
     raise UsageError(f"no setting {name!r}", hint=_nearest(name))
 
@@ -161,12 +182,19 @@ def sync_key(repository: str) -> str:
 
 def trust_key(repository: str) -> str:
     """Return the name of the setting `TRUST` of one repository."""
-    return f"repo.{repository}.{TRUST}"
+    return own_key(repository, TRUST)
+
+
+def own_key(repository: str, name: str) -> str:
+    """Return the name of a setting of one repository."""
+    return f"repo.{repository}.{name}"
 
 
 def _nearest(name: str) -> str:
     from difflib import get_close_matches
 
+    if name in _OF_REPOSITORIES:
+        return f"it is a setting of one repository: {own_key('NAME', name)}"
     near = get_close_matches(name, _BY_NAME, n=1)
     return f"did you mean {near[0]}?" if near else "one of " + ", ".join(_BY_NAME)
 
@@ -238,10 +266,11 @@ class Settings:
             return Setting(key, text, OriginKind.FLAG, f"--{name.replace('_', '-')}")
         # A repository's name has dashes, which variables cannot have: LAKECLI_SYNC counts for all.
         named = re.fullmatch(_OF_REPOSITORY, name)
-        if named is not None and named[2] == TRUST:
-            variable = ""  # the list for all repositories is added to that of one
+        # The list of places for all repositories is added to that of one; the others are for one.
+        if named is None:
+            variable = key.variable
         else:
-            variable = _BY_NAME[SYNC].variable if named is not None else key.variable
+            variable = _BY_NAME[SYNC].variable if named[2] == SYNC else ""
         for each in filter(None, (variable, key.lakectl_variable)):
             if text := self._environ.get(each):
                 return Setting(key, text, OriginKind.ENVIRONMENT, each)
@@ -345,6 +374,16 @@ class Settings:
         """Whether commands on a repository fetch before and push after."""
         own = self._value(sync_key(repository))
         return bool(self._value(SYNC) if own is None else own)
+
+    def account(self, repository: str) -> Account:
+        """How a repository's buckets of S3 are accessed, where it has settings of its own.
+
+        A repository that is read without a clone has no name, and no such settings.
+        """
+        if "/" in repository:
+            return NO_ACCOUNT
+        found = (self._text(own_key(repository, name)) for name in (PROFILE, ENDPOINT, REGION))
+        return Account(*(value or "" for value in found))
 
     def trusted(self, repository: str) -> tuple[str, ...]:
         """Locations outside its namespace that a repository's objects may be read from.

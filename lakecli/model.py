@@ -38,6 +38,23 @@ __all__ = [
     "Tag",
 ]
 
+
+class Account(NamedTuple):
+    """How the S3 buckets of one repository are accessed, in place of what AWS's tools would use.
+
+    Attributes:
+        profile: of ``~/.aws/config``; ``""``: the environment's variables, or the default profile.
+        endpoint: URL of a server; ``""``: that of the profile or of the environment.
+        region: of the buckets; ``""``: the one that each bucket has.
+    """
+
+    profile: str = ""
+    endpoint: str = ""
+    region: str = ""
+
+
+NO_ACCOUNT: Final = Account()
+
 StagingToken = NewType("StagingToken", bytes)
 """16 random bytes that name one staging area."""
 

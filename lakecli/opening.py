@@ -1,8 +1,8 @@
 """Opening a lake and its repositories without a command line: the library, fsspec and Spark.
 
 The settings are those of the command line, from the environment and the configuration file. Of
-them the library uses ``sync`` and ``trust.addresses``, and ``user.name`` and ``user.email`` for the
-shared reflog.
+them the library uses ``sync``, ``trust.addresses``, and ``profile``, ``endpoint`` and ``region`` of
+repositories, and ``user.name`` and ``user.email`` for the shared reflog.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def _runtime(home: str | Path | None, *, command: str) -> Runtime:
         new_id=lambda: os.urandom(16),
         command=command,
         trusted=lambda repository: settings_of(home).trusted(repository),
+        account=lambda repository: settings_of(home).account(repository),
     )
 
 

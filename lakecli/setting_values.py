@@ -128,6 +128,45 @@ def parse_used(text: str) -> str:
     return stripped
 
 
+def parse_profile(text: str) -> str:
+    """Return the name of a profile of AWS's configuration.
+
+    Raises:
+        UsageError: it is no name.
+    """
+    name = parse_text(text)
+    if not re.fullmatch(r"[^\[\]]{1,128}", name):
+        raise UsageError(f"not a profile: {_shown(text)}", hint="a section of ~/.aws/config")
+    return name
+
+
+def parse_endpoint(text: str) -> str:
+    """Return the URL of a server.
+
+    Raises:
+        UsageError: it is no such URL, or has credentials or a query, which may be secret.
+    """
+    url = text.strip()
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", url, re.IGNORECASE):
+        raise UsageError(
+            "not the URL of a server, without credentials and query",
+            hint="write http[s]://HOST[:PORT]; credentials belong into a profile of ~/.aws",
+        )
+    return url.rstrip("/")
+
+
+def parse_region(text: str) -> str:
+    """Return the name of a region.
+
+    Raises:
+        UsageError: it is no such name.
+    """
+    name = text.strip()
+    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", name):
+        raise UsageError(f"not a region: {_shown(text)}", hint="write eu-central-1")
+    return name
+
+
 def parse_places(text: str) -> tuple[str, ...]:
     """Return the buckets, prefixes and directories of a list separated by blanks or commas.
 

@@ -233,6 +233,7 @@ class Context:
             environment.on_step,
             trusted=self.settings.trusted,
             show_rebuild=lambda entries: self.out.progress("rebuild", items=entries),
+            account=self.settings.account,
         )
 
     def repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> Repository:

@@ -63,6 +63,7 @@ def open_runner(
     from lakecli.pipeline.spark_runner import SparkRunner
 
     silence_py4j()
+    account = repository.lake.runtime.account(repository.name)
     with SparkRunner(
         master=options.master,
         conf=options.conf,
@@ -70,8 +71,8 @@ def open_runner(
         cache=context.home.cache / "spark",
         quick_start=size is not None and size < SPARK_FROM,
         stores=[
-            (repository.record.storage_namespace, repository.record.region),
-            *((uri, "") for uri in others),
+            (repository.record.storage_namespace, repository.record.region, *account),
+            *((uri, "", *account) for uri in others),
         ],
         notice=context.out.note,
     ) as spark:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
+from lakecli.model import NO_ACCOUNT
 from lakecli.objectstore.uri import parse
 
 if TYPE_CHECKING:
+    from lakecli.model import Account
     from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.uri import NamespaceUri
 
@@ -31,25 +33,45 @@ class Adapter(Protocol):
         """Prepare a namespace for a new repository; see `registry.prepare_namespace`."""
 
 
-def open_store(uri: str, *, region: str = "") -> ObjectStore:
+class AccountAdapter(Adapter, Protocol):
+    """An adapter whose stores may be accessed in another way than its tools use by default."""
+
+    def open_namespace(
+        self, uri: NamespaceUri, *, region: str, account: Account = NO_ACCOUNT
+    ) -> ObjectStore:
+        """Return the store of a namespace, without a request."""
+
+    def prepare_namespace(self, uri: NamespaceUri, *, account: Account = NO_ACCOUNT) -> str:
+        """Prepare a namespace for a new repository; see `registry.prepare_namespace`."""
+
+
+def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:
     """Return the store of a storage namespace, without a request.
 
     Args:
         uri: of the namespace, in any spelling.
         region: of the bucket, as learned by `prepare_namespace`.
+        account: how a bucket of S3 is accessed; other stores ignore it.
 
     Raises:
         UsageError: a malformed URI or an unsupported scheme.
     """
     parsed = parse(uri)
-    return _adapter(parsed.scheme).open_namespace(parsed, region=region)
+    adapter = _adapter(parsed.scheme)
+    if account == NO_ACCOUNT or parsed.scheme != "s3":
+        return adapter.open_namespace(parsed, region=region)
+    return cast("AccountAdapter", adapter).open_namespace(parsed, region=region, account=account)
 
 
-def prepare_namespace(uri: str) -> str:
+def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
     """Create a missing directory, or find out the region of a bucket; create no bucket.
 
     Called only to create a repository: a directory that is missing later is an unmounted disk, and
     must not be created.
+
+    Args:
+        uri: of the namespace, in any spelling.
+        account: how a bucket of S3 is accessed; other stores ignore it.
 
     Returns:
         The region, to store with the repository; ``""`` if the store has none.
@@ -59,7 +81,10 @@ def prepare_namespace(uri: str) -> str:
         BucketNotFound: no such bucket.
     """
     parsed = parse(uri)
-    return _adapter(parsed.scheme).prepare_namespace(parsed)
+    adapter = _adapter(parsed.scheme)
+    if account == NO_ACCOUNT or parsed.scheme != "s3":
+        return adapter.prepare_namespace(parsed)
+    return cast("AccountAdapter", adapter).prepare_namespace(parsed, account=account)
 
 
 def _adapter(scheme: str) -> Adapter:

@@ -46,6 +46,7 @@ MODULES: Final = (
     "lakecli",
     "lakecli.objectstore.registry",
     "lakecli.errors",
+    "lakecli.model",
     "lakecli.pipeline.imports.part",
     "pyarrow",
 )
@@ -103,7 +104,7 @@ def environment_hint() -> str:
 def prepare_executors(
     context: Any,  # noqa: ANN401 - a SparkContext, of a package without types
     *,
-    stores: Sequence[tuple[str, str]],
+    stores: Sequence[tuple[str, ...]],
     notice: Callable[[str], None],
     log: Path | None,
 ) -> None:
@@ -111,7 +112,7 @@ def prepare_executors(
 
     Args:
         context: of the session.
-        stores: URI and region of each store.
+        stores: URI and region of each store, then the fields of its account, if it has one.
         notice: receives a line while executors are awaited.
         log: Spark's log, whose warnings are quoted.
 
@@ -210,7 +211,7 @@ def _warning(log: Path | None) -> str:
 def _probe(
     context: Any,  # noqa: ANN401
     group: str,
-    stores: Sequence[tuple[str, str]],
+    stores: Sequence[tuple[str, ...]],
 ) -> list[Finding]:
     """Run the probe in every slot, until each executor has answered."""
     probe = _make_probe(lakecli.__version__, list(stores))
@@ -232,7 +233,7 @@ def _probe(
     return list(found.values())
 
 
-def _make_probe(version: str, stores: list[tuple[str, str]]) -> Callable[[Any], list[Any]]:
+def _make_probe(version: str, stores: Sequence[tuple[str, ...]]) -> Callable[[Any], list[Any]]:
     """Return the probe; pickled by value, as it is no attribute of this module."""
     modules = MODULES
 
@@ -249,19 +250,20 @@ def _make_probe(version: str, stores: list[tuple[str, str]]) -> Callable[[Any], 
             executor = logged[1]
         answer = [socket.gethostname(), executor or "", os.getcwd()]  # noqa: PTH109
         try:
-            here, registry, errors, *_ = map(import_module, modules)
+            here, registry, errors, model, *_ = map(import_module, modules)
         except ImportError as error:
             return [(*answer, f"lacks the Python module {error.name or error}", "")]
         if here.__version__ != version:
             return [(*answer, f"has lakecli {here.__version__} instead of {version}", "")]
-        for uri, region in stores:
+        for uri, region, *account in stores:
             path = uri.removeprefix("local://")
             if path != uri:
                 if not os.access(path, os.R_OK | os.X_OK):
                     return [(*answer, f"cannot read the directory {path}", uri)]
                 continue
             try:
-                next(iter(registry.open_store(uri, region=region).list()), None)
+                how = model.Account(*account)
+                next(iter(registry.open_store(uri, region=region, account=how).list()), None)
             except errors.LakeError as error:
                 return [(*answer, f"cannot read {uri}: {error.message}", uri)]
         return [(*answer, "", "")]

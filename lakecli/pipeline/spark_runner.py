@@ -74,7 +74,7 @@ class SparkRunner(ClosedOnExit):
         environ: environment of this process, to find Java.
         cache: directory for Spark's log and for the script that starts Java.
         quick_start: have the JVM compile less, which is faster for jobs of some seconds.
-        stores: URI and region of each store that the executors must be able to read.
+        stores: what the executors must be able to read; see `prepare_executors`.
         notice: receives a line while executors are awaited.
 
     Raises:
@@ -94,7 +94,7 @@ class SparkRunner(ClosedOnExit):
         environ: Mapping[str, str] | None = None,
         cache: Path | None = None,
         quick_start: bool = False,
-        stores: Sequence[tuple[str, str]] = (),
+        stores: Sequence[tuple[str, ...]] = (),
         notice: Callable[[str], None] = ignore_notice,
     ) -> None:
         log = None

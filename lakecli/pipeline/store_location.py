@@ -6,8 +6,10 @@ and no other module of the pipeline does.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.model import NO_ACCOUNT, Account
 
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
@@ -18,11 +20,16 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 
-def open_by_uri(uri: str, *, region: str = "") -> ObjectStore:
+def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:
     """Return the store of a bucket, prefix or directory, in any process."""
     from lakecli.objectstore.registry import open_store
 
-    return open_store(uri, region=region)
+    return open_store(uri, region=region, account=account)
+
+
+def account_of(repository: Repository) -> Account:
+    """Return how the buckets of a repository are accessed, its own and others."""
+    return repository.lake.runtime.account(repository.name)
 
 
 class OpenStore(NamedTuple):
@@ -44,6 +51,7 @@ class StoreLocation(NamedTuple):
         range_entries: the tree parameter N; see `lakecli.committed.splitter`.
         name: the repository's name on the driver's machine, for messages.
         allowed: places outside the namespace that entries may refer to.
+        account: how its buckets are accessed.
     """
 
     uri: str
@@ -51,6 +59,7 @@ class StoreLocation(NamedTuple):
     range_entries: int
     name: str = ""
     allowed: tuple[str, ...] = ()
+    account: Account = NO_ACCOUNT
 
     @classmethod
     def of(cls, repository: Repository) -> StoreLocation:
@@ -64,12 +73,13 @@ class StoreLocation(NamedTuple):
             record.range_entries,
             record.name,
             trust_of(repository).allowed,
+            account_of(repository),
         )
 
     @lru_cache(maxsize=16)  # noqa: B019 - one client for each location and process is wanted
     def store(self) -> ObjectStore:
         """Return the storage namespace, opened once per process."""
-        return open_by_uri(self.uri, region=self.region)
+        return open_by_uri(self.uri, region=self.region, account=self.account)
 
     @lru_cache(maxsize=16)  # noqa: B019
     def addresses(self) -> Resolver:
@@ -82,8 +92,8 @@ class StoreLocation(NamedTuple):
         return Resolver(
             self.store,
             lambda: trust,
-            open_store=lambda uri, region: open_by_uri(uri, region=region),
-            find_region=prepare_namespace,
+            open_store=lambda uri, region: open_by_uri(uri, region=region, account=self.account),
+            find_region=partial(prepare_namespace, account=self.account),
             region=self.region,
         )
 

@@ -53,8 +53,9 @@ def create(
     uri = normalise(storage_namespace)
     record = _intend(lake, name, uri, default_branch=default_branch, range_entries=range_entries)
     lake.runtime.on_step("claim")
-    region = lake.runtime.prepare_namespace(uri)
-    namespace.claim(lake.runtime.open_store(uri, region), record)
+    runtime = lake.runtime.for_repository(name)
+    region = runtime.prepare_namespace(uri)
+    namespace.claim(runtime.open_store(uri, region), record)
     lake.runtime.on_step("register")
     return _register(lake, records.with_region(record, region))
 

@@ -122,7 +122,13 @@ def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def rclone_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of an rclone server that accepts only `ACCESS_KEY` and `SECRET_KEY`."""
-    home = tmp_path_factory.mktemp("rclone")
+    with rclone(tmp_path_factory.mktemp("rclone"), ACCESS_KEY, SECRET_KEY) as url:
+        yield url
+
+
+@contextmanager
+def rclone(home: Path, access_key: str, secret_key: str) -> Iterator[str]:
+    """Run an rclone server that accepts only these keys, and yield its URL."""
     served = home / "buckets"
     served.mkdir()
     program = Path(sys.executable).with_name("rclone")
@@ -132,7 +138,7 @@ def rclone_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     def command(port: int) -> Sequence[str]:
         address = f"127.0.0.1:{port}"
-        key = f"{ACCESS_KEY},{SECRET_KEY}"
+        key = f"{access_key},{secret_key}"
         return (found, "serve", "s3", "--addr", address, "--auth-key", key, str(served))
 
     environment = _environment() | {"RCLONE_CONFIG": str(home / "rclone.conf")}
@@ -158,13 +164,18 @@ def aws_environment(monkeypatch: pytest.MonkeyPatch, sdk_models: Loader) -> pyte
     return monkeypatch
 
 
-def new_bucket(endpoint: str, *, keeps_versions: bool = False) -> str:
+def new_bucket(
+    endpoint: str,
+    *,
+    keeps_versions: bool = False,
+    keys: tuple[str, str] = (ACCESS_KEY, SECRET_KEY),
+) -> str:
     """Create a bucket and return its unique name."""
     from botocore.config import Config
     from botocore.session import Session
 
     session = Session()
-    session.set_credentials(ACCESS_KEY, SECRET_KEY)
+    session.set_credentials(*keys)
     client = session.create_client(
         "s3",
         region_name="us-east-1",

@@ -20,9 +20,13 @@ def config_set(
 
     The file is created if necessary. Comments and other settings in it are kept.
 
+    A repository may have its own `sync` and `trust.addresses`, and for S3 a `profile`, an
+    `endpoint` and a `region`: repo.NAME.profile. See `lakecli help clouds`.
+
     Examples:
         lakecli config set user.name "Ada Lovelace"
         lakecli config set cache.size "2 GiB"
+        lakecli config set repo.sales.profile prod
     """
     set_value(context.config_file, key, value)
     stronger = context.settings.find(key)

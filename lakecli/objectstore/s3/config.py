@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from lakecli.errors import UsageError
+from lakecli.model import NO_ACCOUNT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from botocore.session import Session
+
+    from lakecli.model import Account
 
 DEFAULT_REGION = "us-east-1"
 """The default of AWS's tools, which servers without regions accept."""
@@ -24,6 +29,14 @@ DEFAULT_REGION = "us-east-1"
 
 _VIRTUAL_HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
 _DOMAINS = {"cn-": "amazonaws.com.cn", "us-iso-": "c2s.ic.gov", "us-isob-": "sc2s.sgov.gov"}
+
+
+_BEFORE_PROFILES = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"),
+    *("AWS_CREDENTIAL_EXPIRATION", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+    *("AWS_DEFAULT_PROFILE", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION"),
+)
+"""Variables that would count before, or instead of, what a profile says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +85,49 @@ class S3Config:
         return f"https://s3.{self.region}.{domain}"
 
 
-def resolve_config(session: Session, *, region: str) -> S3Config:
+def variables_for(account: Account, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment in which AWS's tools would access S3 as an account does.
+
+    A profile counts as a whole: variables with keys, an endpoint or a region do not.
+    """
+    if account == NO_ACCOUNT:
+        return environ
+    found = dict(environ)
+    if account.profile:
+        for name in _BEFORE_PROFILES:
+            found.pop(name, None)
+        found["AWS_PROFILE"] = account.profile
+    if account.endpoint:
+        found["AWS_ENDPOINT_URL_S3"] = account.endpoint
+    if account.region:
+        found["AWS_DEFAULT_REGION"] = account.region
+    return found
+
+
+def resolve_config(session: Session, *, region: str, account: Account = NO_ACCOUNT) -> S3Config:
     """Read the configuration of a session.
 
     Args:
         session: of the SDK, with its profile.
         region: of the bucket, if known; it overrides the configured region.
+        account: the profile, endpoint and region to use instead of the configured ones.
 
     Raises:
         UsageError: an endpoint that is no URL of a server.
         botocore.exceptions.BotoCoreError: a profile that does not exist, a file that is broken.
     """
     profile = session.get_scoped_config()
-    endpoint = ""
-    if not session.get_config_variable("ignore_configured_endpoint_urls"):
-        endpoint = _configured_endpoint(session)
+    environ = variables_for(account, os.environ)
+    endpoint = check_endpoint(account.endpoint)
+    if not endpoint and not session.get_config_variable("ignore_configured_endpoint_urls"):
+        endpoint = _configured_endpoint(session, environ)
     s3 = profile.get("s3")
     style = s3.get("addressing_style", "") if isinstance(s3, dict) else ""
     if style not in {"path", "virtual"}:
         style = "path" if endpoint else "auto"
-    configured = str(session.get_config_variable("region") or "")
+    configured = account.region or str(
+        (profile.get("region") if account.profile else session.get_config_variable("region")) or ""
+    )
     return S3Config(
         endpoint=endpoint,
         region=region or configured or DEFAULT_REGION,
@@ -100,13 +136,13 @@ def resolve_config(session: Session, *, region: str) -> S3Config:
     )
 
 
-def _configured_endpoint(session: Session) -> str:
+def _configured_endpoint(session: Session, environ: Mapping[str, str]) -> str:
     profile = session.get_scoped_config()
     services = session.full_config.get("services", {}).get(profile.get("services", ""), {})
     of_s3 = services.get("s3", {})
     candidates = (
-        os.environ.get("AWS_ENDPOINT_URL_S3"),
-        os.environ.get("AWS_ENDPOINT_URL"),
+        environ.get("AWS_ENDPOINT_URL_S3"),
+        environ.get("AWS_ENDPOINT_URL"),
         of_s3.get("endpoint_url") if isinstance(of_s3, dict) else None,
         profile.get("endpoint_url"),
     )

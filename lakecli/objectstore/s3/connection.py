@@ -10,8 +10,9 @@ import os
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from lakecli.model import NO_ACCOUNT
 from lakecli.objectstore.dates import ServerDate
-from lakecli.objectstore.s3.config import resolve_config
+from lakecli.objectstore.s3.config import resolve_config, variables_for
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.s3.plain import find_plain_access
 from lakecli.retry import REQUESTS
@@ -19,6 +20,7 @@ from lakecli.retry import REQUESTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lakecli.model import Account
     from lakecli.objectstore.s3.config import S3Config
     from lakecli.objectstore.s3.plain import PlainAccess
 
@@ -38,10 +40,12 @@ class S3Connection:
 
     Args:
         region: of the bucket; ``""`` leaves it to the SDK's configuration.
+        account: the profile, endpoint and region to use instead of the configured ones.
     """
 
-    def __init__(self, region: str) -> None:
-        self.region = region
+    def __init__(self, region: str, account: Account = NO_ACCOUNT) -> None:
+        self._account = account
+        self.region = account.region or region
         self.server_date = ServerDate()
         self._lock = RLock()
         self._session: Any = None
@@ -68,7 +72,7 @@ class S3Connection:
             if status_of(error) not in {301, 400, 403} or not _region_of(answer):
                 raise
         region = _region_of(answer) or config.region
-        if config.endpoint and config.is_region_configured:
+        if self._account.region or (config.endpoint and config.is_region_configured):
             region = config.region
         with self._lock:
             self.region = region
@@ -87,7 +91,9 @@ class S3Connection:
         """
         with self._lock:
             if not self._is_plain_sought:
-                self._plain = find_plain_access(os.environ, region=self.region)
+                self._plain = find_plain_access(
+                    variables_for(self._account, os.environ), region=self.region
+                )
                 self._is_plain_sought = True
             return self._plain
 
@@ -98,7 +104,7 @@ class S3Connection:
             if self._session is None:
                 from botocore.session import Session
 
-                self._session = Session()
+                self._session = Session(profile=self._account.profile or None)
             return self._session
 
     @property
@@ -110,7 +116,9 @@ class S3Connection:
         """
         with self._lock:
             if self._config is None:
-                self._config = resolve_config(self.session, region=self.region)
+                self._config = resolve_config(
+                    self.session, region=self.region, account=self._account
+                )
             return self._config
 
     def client(self, *, max_attempts: int | None = None) -> Any:  # noqa: ANN401 - the SDK is not typed
@@ -182,6 +190,8 @@ class S3Connection:
                 max_pool_connections=CONNECTIONS,
                 connect_timeout=CONNECT_TIMEOUT,
                 read_timeout=READ_TIMEOUT,
+                # An endpoint was looked for already, and a profile's counts before a variable's.
+                ignore_configured_endpoint_urls=bool(self._account.profile),
             ),
         )
         client.meta.events.register("after-call.s3", self._note_date)

@@ -17,6 +17,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakecli.errors import Unsupported
+from lakecli.model import NO_ACCOUNT
 from lakecli.objectstore.base import (
     ANY,
     PLAIN,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from lakecli.model import Account
     from lakecli.objectstore.access import Access
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.s3.reading import S3Reader
@@ -62,14 +64,17 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         prefix: of every key, without a slash at its end; may be empty.
         region: of the bucket, as `find_region` learned it; ``""`` leaves it to the SDK's
             configuration.
+        account: the profile, endpoint and region to use instead of the configured ones.
     """
 
     cloud = "S3"
     translator: S3Translator
     delete_size = PAGE_SIZE
 
-    def __init__(self, bucket: str, prefix: str = "", *, region: str = "") -> None:
-        self._connection = S3Connection(region)
+    def __init__(
+        self, bucket: str, prefix: str = "", *, region: str = "", account: Account = NO_ACCOUNT
+    ) -> None:
+        self._connection = S3Connection(region, account)
         translator = S3Translator(f"s3://{bucket}", lambda: self._connection.config.host)
         super().__init__(f"s3://{bucket}", prefix, translator, self._connection.server_date)
         self.bucket = bucket
@@ -380,11 +385,11 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
             self._connection.client().head_bucket(Bucket=self.bucket)
 
 
-def open_namespace(uri: NamespaceUri, *, region: str) -> S3Store:
+def open_namespace(uri: NamespaceUri, *, region: str, account: Account = NO_ACCOUNT) -> S3Store:
     """Return the store of a bucket; see `registry.open_store`."""
-    return S3Store(uri.bucket, uri.path, region=region)
+    return S3Store(uri.bucket, uri.path, region=region, account=account)
 
 
-def prepare_namespace(uri: NamespaceUri) -> str:
+def prepare_namespace(uri: NamespaceUri, *, account: Account = NO_ACCOUNT) -> str:
     """Find out the region of a bucket; see `registry.prepare_namespace`."""
-    return S3Store(uri.bucket, uri.path).find_region()
+    return S3Store(uri.bucket, uri.path, account=account).find_region()

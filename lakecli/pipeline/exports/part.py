@@ -69,7 +69,7 @@ class _Export:
         self._job = job
         self._hands = hands
         self._workers = Workers(job.threads)
-        self.target = open_target(job.destination, job.region, check=self._workers.check)
+        self.target = open_target(job, check=self._workers.check)
         self._own = job.location.uri.removeprefix(job.destination + "/").encode() + b"/"
         self._in_a_row = 0
         self._memory = Memory()

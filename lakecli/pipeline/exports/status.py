@@ -13,7 +13,7 @@ from lakecli import __version__
 from lakecli.objectstore.base import ANY, JSON, PLAIN
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.pipeline.exports.records import SUCCESS
-from lakecli.pipeline.store_location import open_by_uri
+from lakecli.pipeline.exports.target import open_destination
 from lakecli.repository.transfer.destination import Destination
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def was_exported(job: Job, commit_id: CommitId) -> bool:
         except OSError:
             return False
     else:
-        found = open_by_uri(job.destination, region=job.region).list(start)
+        found = open_destination(job).list(start)
         names = [info.key for info in found]
     return any(name.startswith(start) and name.endswith("_SUCCESS.json") for name in names)
 
@@ -104,7 +104,7 @@ def clear_success(job: Job) -> None:
         with Destination(os.fsencode(parse(job.destination).path)) as target:
             target.delete(SUCCESS)
     else:
-        open_by_uri(job.destination, region=job.region).delete([SUCCESS.decode()])
+        open_destination(job).delete([SUCCESS.decode()])
 
 
 def _put(job: Job, name: str, body: bytes) -> None:
@@ -112,5 +112,5 @@ def _put(job: Job, name: str, body: bytes) -> None:
         with Destination(os.fsencode(parse(job.destination).path)) as target:
             target.write(name.encode(), [body])
         return
-    store = open_by_uri(job.destination, region=job.region)
+    store = open_destination(job)
     store.put(name, body, ANY, JSON if body else PLAIN)

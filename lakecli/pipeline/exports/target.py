@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.pipeline.exports.records import Job
 
 IDENTITY: Final = "lakecli-identity"
 """The metadata key with the identity of the entry that an object was exported from."""
@@ -68,19 +69,21 @@ class Changed(Refused):
         super().__init__("it was changed at the destination, so it was not deleted")
 
 
-def open_target(
-    uri: str, region: str, *, check: Callable[[], None]
-) -> DirectoryTarget | BucketTarget:
-    """Return the target of a destination.
+def open_destination(job: Job) -> ObjectStore:
+    """Return the store of a destination that is no directory."""
+    return open_by_uri(job.destination, region=job.region, account=job.location.account)
+
+
+def open_target(job: Job, *, check: Callable[[], None]) -> DirectoryTarget | BucketTarget:
+    """Return the target of an export.
 
     Args:
-        uri: normalised.
-        region: of its bucket, or ``""``.
+        job: the export.
         check: called often while a file is compared; an error that it raises ends the comparison.
     """
-    if is_local(uri):
-        return DirectoryTarget(os.fsencode(parse(uri).path), check)
-    return BucketTarget(open_by_uri(uri, region=region))
+    if is_local(job.destination):
+        return DirectoryTarget(os.fsencode(parse(job.destination).path), check)
+    return BucketTarget(open_destination(job))
 
 
 class DirectoryTarget:

@@ -24,6 +24,7 @@ from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.readers import PIECE
 
 if TYPE_CHECKING:
+    from lakecli.model import Account
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.imports.rows import Failures, Rows
@@ -59,7 +60,7 @@ class Copier:
 
         def copy(at: int) -> Ingested | str:
             try:
-                return _copy(ingest, rows, at, writes=writes)
+                return _copy(ingest, rows, at, writes=writes, account=location.account)
             except LakeError as error:
                 return error.message
             except OSError as error:
@@ -101,7 +102,7 @@ def make_ingest(store: ObjectStore, *, guard: GcGuard | None = None) -> Ingest:
     return Ingest(store, follow=True, guard=guard)
 
 
-def _copy(ingest: Ingest, rows: Rows, at: int, *, writes: bool) -> Ingested:
+def _copy(ingest: Ingest, rows: Rows, at: int, *, writes: bool, account: Account) -> Ingested:
     """Copy one object, or only read it.
 
     Raises:
@@ -116,7 +117,7 @@ def _copy(ingest: Ingest, rows: Rows, at: int, *, writes: bool) -> Ingested:
         path = os.fsencode(f"{uri.removeprefix('local://').rstrip('/')}/{key}")
         done = ingest.file(path) if writes else ingest.look(path)
     else:
-        with at_version(_store_of(uri), version_id).open(key) as source:
+        with at_version(_store_of(uri, account=account), version_id).open(key) as source:
             done = ingest.stream(source) if writes else _read(source)
     if done.size != rows.sizes[at]:
         raise IntegrityError(f"it has {done.size} bytes instead of {rows.sizes[at]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, Unsupported, UsageError
+from lakecli.model import NO_ACCOUNT
 from lakecli.parsing import parse_json_object
 from lakecli.pipeline.imports.arrow import Layout
 from lakecli.pipeline.imports.manifest_file import CSV, PARQUET, ManifestFile
@@ -12,6 +13,8 @@ from lakecli.pipeline.imports.remote_file import open_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from lakecli.model import Account
 
 SUFFIX: Final = "/manifest.json"
 
@@ -37,7 +40,7 @@ class Inventory(NamedTuple):
     layout: Layout
 
 
-def read_inventory(uri: str) -> Inventory:
+def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Inventory:
     """Read the ``manifest.json`` of an inventory.
 
     Only the latest version of each object is imported, and no delete markers. If the inventory was
@@ -50,7 +53,7 @@ def read_inventory(uri: str) -> Inventory:
         Unsupported: the inventory is in ORC.
         UsageError: the inventory lacks a field.
     """
-    with open_object(uri) as stream:
+    with open_object(uri, account) as stream:
         data = stream.read(_MAX_MANIFEST_SIZE + 1)
     try:
         found = parse_json_object(data, max_size=_MAX_MANIFEST_SIZE)
@@ -81,6 +84,7 @@ def read_inventory(uri: str) -> Inventory:
                 size,
                 is_gzip=is_csv and key.endswith(".gz"),
                 names=tuple(columns),
+                account=account,
             )
             for key, size, version in files
         ),

@@ -26,7 +26,7 @@ from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Task, imp
 from lakecli.pipeline.imports.sources import Directory, Manifest, check_pinnable, roots_of
 from lakecli.pipeline.imports.verify import Choice, choose
 from lakecli.pipeline.spark_runner import SparkRunner
-from lakecli.pipeline.store_location import StoreLocation
+from lakecli.pipeline.store_location import StoreLocation, account_of
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.gate import claim_head
 from lakecli.repository.core.places import remember
@@ -202,7 +202,7 @@ class _Run:
         self._prefix, self._high = destination(path)
         namespace = repository.record.storage_namespace
         if options.pins:
-            check_pinnable(source)
+            check_pinnable(source, account_of(self._repository))
         if isinstance(source, Directory) and not options.copies and not is_local(namespace):
             raise Refused(
                 f"files on this machine cannot be referenced from a bucket: {namespace}",

@@ -58,7 +58,7 @@ class ListingSource(NamedTuple):
         """List the keys."""
         del failures
         start = key_bytes(self.uri.rstrip("/") + "/")
-        for listed in self._pages(pins=task.pins):
+        for listed in self._pages(task):
             page = [info for info, _ in listed]
             keys = [key_bytes(info.key) for info in page]
             if task.pins:
@@ -80,8 +80,9 @@ class ListingSource(NamedTuple):
         """Return the interval of keys."""
         return ["listing", self.uri, self.low, self.high]
 
-    def _pages(self, *, pins: bool) -> Iterator[list[tuple[ObjectInfo, str]]]:
-        found = list_between(open_by_uri(self.uri), self.low, self.high, pins=pins)
+    def _pages(self, task: Task) -> Iterator[list[tuple[ObjectInfo, str]]]:
+        store = open_by_uri(self.uri, account=task.location.account)
+        found = list_between(store, self.low, self.high, pins=task.pins)
         # The prefix itself may be an object: consoles create such objects for folders.
         named = (item for item in found if item[0].key)
         while page := list(islice(named, ROWS_AT_ONCE)):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from lakecli.errors import IntegrityError
+from lakecli.model import NO_ACCOUNT, Account
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.pipeline.imports.remote_file import open_object
 
@@ -31,6 +32,7 @@ class ManifestFile(NamedTuple):
         size: size in bytes.
         is_gzip: whether the whole file is compressed.
         names: names of the columns of a CSV without a first line of names.
+        account: how its bucket is accessed.
     """
 
     uri: str
@@ -39,6 +41,7 @@ class ManifestFile(NamedTuple):
     size: int
     is_gzip: bool = False
     names: tuple[str, ...] = ()
+    account: Account = NO_ACCOUNT
 
 
 def has_arrow() -> bool:
@@ -63,7 +66,7 @@ def opened(file: ManifestFile) -> Iterator[BinaryIO]:
         import pyarrow as pa
 
         problems = (*problems, pa.ArrowException)
-    stream = open_object(file.uri)
+    stream = open_object(file.uri, file.account)
     try:
         yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if file.is_gzip else stream
     except problems as error:

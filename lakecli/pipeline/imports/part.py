@@ -289,7 +289,7 @@ class _Encoder:
 
     def __init__(self, task: Task, failures: Failures) -> None:
         self._addresses = Addresses(task, failures)
-        self._verifier = Verifier(task.choice, task.prefix, failures)
+        self._verifier = Verifier(task.choice, task.prefix, failures, task.location.account)
 
     @property
     def verified(self) -> int:

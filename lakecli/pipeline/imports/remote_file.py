@@ -5,34 +5,36 @@ from __future__ import annotations
 from io import BufferedReader
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from lakecli.model import NO_ACCOUNT
 from lakecli.objectstore.seekable import Seekable
 from lakecli.pipeline.store_location import open_by_uri
 from lakecli.repository.core.address import split_address
 
 if TYPE_CHECKING:
+    from lakecli.model import Account
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
 
 READ_AHEAD: Final = 4 << 20
 
 
-def head(uri: str) -> ObjectInfo:
+def head(uri: str, account: Account = NO_ACCOUNT) -> ObjectInfo:
     """Return the metadata of the object or file that a URI names.
 
     Raises:
         ObjectNotFound: it does not exist.
     """
     bucket, key = split_address(uri)
-    return open_by_uri(bucket).head(key)
+    return open_by_uri(bucket, account=account).head(key)
 
 
-def open_object(uri: str) -> BinaryIO:
+def open_object(uri: str, account: Account = NO_ACCOUNT) -> BinaryIO:
     """Open the object or file that a URI names, for reading at any position.
 
     Raises:
         ObjectNotFound: it does not exist.
     """
     bucket, key = split_address(uri)
-    store = open_by_uri(bucket)
+    store = open_by_uri(bucket, account=account)
     path = store.local_path(key)
     if path is not None:
         return path.open("rb")

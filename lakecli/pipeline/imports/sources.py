@@ -35,12 +35,13 @@ from lakecli.pipeline.imports.part import NotSorted, Part
 from lakecli.pipeline.imports.plain import PlainSource
 from lakecli.pipeline.imports.remote_file import head
 from lakecli.pipeline.imports.sorting import RUN_ROWS, Spill, plan_runs, write_runs
-from lakecli.pipeline.store_location import open_by_uri
+from lakecli.pipeline.store_location import account_of, open_by_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from lakecli.model import Account
     from lakecli.objectstore.base import ObjectInfo
     from lakecli.pipeline.imports.arrow import Layout
     from lakecli.pipeline.imports.part import Task
@@ -147,7 +148,7 @@ class Bucket(NamedTuple):
                 remove everything from the branch.
         """
         del spill
-        store = open_by_uri(self.uri)
+        store = open_by_uri(self.uri, account=task.location.account)
         if not self.may_be_empty and next(store.list(), None) is None:
             raise NotFound(
                 f"no object at {self.uri}/",
@@ -264,7 +265,7 @@ def open_source(
         Refused: the source lies in the repository's own namespace, or contains it.
     """
     uri = str(parse(text if "://" in text else os.path.abspath(text)))
-    found = _find_manifest(uri, is_manifest=is_manifest)
+    found = _find_manifest(uri, account_of(repository), is_manifest=is_manifest)
     if found is not None:
         return found
     check_outside(repository, uri)
@@ -273,8 +274,12 @@ def open_source(
     return Bucket(uri, may_be_empty)
 
 
-def check_pinnable(source: Source) -> None:
+def check_pinnable(source: Source, account: Account) -> None:
     """Refuse a source whose listing does not contain the versions of its objects.
+
+    Args:
+        source: the source.
+        account: how its bucket is accessed.
 
     Raises:
         Unsupported: it is not a bucket prefix, or the bucket keeps no versions.
@@ -291,7 +296,7 @@ def check_pinnable(source: Source) -> None:
             "a directory keeps no versions of its files",
             hint="copy the bytes into the repository instead: --copy",
         )
-    versions_of(open_by_uri(source.uri)).check_versions()
+    versions_of(open_by_uri(source.uri, account=account)).check_versions()
 
 
 def roots_of(source: Source) -> tuple[str, ...]:
@@ -303,7 +308,7 @@ def roots_of(source: Source) -> tuple[str, ...]:
     return ()
 
 
-def _find_manifest(uri: str, *, is_manifest: bool) -> Manifest | None:
+def _find_manifest(uri: str, account: Account, *, is_manifest: bool) -> Manifest | None:
     """Return the manifest that a URI names; ``None`` if it names something else.
 
     Raises:
@@ -313,13 +318,13 @@ def _find_manifest(uri: str, *, is_manifest: bool) -> Manifest | None:
     if not (is_manifest or kind or uri.endswith(SUFFIX)):
         return None
     try:
-        info = head(uri)
+        info = head(uri, account)
     except NotFound:
         info = None
     if info is None:
-        return _manifest_of(_files_below(uri), uri) if is_manifest else None
+        return _manifest_of(_files_below(uri, account), uri) if is_manifest else None
     if uri.endswith(SUFFIX):
-        found = Manifest(*read_inventory(uri))
+        found = Manifest(*read_inventory(uri, account))
         if any(file.kind == PARQUET for file in found.files):
             check_arrow(uri)
         return found
@@ -328,7 +333,7 @@ def _find_manifest(uri: str, *, is_manifest: bool) -> Manifest | None:
             f"the name of the manifest {uri} does not tell its format",
             hint=f"rename it to end in {', '.join(KINDS)}, except for Parquet also with .gz",
         )
-    return _manifest_of([_file_of(uri, kind, info)], uri)
+    return _manifest_of([_file_of(uri, kind, info, account)], uri)
 
 
 def _manifest_of(files: list[ManifestFile], uri: str) -> Manifest:
@@ -360,22 +365,23 @@ def check_arrow(uri: str) -> None:
         )
 
 
-def _files_below(uri: str) -> list[ManifestFile]:
+def _files_below(uri: str, account: Account) -> list[ManifestFile]:
     """Return the files of a manifest in a directory or below a prefix, as Spark writes them."""
     files = []
-    for info in open_by_uri(uri).list():
+    for info in open_by_uri(uri, account=account).list():
         name = info.key.rpartition("/")[2]
         kind = _kind_of(name)
         if kind and not name.startswith(("_", ".")) and info.size:
-            files.append(_file_of(f"{uri.rstrip('/')}/{info.key}", kind, info))
+            files.append(_file_of(f"{uri.rstrip('/')}/{info.key}", kind, info, account))
     kinds = {file.kind for file in files}
     if len(kinds) > 1:
         raise UsageError(f"the manifest has files of several kinds: {', '.join(sorted(kinds))}")
     return files
 
 
-def _file_of(uri: str, kind: str, info: ObjectInfo) -> ManifestFile:
-    return ManifestFile(uri, kind, str(info.version), info.size, is_gzip=uri.endswith(".gz"))
+def _file_of(uri: str, kind: str, info: ObjectInfo, account: Account) -> ManifestFile:
+    is_gzip = uri.endswith(".gz")
+    return ManifestFile(uri, kind, str(info.version), info.size, is_gzip=is_gzip, account=account)
 
 
 def _kind_of(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from lakecli.errors import LakeError
+from lakecli.model import NO_ACCOUNT
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.versions import at_version
 from lakecli.pipeline.store_location import open_by_uri
@@ -21,6 +22,7 @@ from lakecli.repository.core.pins import split_pin
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lakecli.model import Account
     from lakecli.pipeline.imports.manifest_file import ManifestFile
     from lakecli.pipeline.imports.rows import Failures, Rows
 
@@ -75,7 +77,10 @@ class Verifier:
         count: number of objects that were asked for.
     """
 
-    def __init__(self, choice: Choice, prefix: bytes, failures: Failures) -> None:
+    def __init__(
+        self, choice: Choice, prefix: bytes, failures: Failures, account: Account = NO_ACCOUNT
+    ) -> None:
+        self._account = account
         self._choice = choice
         self._prefix = prefix
         self._failures = failures
@@ -87,7 +92,7 @@ class Verifier:
         if not positions:
             return rows
         with ThreadPoolExecutor(min(AT_ONCE, len(positions))) as pool:
-            found = list(pool.map(lambda at: _problem(rows, at), positions))
+            found = list(pool.map(lambda at: _problem(rows, at, self._account), positions))
         self.count += len(positions)
         bad = {at: why for at, why in zip(positions, found, strict=True) if why}
         if not bad:
@@ -97,7 +102,7 @@ class Verifier:
         return rows.take([at for at in range(len(rows)) if at not in bad])
 
 
-def _problem(rows: Rows, at: int) -> str:
+def _problem(rows: Rows, at: int, account: Account) -> str:
     """Return why an object cannot be imported, or ``""``."""
     from lakecli.repository.core.address import split_address
 
@@ -105,7 +110,7 @@ def _problem(rows: Rows, at: int) -> str:
     plain, version_id = split_pin(address)
     uri, key = split_address(plain)
     try:
-        size = at_version(_store_of(uri), version_id).head(key).size
+        size = at_version(_store_of(uri, account=account), version_id).head(key).size
     except ObjectNotFound:
         return f"the object is missing: {address}"
     except LakeError as error:

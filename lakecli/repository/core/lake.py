@@ -7,13 +7,14 @@ comes in here, as a `Home` and a `Runtime`.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from time import sleep
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.directories import make_private
 from lakecli.errors import NotFound
 from lakecli.kv.env import LocalStore
+from lakecli.model import NO_ACCOUNT
 from lakecli.progress import NO_PROGRESS, ignore_step
 from lakecli.repository.core import records
 from lakecli.repository.core.clock import elapsed
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from lakecli.committed.tree_store import TreeStore
     from lakecli.ids import RepositoryUuid
-    from lakecli.model import RepositoryRecord
+    from lakecli.model import Account, RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
     from lakecli.progress import Progress
     from lakecli.repository.core.address import Resolver
@@ -45,16 +46,20 @@ def _no_place(_repository: str) -> Sequence[str]:
     return ()
 
 
-def _open_store(uri: str, region: str) -> ObjectStore:
+def _no_account(_repository: str) -> Account:
+    return NO_ACCOUNT
+
+
+def _open_store(uri: str, region: str, *, account: Account = NO_ACCOUNT) -> ObjectStore:
     from lakecli.objectstore.registry import open_store
 
-    return open_store(uri, region=region)
+    return open_store(uri, region=region, account=account)
 
 
-def _prepare_namespace(uri: str) -> str:
+def _prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
     from lakecli.objectstore.registry import prepare_namespace
 
-    return prepare_namespace(uri)
+    return prepare_namespace(uri, account=account)
 
 
 class Home(NamedTuple):
@@ -96,6 +101,7 @@ class Runtime(NamedTuple):
         sleep: waits for some seconds.
         show_rebuild: given a number of entries, shows how a tree of lakeFS is rebuilt; see
             `lakecli.committed.rebuild`.
+        account: given the name of a repository, returns how its buckets of S3 are accessed.
     """
 
     clock: Callable[[], datetime]
@@ -108,6 +114,17 @@ class Runtime(NamedTuple):
     elapsed: Callable[[], float] = elapsed
     sleep: Callable[[float], None] = sleep
     show_rebuild: Callable[[int], AbstractContextManager[Progress]] = _show_nothing
+    account: Callable[[str], Account] = _no_account
+
+    def for_repository(self, name: str) -> Runtime:
+        """Return a runtime that opens stores as a repository's settings say."""
+        account = self.account(name)
+        if account == NO_ACCOUNT:
+            return self
+        return self._replace(
+            open_store=partial(_open_store, account=account),
+            prepare_namespace=partial(_prepare_namespace, account=account),
+        )
 
     def find_store(self, uri: str) -> tuple[ObjectStore, str]:
         """Return the store of a namespace that exists, and the region of its bucket.
@@ -156,6 +173,11 @@ class Lake:
     def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
+
+    def for_repository(self, name: str) -> Lake:
+        """Return this lake, opening stores as a repository's settings say."""
+        runtime = self.runtime.for_repository(name)
+        return self if runtime is self.runtime else Lake(self.home, self.kv, runtime)
 
     def now(self) -> datetime:
         """Return the present in whole seconds."""
@@ -206,7 +228,7 @@ class Repository:
     def __init__(
         self, lake: Lake, record: RepositoryRecord, *, mover: BranchMover = LOCAL_MOVER
     ) -> None:
-        self.lake = lake
+        self.lake = lake.for_repository(record.name)
         self.record = record
         self.mover = LOCAL_MOVER if record.is_borrowed else mover
         self.key = record.uuid.key

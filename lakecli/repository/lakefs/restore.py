@@ -97,7 +97,7 @@ def clone_from_lakefs(
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
         _check_free(txn, name, uri)
-    store, region = lake.runtime.find_store(uri)
+    store, region = lake.runtime.for_repository(name).find_store(uri)
     with lake.kv.read() as txn:
         intended = records.find_intention(txn, uri)
     owner = namespace.owner_of(store)

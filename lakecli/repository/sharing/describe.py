@@ -25,7 +25,7 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
         NotFound: there is no repository in that namespace.
         Refused: it belongs to lakeFS, or needs a newer lakecli.
     """
-    store, region = runtime.find_store(uri)
+    store, region = runtime.for_repository(name).find_store(uri)
     description = namespace.describe(store)
     if description is None:
         suggested = "NAME" if "/" in name else name
