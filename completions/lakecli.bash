@@ -117,7 +117,7 @@ __lakecli_options() {
     'help') REPLY='' ;;
     *) REPLY= ;;
     esac
-    REPLY+=' --base-uri -c --config -h --help --json --no-color -q --quiet --verbose'
+    REPLY+=' --base-uri -c --config -h --help --json --log-format --log-level --log-output --no-color -q --quiet --verbose'
 }
 
 # What completes the value of option $2 of the command $1, in REPLY; fails where it takes none.
@@ -328,6 +328,9 @@ __lakecli_value() {
     *' --base-uri') REPLY='nothing' ;;
     *' -c') REPLY='file' ;;
     *' --config') REPLY='file' ;;
+    *' --log-format') REPLY='nothing' ;;
+    *' --log-level') REPLY='nothing' ;;
+    *' --log-output') REPLY='nothing' ;;
     *) return 1 ;;
     esac
 }

@@ -661,6 +661,9 @@ function __lakecli_options
         '-h' 'Show help' \
         '--help' 'Show help' \
         '--json' 'Answer in JSON' \
+        '--log-format' 'Format of the log: text or json' \
+        '--log-level' 'Log from this level on: debug, info, …' \
+        '--log-output' 'Write the log to this file; - for standard error' \
         '--no-color' 'No colours, boxed tables or progress bars' \
         '-q' 'Show no progress and no notes' \
         '--quiet' 'Show no progress and no notes' \
@@ -1081,6 +1084,12 @@ function __lakecli_value
             echo 'file'
         case '* --config'
             echo 'file'
+        case '* --log-format'
+            echo 'nothing'
+        case '* --log-level'
+            echo 'nothing'
+        case '* --log-output'
+            echo 'nothing'
         case '*'
             return 1
     end

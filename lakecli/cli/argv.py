@@ -44,6 +44,11 @@ GLOBAL_OPTIONS: Final = (
     GlobalOption("quiet", ("-q", "--quiet"), None, "Show no progress and no notes"),
     GlobalOption("no_color", ("--no-color",), None, "No colours, boxed tables or progress bars"),
     GlobalOption("verbose", ("--verbose",), None, "Show debug messages and tracebacks"),
+    GlobalOption("log_level", ("--log-level",), "LEVEL", "Log from this level on: debug, info, …"),
+    GlobalOption("log_format", ("--log-format",), "FORMAT", "Format of the log: text or json"),
+    GlobalOption(
+        "log_output", ("--log-output",), "FILE", "Write the log to this file; - for standard error"
+    ),
     GlobalOption("help", ("-h", "--help"), None, "Show help"),
 )
 VERSION_FLAGS: Final = ("-v", "--version")
@@ -71,6 +76,9 @@ class Globals:
         self.quiet = False
         self.no_color = False
         self.verbose = False
+        self.log_level: str | None = None
+        self.log_format: str | None = None
+        self.log_output: str | None = None
         self.help = False
         self.version = False
         self.problem: UsageError | None = None

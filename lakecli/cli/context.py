@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.cli.argv import Globals
+    from lakecli.cli.logs import Logs
     from lakecli.config import Settings
     from lakecli.home import HomePaths
     from lakecli.lakectl_file import LakectlFile
@@ -75,6 +76,7 @@ class Context:
         verbose: whether debug messages and tracebacks are wanted.
         command: the words of the command, such as ``branch list``.
         remotes: the repositories that are read without a clone, by namespace.
+        logs: the log of the run, if there is one.
     """
 
     command = ""
@@ -94,6 +96,7 @@ class Context:
         self._lake: Lake | None = None
         self._repositories: list[Repository] = []
         self.remotes: dict[str, Repository] = {}
+        self.logs: Logs | None = None
         self.environ = environment.environ
         self.stdin = environment.stdin
         self.verbose = given.verbose
@@ -230,7 +233,7 @@ class Context:
             environment.now,
             environment.new_id,
             self._command_line(),
-            environment.on_step,
+            environment.on_step if self.logs is None else self.logs.steps(environment.on_step),
             trusted=self.settings.trusted,
             show_rebuild=lambda entries: self.out.progress("rebuild", items=entries),
             account=self.settings.account,

@@ -74,6 +74,7 @@ class Output:
         self._bar: BarProgress | None = None
         self._mark = ""
         self._held: list[str] = []
+        self.heard: Callable[[str, str], None] | None = None
         self.json = json
         self.quiet = quiet
         self.terminal = color and (stdout.isatty() if interactive is None else interactive)
@@ -184,11 +185,15 @@ class Output:
 
     def note(self, message: str) -> None:
         """Write a note to stderr, unless ``--quiet`` is given."""
+        if self.heard is not None:
+            self.heard("info", message)
         if not self.quiet:
             self._write_error(format_.one_line(message))
 
     def warn(self, message: str) -> None:
         """Write a warning to stderr: ``warning: …``."""
+        if self.heard is not None:
+            self.heard("warning", message)
         label = self._style_error("warning:", "yellow")
         self._write_error(f"{label} {format_.one_line(message)}")
 

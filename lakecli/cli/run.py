@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakecli.cli.build import Built
     from lakecli.cli.context import Environment
     from lakecli.cli.declare import Declaration
-    from lakecli.cli.output import Output
+    from lakecli.cli.logs import Logs
     from lakecli.cli.topics import Topic
 
 INTERRUPTED = "interrupted"
@@ -51,17 +51,50 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
     """
     action = _parse(argv, given, environment.environ)
     context = Context(environment, given, argv, run_within=run_within)
+    logs = _logs(context, environment, given, argv)
+    code = 0
     try:
         if given.verbose:
-            _log_to(context.out)
             _explain_lakectl(context)
         gc.enable()
         code = action(context)
         context.finish()
         context.out.flush()
+    except BaseException as error:
+        if logs is not None:
+            code = _log_error(logs, error)
+        raise
     finally:
         context.close()
+        if logs is not None:
+            logs.close(code)
     return code
+
+
+def _logs(
+    context: Context, environment: Environment, given: Globals, argv: Sequence[str]
+) -> Logs | None:
+    """Return the log of a run; ``None`` without one, and for a run within another."""
+    options = (given.log_level, given.log_format, given.log_output)
+    if not (given.verbose or any(each is not None for each in options)):
+        return None
+    from lakecli.cli.logs import Logs, is_open
+
+    if is_open():
+        return None
+    context.logs = Logs(given, argv, out=context.out, stderr=environment.stderr, now=context.now)
+    return context.logs
+
+
+def _log_error(logs: Logs, error: BaseException) -> int:
+    """Log the error that ends a run, and return its exit code."""
+    from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
+
+    if isinstance(error, BrokenPipeError):
+        return ExitCode.BROKEN_PIPE
+    kind, reported = _translate(error)
+    logs.failed(kind, reported.message)
+    return ExitCode.INTERRUPTED if kind == INTERRUPTED else EXIT_CODES[ErrorKind(kind)]
 
 
 def _parse(
@@ -264,20 +297,3 @@ def _explain_lakectl(context: Context) -> None:
 
     for line in ignored_lines(context):
         context.out.debug(line)
-
-
-def _log_to(out: Output) -> None:
-    """Write lakecli's debug messages to stderr."""
-    import logging
-
-    class Handler(logging.Handler):
-        """Passes messages to the output, which escapes them."""
-
-        def emit(self, record: logging.LogRecord) -> None:
-            out.debug(self.format(record))
-
-    handler = Handler()
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    logger = logging.getLogger("lakecli")
-    logger.handlers[:] = [handler]
-    logger.setLevel(logging.DEBUG)

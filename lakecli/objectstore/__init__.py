@@ -14,6 +14,7 @@
     presigning    what the presigned URLs of all stores share
     dates         the store's clock
     versions      reads one version of an object
+    request_log   a debug message for each response
     access        which credentials are in use
     cloud_store   what the adapters of the clouds share; cloud_errors: their errors
 

@@ -30,8 +30,11 @@ class ServerDate:
             self._last = header, self._clock()
 
     def hook(self, response: Any, *_: object, **__: object) -> None:  # noqa: ANN401 - of requests
-        """Remember the date of a response, as a hook of a session of ``requests``."""
+        """Remember the date of a response, and log it, as a hook of a session of ``requests``."""
+        from lakecli.objectstore.request_log import log_response
+
         self.note(response.headers.get("Date"))
+        log_response(response.request.method, response.request.url, response.status_code)
 
     def now(self) -> datetime | None:
         """Return the present by the store's clock, or ``None`` before the first response."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -118,9 +118,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     uris: list[str] = []
     real = registry.open_store
 
-    def open_store(uri: str, *, region: str = "") -> object:
+    def open_store(uri: str, **options: Any) -> object:
         uris.append(uri)
-        return real(uri, region=region)
+        return real(uri, **options)
 
     monkeypatch.setattr(registry, "open_store", open_store)
     return uris

@@ -30,6 +30,6 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> FaultyStore:
     """One store for every namespace of this process, whatever its URI."""
     store = FaultyStore()
     registry = "lakecli.objectstore.registry"
-    monkeypatch.setattr(f"{registry}.open_store", lambda _uri, region="": store)
-    monkeypatch.setattr(f"{registry}.prepare_namespace", lambda _uri: "")
+    monkeypatch.setattr(f"{registry}.open_store", lambda _uri, **_: store)
+    monkeypatch.setattr(f"{registry}.prepare_namespace", lambda _uri, **_: "")
     return store

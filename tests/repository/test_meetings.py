@@ -203,8 +203,8 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ExitStac
     def make(stack: ExitStack, case: Case) -> Meeting:
         store = FaultyStore()
         registry = "lakecli.objectstore.registry"
-        monkeypatch.setattr(f"{registry}.open_store", lambda _uri, region="": store)
-        monkeypatch.setattr(f"{registry}.prepare_namespace", lambda _uri: "")
+        monkeypatch.setattr(f"{registry}.open_store", lambda _uri, **_: store)
+        monkeypatch.setattr(f"{registry}.prepare_namespace", lambda _uri, **_: "")
         directory = tmp_path / str(next(number))
         directory.mkdir()
         return Meeting(directory, stack, shares=case.shares, staging=case.staging)

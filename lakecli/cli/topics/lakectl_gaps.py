@@ -64,8 +64,6 @@ repo create --sample-data: `lakecli quickstart` makes a repository with files
 
 refs-dump --poll-interval, refs-dump --timeout, refs-restore --poll-interval,
 refs-restore --timeout: nothing is polled, since nothing runs on a server
-
---log-level, --log-format, --log-output: `--verbose` writes messages to standard error
 """)
 """Options of lakectl; one that lakecli has by now is not shown."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakecli.model import NO_ACCOUNT
 from lakecli.objectstore.dates import ServerDate
+from lakecli.objectstore.request_log import log_response
 from lakecli.objectstore.s3.config import resolve_config, variables_for
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.s3.plain import find_plain_access
@@ -173,8 +174,9 @@ class S3Connection:
             max_pool_connections=CONNECTIONS,
         )
 
-    def _note_date(self, *, http_response: Any, **_: object) -> None:  # noqa: ANN401 - the SDK's
+    def _note(self, *, http_response: Any, model: Any, **_: object) -> None:  # noqa: ANN401
         self.server_date.note(http_response.headers.get("Date"))
+        log_response(model.http["method"], http_response.url, http_response.status_code)
 
     def _new_client(self, attempts: int) -> Any:  # noqa: ANN401 - the SDK is not typed
         from botocore.config import Config
@@ -194,7 +196,7 @@ class S3Connection:
                 ignore_configured_endpoint_urls=bool(self._account.profile),
             ),
         )
-        client.meta.events.register("after-call.s3", self._note_date)
+        client.meta.events.register("after-call.s3", self._note)
         if self.config.endpoint:
             client.meta.events.register("before-call.s3", _stay)
         return client

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lakecli.objectstore.presigning import MOMENT, text_to_sign
+from lakecli.objectstore.request_log import log_response
 from lakecli.objectstore.s3.presign import AWS4, signature
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class DirectRequests:
         except HTTPClientError:
             return None
         self._connection.server_date.note(answer.headers.get("Date"))
+        log_response(method, url, answer.status_code)
         status = answer.status_code
         if (
             HTTPStatus.MULTIPLE_CHOICES <= status < _SERVER_FAULT

@@ -1,0 +1,237 @@
+"""What a run logs: ``--log-level``, ``--log-format``, ``--log-output``, and ``--verbose``.
+
+The library logs through `logging`, below the name ``lakecli``. Only these messages are logged, not
+those of the clouds' SDKs, which contain signatures.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shlex
+from collections import Counter
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from lakecli.cli.argv import without_secrets
+from lakecli.errors import PermissionDenied, UsageError
+from lakecli.objectstore.request_log import LOGGER as REQUESTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+    from typing import TextIO
+
+    from lakecli.cli.argv import Globals
+    from lakecli.cli.output import Output
+
+LEVELS: Final = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "fatal": logging.CRITICAL,
+    "panic": logging.CRITICAL,
+}
+"""The levels of lakectl."""
+
+FORMATS: Final = ("text", "json")
+STDERR: Final = frozenset({"-", "="})
+"""What stands for standard error; standard output is for answers."""
+
+_NAMES: Final = {
+    logging.DEBUG: "debug",
+    logging.INFO: "info",
+    logging.WARNING: "warning",
+    logging.ERROR: "error",
+    logging.CRITICAL: "fatal",
+}
+_QUERY: Final = re.compile(r"(https?://[^\s?\"'<>]*)\?[^\s\"'<>]+", re.IGNORECASE)
+_USER: Final = re.compile(r"(https?://)[^\s/?@\"'<>]+@", re.IGNORECASE)
+
+
+def are_wanted(given: Globals) -> bool:
+    """Tell whether any of the options is given."""
+    return any(each is not None for each in (given.log_level, given.log_format, given.log_output))
+
+
+def is_open() -> bool:
+    """Tell whether a run is logged already: commands within a command are logged with it."""
+    return any(isinstance(each, _Counting) for each in logging.getLogger("lakecli").handlers)
+
+
+def harmless(text: str) -> str:
+    """Return a text without the queries and users of URLs, which may be secret."""
+    return _USER.sub(r"\1", _QUERY.sub(r"\1?...", text))
+
+
+class Logs:
+    """The log of one run; `close` ends it.
+
+    Args:
+        given: the options.
+        argv: the command line.
+        out: for ``--verbose``.
+        stderr: for messages without ``--log-output``.
+        now: the clock.
+
+    Raises:
+        UsageError: no such level or format.
+        PermissionDenied: a file of ``--log-output`` cannot be written.
+    """
+
+    def __init__(
+        self,
+        given: Globals,
+        argv: Sequence[str],
+        *,
+        out: Output,
+        stderr: TextIO,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._out = out
+        self._verbose = given.verbose
+        self._begun = monotonic()
+        self._files: list[TextIO] = []
+        self._logger = logging.getLogger("lakecli")
+        self._before = (self._logger.level, self._logger.propagate, [*self._logger.handlers])
+        self._counting = _Counting()
+        handlers: list[logging.Handler] = [self._counting]
+        if given.verbose:
+            handlers.append(_Showing(out))
+        if are_wanted(given):
+            handlers += self._written(given, stderr, now)
+        self._logger.handlers[:] = handlers
+        self._logger.propagate = False
+        self._logger.setLevel(logging.DEBUG)
+        self._log = logging.getLogger("lakecli.cli")
+        words = [harmless(word) for word in without_secrets(argv)]
+        self._log.info("begin", extra={"fields": {"command": shlex.join(words)}})
+        out.heard = self._hear
+
+    def _written(
+        self, given: Globals, stderr: TextIO, now: Callable[[], datetime]
+    ) -> list[logging.Handler]:
+        level = _chosen("--log-level", (given.log_level or "info").lower(), LEVELS)
+        form = _chosen("--log-format", (given.log_format or "text").lower(), FORMATS)
+        handlers: list[logging.Handler] = []
+        for place in ("-" if given.log_output is None else given.log_output).split(","):
+            if place in STDERR:
+                stream = stderr
+            else:
+                stream = _opened(place)
+                self._files.append(stream)
+            handler = logging.StreamHandler(stream)
+            handler.setLevel(LEVELS[level])
+            handler.setFormatter(_Formatter(now, is_json=form == "json"))
+            handlers.append(handler)
+        return handlers
+
+    def _hear(self, level: str, text: str) -> None:
+        self._log.log(LEVELS[level], "%s", text)
+
+    def steps(self, on_step: Callable[[str], None]) -> Callable[[str], None]:
+        """Return a function that logs each step of a protocol, and passes it on."""
+
+        def log_step(name: str) -> None:
+            self._log.debug("step", extra={"fields": {"step": name}})
+            on_step(name)
+
+        return log_step
+
+    def failed(self, kind: str, message: str) -> None:
+        """Log the error that ends the run."""
+        self._log.error("%s", message, extra={"fields": {"kind": kind}})
+
+    def close(self, exit_code: int) -> None:
+        """Log the end of the run, and with ``--verbose`` show how many requests there were."""
+        counts = self._counting.counts
+        total = counts.total()
+        seconds = round(monotonic() - self._begun, 3)
+        fields = {"exit_code": int(exit_code), "seconds": seconds, "requests": total}
+        self._log.info("end", extra={"fields": fields})
+        if self._verbose:
+            kinds = ", ".join(f"{count} {method}" for method, count in sorted(counts.items()))
+            self._out.debug(f"requests to buckets: {total}" + (f" ({kinds})" if kinds else ""))
+        self._out.heard = None
+        level, propagate, handlers = self._before
+        self._logger.setLevel(level)
+        self._logger.propagate = propagate
+        self._logger.handlers[:] = handlers
+        for file in self._files:
+            file.close()
+
+
+def _chosen(option: str, value: str, among: Sequence[str] | dict[str, int]) -> str:
+    if value not in among:
+        raise UsageError(f"{option}: no such value: {value!r}", hint=f"one of {', '.join(among)}")
+    return value
+
+
+def _opened(place: str) -> TextIO:
+    """Open a file of the log, which only its owner may read, at its end."""
+    if not place:
+        raise UsageError("--log-output names no file", hint="--log-output FILE, or - for stderr")
+    try:
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError as error:
+        raise PermissionDenied(f"cannot write the log {place}: {error.strerror}") from error
+    return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+
+
+class _Counting(logging.Handler):
+    """Counts requests by method.
+
+    Attributes:
+        counts: how many were answered.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name == REQUESTS:
+            self.counts[record.__dict__["fields"]["method"]] += 1
+
+
+class _Showing(logging.Handler):
+    """Shows the library's messages, without those of single requests and of this module."""
+
+    def __init__(self, out: Output) -> None:
+        super().__init__()
+        self._out = out
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name not in (REQUESTS, "lakecli.cli"):
+            self._out.debug(harmless(f"{record.name}: {record.getMessage()}"))
+
+
+class _Formatter(logging.Formatter):
+    """One line for each message, as lakectl writes them."""
+
+    def __init__(self, now: Callable[[], datetime], *, is_json: bool) -> None:
+        super().__init__()
+        self._now = now
+        self._is_json = is_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": f"{self._now():%Y-%m-%dT%H:%M:%SZ}",
+            "level": _NAMES[record.levelno],
+            "msg": harmless(record.getMessage()),
+            "logger": record.name,
+            **record.__dict__.get("fields", {}),
+        }
+        if self._is_json:
+            return json.dumps(fields)
+        return " ".join(f"{name}={_text(value)}" for name, value in fields.items())
+
+
+def _text(value: object) -> str:
+    text = str(value)
+    return text if re.fullmatch(r"[\w.:/+-]+", text, re.ASCII) else json.dumps(text)

@@ -1,0 +1,119 @@
+"""``--log-level``, ``--log-format``, ``--log-output``, and the requests of ``--verbose``."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import stat
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.cli.context import system_now
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.logs import harmless
+from tests.cli.test_startup import modules_after
+from tests.support.servers import SECRET_KEY, new_bucket
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli
+
+ABSENT = ("fs", "cat", "lakefs://demo/main/absent")
+
+
+def records(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.usefixtures("demo")
+def test_a_log_of_text_is_written_to_standard_error(cli: Cli) -> None:
+    result = cli("--log-level", "info", *ABSENT)
+    begin, error, end, *shown = result.stderr.splitlines()
+    assert re.sub("^time=2026-03-01T12:00:0.Z ", "", begin) == (
+        "level=info msg=begin logger=lakecli.cli "
+        'command="--log-level info fs cat lakefs://demo/main/absent"'
+    )
+    assert error.endswith(
+        'level=error msg="no object at lakefs://demo/main/absent" logger=lakecli.cli kind=not_found'
+    )
+    assert re.search(r"msg=end logger=lakecli.cli exit_code=6 seconds=[\d.]+ requests=0$", end)
+    assert shown == cli(*ABSENT).stderr.splitlines()
+    assert result.exit_code == ExitCode.NOT_FOUND
+
+
+def test_a_log_of_json_is_appended_to_a_file(cli: Cli, demo: Demo, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    options = (f"--log-output={log}", "--log-format", "json", "--log-level=DEBUG")
+    demo.stage({"a": "1"})
+    cli.ok("commit", "lakefs://demo/main", "-m", "first", *options)
+    found = records(log)
+    assert [each["msg"] for each in found if each["level"] == "info"] == ["begin", "end"]
+    assert found[0]["command"].startswith("commit lakefs://demo/main -m first ")
+    assert found[-1]["exit_code"] == 0
+    assert {each["step"] for each in found if each["msg"] == "step"} >= {"seal", "move"}
+    assert cli(*ABSENT, *options).stderr == cli(*ABSENT).stderr
+    assert records(log)[-1]["exit_code"] == 6
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+@pytest.mark.usefixtures("demo")
+def test_no_log_costs_nothing() -> None:
+    assert not modules_after("branch", "list", "lakefs://demo") & {"lakecli.cli.logs", "logging"}
+
+
+@pytest.mark.usefixtures("demo")
+def test_levels_leave_messages_out(cli: Cli) -> None:
+    result = cli("--log-level", "error", "--log-format", "json", *ABSENT)
+    assert [json.loads(line)["level"] for line in result.stderr.splitlines()[:-2]] == ["error"]
+    noted = cli("--log-level", "info", "fs", "rm", "lakefs://demo/main/absent", "-q")
+    assert "level=info msg=" in noted.stderr
+    assert not logging.getLogger("lakecli").handlers
+
+
+def test_wrong_values_are_refused(cli: Cli, tmp_path: Path) -> None:
+    for line, error in (
+        ("--log-level loud", "--log-level: no such value: 'loud'"),
+        ("--log-format xml", "--log-format: no such value: 'xml'"),
+        ("--log-output=", "--log-output names no file"),
+    ):
+        result = cli("version", *line.split())
+        assert (result.exit_code, error in result.stderr) == (ExitCode.USAGE, True), result
+    refused = cli("version", "--log-output", tmp_path / "absent" / "log")
+    assert refused.exit_code == ExitCode.PERMISSION
+    assert "cannot write the log" in refused.stderr
+
+
+def test_no_secret_is_logged_and_requests_are_counted(
+    cli: Cli, tmp_path: Path, moto_endpoint: str, aws_environment: pytest.MonkeyPatch
+) -> None:
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    cli.now = system_now()
+    log = tmp_path / "log"
+    options = ("--log-level", "trace", "--log-output", str(log), "--log-format", "json")
+    cli.ok("repo", "create", "lakefs://demo", f"s3://{new_bucket(moto_endpoint)}/lake", *options)
+    (tmp_path / "a").write_text("a")
+    cli.ok("fs", "upload", tmp_path / "a", "lakefs://demo/main/a", *options)
+    url = cli.ok("fs", "presign", "lakefs://demo/main/a", *options).stdout.strip()
+    cli("clone", url.replace("http://", "https://user:pass@"), "lakefs://other", *options)
+    text = log.read_text()
+    for secret in (SECRET_KEY, "X-Amz-Signature", "user:pass", "Authorization"):
+        assert secret not in text
+    assert url.partition("?")[0] in text  # of the upload
+    log.unlink()
+    shown = cli.ok("fs", "cat", "lakefs://demo/main/a", "--verbose", *options)
+    requests = [each for each in records(log) if each["logger"] == "lakecli.requests"]
+    assert [each["method"] for each in requests] == ["GET"]
+    assert requests[0]["status"] == 200
+    assert records(log)[-1]["requests"] == 1
+    assert shown.stderr.splitlines()[-1] == "debug: requests to buckets: 1 (1 GET)"
+
+
+def test_urls_lose_what_may_be_secret() -> None:
+    assert harmless("at https://u:p@h/x?sig=1&b=2 and http://h/y") == (
+        "at https://h/x?... and http://h/y"
+    )
+    assert harmless("lakefs://demo/main/a?b") == "lakefs://demo/main/a?b"
