@@ -15,6 +15,7 @@
     output         answers, errors and progress on stdout and stderr; text: sizes, dates, tables
     answers        the JSON answers; schemas: their documentation; records: those used often
     exit_codes     the table of exit codes; mistakes: what an unknown command was meant to be
+    logs           --log-level and the requests that --verbose counts
     plugins        programs that add commands
     names          --files-from
     describe       what help, man, completion and complete are made from; generate writes the files

@@ -192,7 +192,7 @@ class S3Connection:
                 max_pool_connections=CONNECTIONS,
                 connect_timeout=CONNECT_TIMEOUT,
                 read_timeout=READ_TIMEOUT,
-                # An endpoint was looked for already, and a profile's counts before a variable's.
+                # `config` has the endpoint: that of a profile counts before a variable.
                 ignore_configured_endpoint_urls=bool(self._account.profile),
             ),
         )
