@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
+from lakecli.repository.core.own_files import is_below_own
 from lakecli.repository.core.view import check_branch, open_view
-from lakecli.repository.core.walk import walk
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.upload_plan import plan_upload
-from lakecli.repository.upload_tree import upload_tree
+from lakecli.repository.upload_tree import files_of, upload_tree
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _surplus(
     """Return the selected objects below a prefix that the directory lacks, with their values."""
     check_branch(repository, branch)
     below = as_directory(prefix)
-    names = (found.relative for found in walk(os.fsencode(source), options.links))
+    names = (found.relative for found in files_of(source, None, options))
     with open_view(repository, branch) as view:
         first = next(names, None)
         records = view.scan(prefix=below)
@@ -127,4 +127,6 @@ def _without(
 def _is_surplus(relative: bytes, source: Path, options: UploadOptions) -> bool:
     if not relative or (relative.endswith(b"/") and (source / os.fsdecode(relative)).is_dir()):
         return False  # the marker of a directory
+    if is_below_own(relative):
+        return False  # such a file is not uploaded
     return options.selection.takes(relative)

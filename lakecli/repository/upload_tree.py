@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.objectstore.uri import is_local, parse
+from lakecli.repository.core.own_files import is_below_own
 from lakecli.repository.core.walk import by_own_names, named, size_of, walk
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.leftovers import drop_leftovers
@@ -135,9 +136,11 @@ def upload_files(
 def files_of(
     source: Path, names: Sequence[bytes] | None, options: UploadOptions
 ) -> Iterator[Found]:
-    """Yield the files below a directory, or those of some names."""
+    """Yield the files below a directory without lakecli's own, or those of some names."""
     root = os.fsencode(source)
-    return walk(root, options.links) if names is None else named(root, names, options.links)
+    if names is not None:
+        return named(root, names, options.links)
+    return (each for each in walk(root, options.links) if not is_below_own(each.relative))
 
 
 class TreeUpload:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from lakecli.errors import AlreadyExists, Refused, UsageError
 from lakecli.objectstore.uri import parse
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.own_files import INCOMING, LINK_FILE
 from lakecli.repository.core.view import commit_at
 from lakecli.uri import LakeUri, as_directory, ref_of
 from lakecli.worktree.bring import Brought, Policy, bring
 from lakecli.worktree.ignore import selection_of
 from lakecli.worktree.link import Link, find_root, read_link, write_link
 from lakecli.worktree.linking import LinkMode
-from lakecli.worktree.names import INCOMING, LINK_FILE
 from lakecli.worktree.worktree import Worktree, lock
 
 if TYPE_CHECKING:

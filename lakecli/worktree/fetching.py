@@ -28,13 +28,13 @@ from lakecli.objectstore.base import BucketNotFound, ObjectNotFound
 from lakecli.objectstore.local.files import write_all
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.address import is_external, locate
+from lakecli.repository.core.own_files import INCOMING
 from lakecli.repository.core.read import damaged, digest_of, gone
 from lakecli.repository.download import Download
 from lakecli.repository.transfer.destination import Destination, NoRoom, State, translated
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.worktree.linking import LinkMode, digest_at, hard_link, reflink, unsupported
-from lakecli.worktree.names import INCOMING
 from lakecli.worktree.posix import is_executable
 
 if TYPE_CHECKING:

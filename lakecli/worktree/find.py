@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import IntegrityError
+from lakecli.repository.core.own_files import LINK_FILE
 from lakecli.worktree.link import read_link
-from lakecli.worktree.names import LINK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.worktree.names import LINK_FILE
+from lakecli.repository.core.own_files import LINK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
 from lakecli.model import CommitId
+from lakecli.repository.core.own_files import LINK_FILE
 from lakecli.uri import parse_path, ref_of
 from lakecli.validation import Invalid, Record, identifier, list_of, optional, or_empty, text
 from lakecli.worktree import flat_yaml
-from lakecli.worktree.names import LINK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which paths of a ref can be files below a working directory, and which files are lakecli's own.
+"""Which paths of a ref can be files below a working directory.
 
 Paths come from a bucket and are not trusted. One that cannot be a file here is left out: it is
 neither written nor ever taken for deleted.
@@ -8,23 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-LINK_FILE: Final = b".lakefs_ref.yaml"
-IGNORE_FILE: Final = b".lakefsignore"
-INCOMING: Final = b".lakecli-incoming"
-"""The directory, in the working directory, of files that are not complete yet."""
+from lakecli.repository.core.own_files import is_own
 
+IGNORE_FILE: Final = b".lakefsignore"
 MAX_COMPONENT: Final = 255
 """Bytes of a file name, at most, on every file system in use."""
 
-_SKIPPED: Final = frozenset({LINK_FILE, b".DS_Store", INCOMING})
 _IMPOSSIBLE: Final = frozenset({b"", b".", b".."})
-
-
-def is_own(name: bytes) -> bool:
-    """Return whether a file of this name is never transferred, in either direction."""
-    return name in _SKIPPED or (
-        name.startswith(b".lakecli-") and name.endswith((b".tmp", b".partial"))
-    )
 
 
 def is_possible(relative: bytes) -> bool:

@@ -12,10 +12,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.model import ChangeType
+from lakecli.repository.core.own_files import LINK_FILE, is_own
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.readers import PIECE
 from lakecli.worktree.index import NO_DIGEST, STATES, FileState, is_settled, state_of
-from lakecli.worktree.names import LINK_FILE, is_own, is_possible
+from lakecli.worktree.names import is_possible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -18,6 +18,7 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.objectstore.local.files import sync_file, sync_file_system, sync_names
+from lakecli.repository.core.own_files import INCOMING
 from lakecli.repository.core.read import digest_of
 from lakecli.repository.transfer.destination import (
     Destination,
@@ -26,7 +27,6 @@ from lakecli.repository.transfer.destination import (
 )
 from lakecli.worktree.fetching import Expected, Fetched, Fetcher, Wanted
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
-from lakecli.worktree.names import INCOMING
 from lakecli.worktree.posix import is_executable
 from lakecli.worktree.scan import hash_file
 

@@ -453,7 +453,28 @@ Upload Summary:
 No changes
 """,
     ),
+    Step("fs upload -s $PWD/tree lakefs://demo/main/copy/", "", 2),
+    Step("fs upload -r -s $PWD/one.txt lakefs://demo/main/copy/file", "<BLOCK>"),
+    Step(
+        "fs upload -s /dev/null lakefs://demo/main/marker/",
+        """\
+Path: marker/
+Modified Time: <DATE>
+Size: 0 bytes
+Human Size: 0 B
+Physical Address: <ADDRESS>
+Checksum: <SUM>
+Content-Type: application/octet-stream
+""",
+    ),
+    Step("fs upload -s $PWD/one.txt lakefs://demo/main/marker/", "<BLOCK>"),
+    Step("fs stat lakefs://demo/main/marker/", "<BLOCK>"),
+    Step("fs rm lakefs://demo/main/marker/"),
+    Step("fs rm lakefs://demo/main/marker/"),
+    Step("fs ls lakefs://demo/main/marker"),
+    Step("fs rm lakefs://demo/main/copy"),
     Step("fs rm -r lakefs://demo/main/copy/"),
+    Step("fs ls lakefs://demo/main/copy/"),
     Step("branch reset lakefs://demo/main -y", "Branch: lakefs://demo/main\n"),
 )
 

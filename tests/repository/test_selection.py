@@ -14,9 +14,10 @@ from lakecli.repository.download import DownloadOptions, download_tree, plan_dow
 from lakecli.repository.transfer.plan import Plan, Tally
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_mirror import upload_mirror
 from lakecli.repository.upload_plan import plan_upload
-from lakecli.repository.upload_tree import upload_tree
-from tests.support.lakes import read
+from lakecli.repository.upload_tree import UploadReport, upload_tree
+from tests.support.lakes import read, stage
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
@@ -160,3 +161,21 @@ def test_a_download_plan_agrees_with_the_download(
     assert plan.unchanged == Tally(1, 4)
     assert plan.excluded == Tally(1, 1)
     assert (target / "a.txt").read_text() == "two"
+
+
+def test_own_files_are_neither_uploaded_nor_removed(repository: Repository, source: Path) -> None:
+    for name in (".lakefs_ref.yaml", "b/.DS_Store", ".lakecli-incoming/1", "b/.lakecli-7.tmp"):
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_text("own")
+    stage(repository, "main", {b"p/.DS_Store": b"uploaded by others", b"p/gone": b"1"})
+    options = UploadOptions()
+    plan = Plan.of(plan_upload(repository, "main", b"p", source=source, options=options))
+    assert plan.new.count == 4
+    done = upload_mirror(
+        repository, "main", b"p", source=source, options=options, report=UploadReport()
+    )
+    assert (done.uploaded, done.deleted) == (4, 1)
+    assert b"p/.DS_Store" in read(repository, "main")
+    names = [b".lakefs_ref.yaml"]
+    upload_tree(repository, "main", b"q", source=source, options=options, names=names)
+    assert b"q/.lakefs_ref.yaml" in read(repository, "main")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakecli.repository.commit import commit as commit_staged
+from lakecli.repository.core.own_files import LINK_FILE
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.selection import EVERYTHING
@@ -17,7 +18,6 @@ from lakecli.worktree.bring import Brought, Policy, bring
 from lakecli.worktree.commit import CommitOptions, Committed, commit
 from lakecli.worktree.compare import status
 from lakecli.worktree.link import read_link
-from lakecli.worktree.names import LINK_FILE
 from lakecli.worktree.worktree import Worktree
 from tests.support.lakes import stage
 

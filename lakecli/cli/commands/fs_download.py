@@ -179,15 +179,16 @@ class _Tree(NamedTuple):
 
 
 def _mirror(target: Path, max_delete: int | None) -> MirrorOptions:
+    from lakecli.repository.core.own_files import is_below_own
     from lakecli.repository.download_mirror import MirrorOptions
     from lakecli.worktree.ignore import Ignore
-    from lakecli.worktree.names import IGNORE_FILE, is_own
+    from lakecli.worktree.names import IGNORE_FILE
 
     ignore = Ignore(os.fsencode(target))
 
     def keeps(name: bytes) -> bool:
         parts = name.split(b"/")
-        is_kept = any(is_own(part) or part in (b".git", IGNORE_FILE) for part in parts)
+        is_kept = is_below_own(name) or not {b".git", IGNORE_FILE}.isdisjoint(parts)
         return is_kept or ignore.ignores(name)
 
     return MirrorOptions(keeps, max_delete)

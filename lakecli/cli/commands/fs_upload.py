@@ -106,6 +106,7 @@ def fs_upload(
     --dry-run lists every path with what would be done: new, changed, unchanged, excluded, deleted
     or failed. With --json it prints one object for each, and the totals in the last one.
 
+    Files named .lakefs_ref.yaml or .DS_Store are not uploaded, unless they are named themselves.
     Below a directory, symbolic links and special files fail unless --follow or --skip is given. If
     some files fail, the others are uploaded, the failures are listed, and the exit code is 3.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from lakecli.cli.here import relative_path
 from lakecli.repository.core.level import names_at
+from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.view import open_view
-from lakecli.worktree.names import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

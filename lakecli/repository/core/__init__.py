@@ -13,7 +13,7 @@
                    level: the names in one directory of a ref
     staging        stager: the one way into a staging area; staging_tokens, staged_conflicts;
                    subtree: all objects below a directory; attributes: other metadata for an
-                   entry; walk: files of a local directory
+                   entry; walk: files of a local directory; own_files: those that are no data
     moving refs    transaction: building a commit and moving a branch to it; mover: the protocol for
                    the move, and its local form; landing: what the move changes here;
                    left_staged: what a commit of a part leaves;
