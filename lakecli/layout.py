@@ -6,6 +6,7 @@
     _lakefs/dummy                    lakeFS's marker of a namespace in use
     _lakecli/repository.json         created first, create-only
     _lakecli/doctor-<id>/…           temporary objects of `lakecli doctor`
+    _lakecli/scratch/<id>/<digest>   large results of executors, while a job runs
     _lakecli/incoming/<id>           objects uploaded by a PUT link, until they are staged
     _lakecli/refs/branches/<name>    one small object per ref, changed by compare-and-set
     _lakecli/refs/tags/<name>        the same for tags
@@ -37,6 +38,7 @@ LEGACY_LAKEFS_MARKER = "dummy"
 REPOSITORY = "_lakecli/repository.json"
 INCOMING = "_lakecli/incoming/"
 DOCTOR = "_lakecli/doctor-"
+SCRATCH = "_lakecli/scratch/"
 REFS = "_lakecli/refs/"
 COMMITS = "_lakecli/commits/"
 REFLOG = "_lakecli/reflog/"
@@ -119,6 +121,16 @@ def incoming_key(incoming_id: str) -> str:
         MalformedId: `incoming_id` is not the ID of a link.
     """
     return INCOMING + IncomingId(incoming_id)
+
+
+def scratch_prefix(run: bytes) -> str:
+    """Return the prefix of the results of one runner on Spark."""
+    return f"{SCRATCH}{run.hex()}/"
+
+
+def scratch_key(run: bytes, digest: bytes) -> str:
+    """Return the key of an executor's result with a digest."""
+    return scratch_prefix(run) + digest.hex()
 
 
 def data_key(digest: str) -> str:

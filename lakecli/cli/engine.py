@@ -60,7 +60,9 @@ def open_runner(
         with LocalRunner(parallelism=parallelism) as local:
             yield local
         return
+    from lakecli.pipeline.scratch import Scratch
     from lakecli.pipeline.spark_runner import SparkRunner
+    from lakecli.pipeline.store_location import StoreLocation
 
     silence_py4j()
     account = repository.lake.runtime.account(repository.name)
@@ -75,6 +77,9 @@ def open_runner(
             *((uri, "", *account) for uri in others),
         ],
         notice=context.out.note,
+        scratch=None
+        if repository.record.is_borrowed
+        else Scratch(StoreLocation.of(repository), context.new_id()),
     ) as spark:
         yield spark
 

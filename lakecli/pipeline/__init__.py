@@ -4,6 +4,7 @@
 
     runner          the interface, and the in-process runner; spark_runner: on Spark
     session, java   starting Spark, and the Java for it; master: whether its master answers
+    scratch         large results of executors, in the bucket
     executors       waiting for the executors of a cluster, and checking them
     store_location  where objects are, as plain values; errors_as_json: errors as plain values
     intervals       cuts differences of trees into parts; differences: large diffs

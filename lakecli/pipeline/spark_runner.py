@@ -1,9 +1,9 @@
 """The runner on Spark: embedded in this process's care by default, or on any cluster.
 
 Each part is a slice of an RDD. Parts run in small jobs, two at a time, so results arrive while
-later parts wait, and the results of two jobs at most are in memory. Spark repeats parts whose
-executor dies or that fail unexpectedly. A `LakeError` is not repeated but raised at once, as in
-this process.
+later parts wait. Large results are in the bucket (see `scratch`), and in memory one at a time.
+Spark repeats parts whose executor dies or that fail unexpectedly. A `LakeError` is not repeated but
+raised at once, as in this process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import sys
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
@@ -25,9 +25,11 @@ from lakecli.pipeline.runner import ClosedOnExit
 from lakecli.pipeline.session import gist, start_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
+
+    from lakecli.pipeline.scratch import Scratch
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -49,11 +51,14 @@ class Failed(NamedTuple):
     error: str
 
 
-def apply(task: Callable[[P], R], numbered: tuple[int, P]) -> tuple[int, R | Failed]:
+def apply(
+    task: Callable[[P], R], scratch: Scratch | None, numbered: tuple[int, P]
+) -> tuple[int, R | Failed]:
     """Apply a task to a numbered part on an executor; return the number and the result."""
     number, part = numbered
     try:
-        return number, task(part)
+        result = task(part)
+        return number, result if scratch is None else scratch.keep_value(result)
     except LakeError as error:
         return number, Failed(dump_error(error))
 
@@ -76,6 +81,7 @@ class SparkRunner(ClosedOnExit):
         quick_start: have the JVM compile less, which is faster for jobs of some seconds.
         stores: what the executors must be able to read; see `prepare_executors`.
         notice: receives a line while executors are awaited.
+        scratch: where executors write large results; ``None``: these go through Spark.
 
     Raises:
         NoLakecli: an executor of a cluster has no lakecli, another version, or another Python.
@@ -96,8 +102,10 @@ class SparkRunner(ClosedOnExit):
         quick_start: bool = False,
         stores: Sequence[tuple[str, ...]] = (),
         notice: Callable[[str], None] = ignore_notice,
+        scratch: Scratch | None = None,
     ) -> None:
         log = None
+        self.scratch = scratch
         if session is None:
             session, log = start_session(
                 master=master,
@@ -130,18 +138,21 @@ class SparkRunner(ClosedOnExit):
     def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
         """Yield (part, result) as parts finish; see `Runner.run`."""
 
-        def job(batch: list[P]) -> Iterator[tuple[P, R]]:
+        def job(batch: list[P]) -> Iterator[tuple[P, R | Failed]]:
             slices = self.context.parallelize(list(enumerate(batch)), len(batch))
-            for number, result in slices.map(partial(apply, task)).collect():
-                yield batch[number], opened(result)
+            for number, result in slices.map(partial(apply, task, self.scratch)).collect():
+                yield batch[number], result
 
         rest = iter(parts)
         batches = iter(lambda: list(islice(rest, SLICES_PER_CORE * self.parallelism)), [])
-        yield from self.run_jobs(job, batches)
+        with closing(self.run_jobs(job, batches)) as results:
+            for part, result in results:
+                found = opened(result)
+                yield part, found if self.scratch is None else self.scratch.take_value(found)
 
     def run_jobs(
         self, job: Callable[[P], Iterator[R]], batches: Iterable[P], *, nonce: str = ""
-    ) -> Iterator[R]:
+    ) -> Generator[R]:
         """Yield the results of jobs, two of which run at a time; cancel the rest on leaving.
 
         Args:
@@ -178,7 +189,12 @@ class SparkRunner(ClosedOnExit):
                     self.context.cancelJobGroup(group)
 
     def close(self) -> None:
-        """Stop the session if the runner started it; safe to repeat."""
+        """Delete results that nobody took, and stop the session if the runner started it.
+
+        It is safe to repeat.
+        """
+        if self.scratch is not None:
+            self.scratch.clear()
         if self._is_ours:
             self._is_ours = False
             self.session.stop()

@@ -68,8 +68,8 @@ def gc_run(
 
     Only objects that lakecli wrote are deleted: data, lists of paths (ranges and metaranges),
     commit packs that others replace, old reflog entries, uploads by presigned URL that were never
-    staged, abandoned uploads, and leftovers of `lakecli doctor`. If a lakeFS server works in the
-    same namespace, gc run refuses to start.
+    staged, abandoned uploads, and leftovers of `lakecli doctor` and of jobs on Spark. If a lakeFS
+    server works in the same namespace, gc run refuses to start.
 
     In a namespace that was taken over from lakeFS (`lakecli clone --from-lakefs --take-over`), what
     lakeFS wrote is garbage by the same rules, once its server and its garbage collection have

@@ -353,7 +353,7 @@ def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
         yield Doomed(info.key, info.size, "reflog", info.version)
     for info in iter_expired_records(store, times.now):
         yield Doomed(info.key, info.size, "dump", info.version)
-    for kind in ("incoming", "doctor"):
+    for kind in ("incoming", "doctor", "scratch"):
         for info in store.list(KINDS[kind][0]):
             if info.modified_at < times.cutoff:
                 yield Doomed(info.key, info.size, kind, info.version)

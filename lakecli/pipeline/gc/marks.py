@@ -17,7 +17,7 @@ import re
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from lakecli.errors import IntegrityError
-from lakecli.layout import COMMITS, DATA, DOCTOR, GC, INCOMING, REFLOG, SSTABLES
+from lakecli.layout import COMMITS, DATA, DOCTOR, GC, INCOMING, REFLOG, SCRATCH, SSTABLES
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.parsing import parse_json_object
 from lakecli.pipeline.gc.live import DIGEST, RECORD, split
@@ -41,6 +41,7 @@ KINDS: Final = {
     "reflog": (REFLOG, "moves that are older than the reflog goes back"),
     "incoming": (INCOMING, "came by a link and was never staged"),
     "doctor": (DOCTOR, "left over from lakecli doctor"),
+    "scratch": (SCRATCH, "left over from a job on Spark"),
     "upload": (DATA, "an upload in parts that was abandoned"),
 }
 """Kinds of garbage: the prefix of their keys, and why they are garbage."""

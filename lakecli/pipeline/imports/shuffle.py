@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from contextlib import closing
 from functools import partial
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -21,6 +22,7 @@ from lakecli.pipeline.imports.line_ranges import RANGE, QuotedLineEnds
 from lakecli.pipeline.imports.packed import pack_result, unpack_result
 from lakecli.pipeline.imports.part import Item, Part, import_rows
 from lakecli.pipeline.imports.rows import Failures, Rows
+from lakecli.pipeline.scratch import Kept
 from lakecli.pipeline.spark_runner import Failed, opened, raise_translated
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import PartResult, Task
     from lakecli.pipeline.imports.sources import Manifest
     from lakecli.pipeline.runner import Runner
+    from lakecli.pipeline.scratch import Scratch
     from lakecli.pipeline.spark_runner import SparkRunner
 
 BYTES_PER_MAP: Final = 2 * RANGE
@@ -42,7 +45,10 @@ PLACE: Final = "place"
 
 _DONE: Final = b"+"
 _FAILED: Final = b"-"
-"""The first byte of an executor's result: a result or an error follows."""
+_KEPT: Final = b">"
+"""The first byte of an executor's result: a result, an error, or the name of either follows."""
+
+_SIZE: Final = 8
 
 
 class Interval(NamedTuple):
@@ -198,20 +204,22 @@ def import_shuffled(
         read, from_arrow_schema(schema().append(pa.field(PLACE, pa.int32())))
     )
     ordered = rows.repartitionById(count, PLACE).sortWithinPartitions("path")
-    write = partial(_import, task=task, parts=list(parts))
+    write = partial(_import, task=task, parts=list(parts), scratch=runner.scratch)
     try:  # Spark shuffles here, before the first job of `run_jobs`
         results = ordered.mapInArrow(write, "number int, body binary").rdd
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
     by_number = {item.number: item for item in items}
 
-    def job(numbers: list[int]) -> Iterator[tuple[Item, PartResult]]:
+    def job(numbers: list[int]) -> Iterator[tuple[Item, bytes]]:
         for row in runner.context.runJob(results, list, numbers):
-            yield by_number[row.number], opened(_taken(bytes(row.body)))
+            yield by_number[row.number], bytes(row.body)
 
     rest = iter(sorted(wanted))
     batches = iter(lambda: list(islice(rest, 2 * runner.parallelism)), [])
-    yield from runner.run_jobs(job, batches, nonce=nonce)
+    with closing(runner.run_jobs(job, batches, nonce=nonce)) as bodies:
+        for item, body in bodies:
+            yield item, opened(_taken(body, runner.scratch))
 
 
 def _read(
@@ -259,7 +267,9 @@ def _carrying(batches: Iterator[Any], nonce: str) -> Iterator[Any]:
         raise carried(error, nonce) from error
 
 
-def _import(batches: Iterator[Any], *, task: Task, parts: list[Part]) -> Iterator[Any]:
+def _import(
+    batches: Iterator[Any], *, task: Task, parts: list[Part], scratch: Scratch | None
+) -> Iterator[Any]:
     """Import the interval of a partition on an executor."""
     import pyarrow as pa
     from pyspark import TaskContext
@@ -270,13 +280,19 @@ def _import(batches: Iterator[Any], *, task: Task, parts: list[Part]) -> Iterato
     rows = (rows_of(batch) for batch in batches if batch.num_rows)
     try:
         body = _DONE + pack_result(import_rows(task, parts[number], rows, Failures()))
+        kept = None if scratch is None else scratch.keep(body)
+        if kept is not None:
+            body = _KEPT + kept.digest + kept.size.to_bytes(_SIZE)
     except LakeError as error:
         body = _FAILED + dump_error(error).encode()
     yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int32()), "body": [body]})
 
 
-def _taken(body: bytes) -> PartResult | Failed:
+def _taken(body: bytes, scratch: Scratch | None) -> PartResult | Failed:
     """Return the result or the error of a partition."""
+    if body.startswith(_KEPT) and scratch is not None:
+        name = body.removeprefix(_KEPT)
+        body = scratch.take(Kept(name[:-_SIZE], int.from_bytes(name[-_SIZE:])))
     if body.startswith(_FAILED):
         return Failed(body.removeprefix(_FAILED).decode())
     return unpack_result(body.removeprefix(_DONE))

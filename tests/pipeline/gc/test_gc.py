@@ -252,6 +252,7 @@ def test_other_leftovers_are_deleted(shared: Shared) -> None:
     for key in (
         "_lakecli/incoming/a.b",
         "_lakecli/doctor-0f/x",
+        "_lakecli/scratch/0f/x",
         "_lakecli/unknown",
         "data/strange",
     ):
@@ -264,13 +265,14 @@ def test_other_leftovers_are_deleted(shared: Shared) -> None:
     assert {each.kind: each.objects for each in report.garbage} == {
         "incoming": 1,
         "doctor": 1,
+        "scratch": 1,
         "upload": 1,
     }
     shared.time.pass_by(LONG)
     shared.collect(ada)
     left = {info.key for info in store.list()}
     assert "_lakecli/unknown" in left
-    assert not {"_lakecli/incoming/a.b", "_lakecli/doctor-0f/x"} & left
+    assert not {"_lakecli/incoming/a.b", "_lakecli/doctor-0f/x", "_lakecli/scratch/0f/x"} & left
     assert not list(uploads.iter_unfinished())
 
 

@@ -1,0 +1,94 @@
+"""Large results of executors: written to the namespace, so that only their names go through Spark.
+
+Spark ends a job whose results have more than ``spark.driver.maxResultSize`` bytes in all. The
+driver reads one result at a time, and deletes all when it closes its runner: parts with equal
+results share one. What a killed driver leaves behind is garbage to `gc run`.
+
+A result is a pickle, which could run code, so it is opened only if its bytes have the digest that
+the executor returned through Spark.
+"""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.errors import IntegrityError, LakeError, NotFound, PermissionDenied
+from lakecli.identity import h
+from lakecli.layout import scratch_key, scratch_prefix
+from lakecli.objectstore.base import ANY
+
+if TYPE_CHECKING:
+    from lakecli.pipeline.store_location import StoreLocation
+
+LIMIT: Final = 256 << 10
+"""Bytes of a result that still goes through Spark."""
+
+
+class Kept(NamedTuple):
+    """The name of a result: its digest, and its size in bytes."""
+
+    digest: bytes
+    size: int
+
+
+class Scratch(NamedTuple):
+    """Where the results of one runner are.
+
+    Attributes:
+        location: the namespace.
+        run: a random ID of 16 bytes.
+    """
+
+    location: StoreLocation
+    run: bytes
+
+    def keep(self, body: bytes) -> Kept | None:
+        """Write a result; return ``None`` if it is small, or may not be written there."""
+        if len(body) <= LIMIT:
+            return None
+        digest = h(body)
+        try:
+            self.location.store().put(scratch_key(self.run, digest), body, ANY)
+        except PermissionDenied:
+            return None
+        return Kept(digest, len(body))
+
+    def take(self, kept: Kept) -> bytes:
+        """Read a result.
+
+        Raises:
+            IntegrityError: it is missing, or has other bytes.
+        """
+        store, key = self.location.store(), scratch_key(self.run, kept.digest)
+        try:
+            body = store.get(key, start=0, length=kept.size + 1)
+        except NotFound:
+            body = b""
+        if h(body) != kept.digest:
+            raise IntegrityError(
+                f"the result of an executor is lost or damaged: {key}", hint="run it again"
+            )
+        return body
+
+    def keep_value(self, value: Any) -> Any:  # noqa: ANN401 - the result of any task
+        """Return a task's result, or in place of a large one its name."""
+        kept = self.keep(pickle.dumps(value))
+        return value if kept is None else kept
+
+    def take_value(self, value: Any) -> Any:  # noqa: ANN401 - as above
+        """Return the result that `keep_value` returned or named.
+
+        Raises:
+            IntegrityError: it is missing, or has other bytes.
+        """
+        if not isinstance(value, Kept):
+            return value
+        return pickle.loads(self.take(value))  # noqa: S301 - the bytes are the executor's
+
+    def clear(self) -> None:
+        """Delete all results of the runner."""
+        with suppress(LakeError):
+            store = self.location.store()
+            store.delete([info.key for info in store.list(scratch_prefix(self.run))])
