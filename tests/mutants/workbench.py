@@ -185,9 +185,10 @@ class Runner:
 
     First, all tests run once without a mutant, to record the lines of the suite's modules that
     each one runs, its duration, and whether it starts a process. For a mutant inside a function,
-    only the tests that run the changed statement run, and those that start processes, where lines
-    are not recorded. The order is by the chance to detect the mutant soon: tests that run the
-    changed line come first, then those that detected other mutants of the module, then short ones.
+    only the tests that run the changed statement run; for one outside of functions, all that run
+    any of the modules. Tests that start processes always run, because lines are not recorded there.
+    The order is by the chance to detect the mutant soon: tests that run the changed line come
+    first, then those that detected other mutants of the module, then short ones.
 
     Args:
         bench: the copy of the project.
@@ -287,9 +288,10 @@ class Runner:
         for test in self.tests:
             of_test = self._lines[test]
             used = of_test.get(module, set())
-            is_in_reach = bool(used if lines is None else used.intersection(lines))
+            # Other modules import constants, so tests of any module may detect a changed one.
+            is_in_reach = bool(of_test if lines is None else used.intersection(lines))
             if is_in_reach or test in self._starting:
-                hits = 2 if number in used else 1 if is_in_reach else 0
+                hits = (number in used) + bool(used)
                 cost = self._seconds[test] / (1 + 5 * self._kills[module, test])
                 selected.append((-hits, cost, test))
         return [test for _, _, test in sorted(selected)]
