@@ -110,6 +110,12 @@ def test_pairs_are_limited(limit: int) -> None:
             decode_pairs(payload, limit=limit)
 
 
+@pytest.mark.parametrize("size", [0, 127, 128, 129, 16_384])
+def test_a_pair_may_have_an_empty_key(size: int) -> None:
+    pairs = [(b"", b"v" * size), (b"k", b"w" * size)]
+    assert decode_pairs(encode_pairs(pairs, restart_interval=1), limit=2) == pairs
+
+
 def test_a_block_without_entries() -> None:
     payload = encode_pairs([], restart_interval=16)
     assert payload == encode_restarts([]) == b"\0\0\0\0\1\0\0\0"
