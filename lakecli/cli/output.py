@@ -16,16 +16,15 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
-from functools import cache, lru_cache
 from io import TextIOBase
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.cli import text as format_
+from lakecli.cli.json_lines import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from json import JSONEncoder
 
     from lakecli.cli.progress_bar import BarProgress
     from lakecli.progress import Progress
@@ -375,33 +374,3 @@ class Guarded(TextIOBase):
 def _cells(row: Sequence[str]) -> list[str]:
     """Return the cells of a row, each on one line and without tabs."""
     return [format_.one_line(cell) for cell in row]
-
-
-def to_json(record: Mapping[str, object]) -> str:
-    """Return one line of JSON: times as RFC 3339, bytes as text with surrogate escapes."""
-    return _json_encoder().encode(record)
-
-
-_rfc3339 = lru_cache(maxsize=256)(format_.rfc3339)
-"""What was written together has few dates."""
-
-
-@cache
-def _json_encoder() -> JSONEncoder:
-    from json import JSONEncoder
-
-    return JSONEncoder(default=_json_default)
-
-
-def _json_default(value: object) -> object:
-    if isinstance(value, bytes):
-        return os.fsdecode(value)
-    from datetime import datetime
-
-    if isinstance(value, datetime):
-        return _rfc3339(value)
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"no JSON for {value!r}")

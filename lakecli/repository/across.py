@@ -36,7 +36,8 @@ from lakecli.repository.check.external import check_unchanged
 from lakecli.repository.core.address import is_external, locate
 from lakecli.repository.core.places import lies_below, remember, trust_of
 from lakecli.repository.core.read import damaged, digest_of, gone, read_object
-from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.ingest import Ingest
+from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
 from lakecli.repository.transfer.readers import PieceReader
 

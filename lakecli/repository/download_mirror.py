@@ -13,8 +13,9 @@ from lakecli.repository.core.places import real_path, remembered
 from lakecli.repository.core.view import open_view
 from lakecli.repository.core.walk import LinkPolicy, walk
 from lakecli.repository.download import TreeDownload, TreePlan
-from lakecli.repository.transfer.destination import Destination, FileState, UnsafeName
+from lakecli.repository.transfer.destination import Destination, UnsafeName
 from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.transfer.readers import FileState
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from lakecli.repository.core.view import branch_at, open_view
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.expected import Expected
-from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.ingest import Ingest
+from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import (
     CheckedProgress,

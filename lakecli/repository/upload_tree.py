@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.walk import Found
-    from lakecli.repository.transfer.ingest import Ingested
+    from lakecli.repository.transfer.ingested import Ingested
     from lakecli.repository.upload import UploadOptions
 
     _Item = tuple[Found, bytes | None, int]

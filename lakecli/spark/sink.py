@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.pipeline.store_location import StoreLocation
-    from lakecli.repository.transfer.ingest import Ingested
+    from lakecli.repository.transfer.ingested import Ingested
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a partition column's null or empty value."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakecli.model import Commit, Entry
     from lakecli.repository.core.view import View
     from lakecli.repository.download import DownloadOptions
-    from lakecli.repository.transfer.ingest import Ingested
+    from lakecli.repository.transfer.ingested import Ingested
     from lakecli.repository.transfer.selection import Selection
     from lakecli.repository.upload import UploadOptions
     from lakecli.worktree.scan import LocalChange, Scan

@@ -15,7 +15,8 @@
 
 `lakecli.cli.schemas` derives the documentation of the fields from these classes, and mypy compares
 them with what the commands answer. A class named ``ListedBranch`` is documented as "listed branch".
-Fields are snake_case. Times stay datetimes and paths bytes here; ``output.to_json`` writes them.
+Fields are snake_case. Times stay datetimes and paths bytes here; `json_lines` writes
+them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ from lakecli.pipeline.imports.addresses import Addresses
 from lakecli.pipeline.store_location import open_by_uri
 from lakecli.repository.core.pins import split_pin
 from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.ingest import Ingest
+from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.readers import PIECE
 
 if TYPE_CHECKING:

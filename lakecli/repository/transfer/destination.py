@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from itertools import chain, count
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
 from lakecli.repository.transfer.partial import Partial, open_exclusively
-from lakecli.repository.transfer.readers import PIECE
+from lakecli.repository.transfer.readers import PIECE, FileState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,23 +32,6 @@ class State(Enum):
     MISSING = "missing"
     SAME = "same"
     DIFFERENT = "different"
-
-
-class FileState(NamedTuple):
-    """What tells whether a file is still the one that was seen."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> Self:
-        """Return the state in a result of `os.stat`."""
-        return cls(
-            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        )
 
 
 class UnsafeName(UsageError):

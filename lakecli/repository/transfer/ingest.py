@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.layout import data_key
@@ -24,15 +24,16 @@ from lakecli.objectstore.contents import put_content
 from lakecli.objectstore.uri import is_local
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.transfer.expected import Digests, needs_md5
+from lakecli.repository.transfer.ingested import Done, Ingested
 from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.readers import (
     PIECE,
     OpenFile,
     PieceReader,
     VerifyingReader,
-    changed,
     pieces_of,
     read_fully,
+    read_whole,
 )
 
 if TYPE_CHECKING:
@@ -52,40 +53,6 @@ SENT_AT_ONCE: Final = 40 << 20
 
 WRITE_BACK: Final = 64 << 20
 """Bytes of a large copy after which the system is asked to start writing them to disk."""
-
-
-class _Done(NamedTuple):
-    """What was done with the bytes of a file; see `Ingested`."""
-
-    digest: str
-    found: bool = False
-    is_kept: bool = False
-
-
-class Ingested(NamedTuple):
-    """An object that the namespace now holds.
-
-    Attributes:
-        digest: BLAKE3 of its contents, 64 hex digits.
-        size: in bytes.
-        mtime: modification time of the file, in unix seconds; 0 for a stream.
-        found: whether the namespace held, or may have held, it before.
-        is_kept: the contents are those of the expected object by its MD5, so nothing was brought
-            in, and the namespace may have no object named by `digest`.
-    """
-
-    digest: str
-    size: int
-    mtime: int
-    found: bool = False
-    is_kept: bool = False
-
-
-def _read(descriptor: int, size: int) -> bytes:
-    data = os.read(descriptor, size + 1)
-    if len(data) != size:
-        raise changed("read")
-    return data
 
 
 def _seconds(status: os.stat_result) -> int:
@@ -195,26 +162,26 @@ class Ingest:
                     digest = self._hash(file, digests)
         return Ingested(digest, size, _seconds(status), is_kept=digests.are_expected())
 
-    def _small(self, descriptor: int, size: int, expected: Expected | None) -> _Done:
+    def _small(self, descriptor: int, size: int, expected: Expected | None) -> Done:
         if self._batch is None:
             with self._memory.held(size):
-                done = self._bytes(_read(descriptor, size), expected)
+                done = self._bytes(read_whole(descriptor, size), expected)
         else:  # a file is written before the next one is read
-            done = self._bytes(_read(descriptor, size), expected)
+            done = self._bytes(read_whole(descriptor, size), expected)
         self._progress.advance(size=size)
         return done
 
-    def _bytes(self, data: bytes, expected: Expected | None) -> _Done:
+    def _bytes(self, data: bytes, expected: Expected | None) -> Done:
         digests = Digests(expected, len(data))
         digests.update(data)
         digest = digests.hexdigest()
         if digests.are_expected():
-            return _Done(digest, is_kept=True)
+            return Done(digest, is_kept=True)
         if expected is not None and expected.is_blake3(digest, len(data)):
             known = self._present(digest, len(data))
         else:
             known = False
-        return _Done(digest, found=known or self._put(digest, data))
+        return Done(digest, found=known or self._put(digest, data))
 
     def _put(self, digest: str, data: bytes) -> bool:
         """Write an object; return whether it existed before."""
@@ -227,14 +194,14 @@ class Ingest:
         self._batch.put_content(key, data)
         return found
 
-    def _large(self, opened: OpenFile, path: bytes, *, expected: Expected | None) -> _Done:
+    def _large(self, opened: OpenFile, path: bytes, *, expected: Expected | None) -> Done:
         key = _key_of(path, opened.status)
         size = opened.status.st_size
         # Only the BLAKE3 of a file is remembered; for its MD5 it is read.
         known = None if needs_md5(expected, size) else self._known(key)
         if known is not None and self._present(known, size):
             self._progress.advance(size=size)
-            return _Done(known, found=True)
+            return Done(known, found=True)
         hashed_at = self._clock_ns()
         if size <= self._whole:
             done = self._small(opened.descriptor, size, expected)
@@ -250,14 +217,14 @@ class Ingest:
         size: int,
         expected: Expected | None,
         check: Callable[[], None] = lambda: None,
-    ) -> _Done:
+    ) -> Done:
         """Copy or send a file, unless it has the expected contents."""
         if self._batch is None:
             return self._send(file, size, Digests(expected, size), check)
         recognised = self._recognise(file, size, expected)
         return recognised or self._copy(pieces_of(file), self._batch, Digests(None))[0]
 
-    def _recognise(self, file: BinaryIO, size: int, expected: Expected | None) -> _Done | None:
+    def _recognise(self, file: BinaryIO, size: int, expected: Expected | None) -> Done | None:
         """Return the expected contents if the file has them and their object exists."""
         if expected is None or expected.size != size:
             return None
@@ -266,7 +233,7 @@ class Ingest:
         is_kept = digests.are_expected()
         if is_kept or (expected.is_blake3(digest, size) and self._present(digest, size)):
             self._progress.advance(size=size)
-            return _Done(digest, not is_kept, is_kept)
+            return Done(digest, not is_kept, is_kept)
         file.seek(0)
         return None
 
@@ -329,7 +296,7 @@ class Ingest:
 
     def _copy(
         self, pieces: Iterable[bytes | memoryview], batch: Batch, digests: Digests
-    ) -> tuple[_Done, int]:
+    ) -> tuple[Done, int]:
         """Copy and hash in one pass; a rename at the end gives the name. Return the size too."""
         temporary, target = batch.spool()
         size = 0
@@ -346,9 +313,9 @@ class Ingest:
                 _start_writing(target)
         digest = digests.hexdigest()
         if digests.are_expected():
-            return _Done(digest, is_kept=True), size  # the copy is removed with the batch
+            return Done(digest, is_kept=True), size  # the copy is removed with the batch
         batch.adopt(data_key(digest), temporary)
-        return _Done(digest, found=True), size
+        return Done(digest, found=True), size
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -362,27 +329,25 @@ class Ingest:
                 hint="free some space and repeat the command; nothing was half-written",
             ) from error
 
-    def _send(
-        self, file: BinaryIO, size: int, digests: Digests, check: Callable[[], None]
-    ) -> _Done:
+    def _send(self, file: BinaryIO, size: int, digests: Digests, check: Callable[[], None]) -> Done:
         contents = None if self._sender is None else self._sender.read(file, size, digests)
         digest = self._hash(file, digests) if contents is None else contents.digest
         if digests.are_expected():
             self._progress.advance(size=size)
-            return _Done(digest, is_kept=True)
+            return Done(digest, is_kept=True)
         if self._sender is not None and contents is not None:
             self._sender.send(file.fileno(), contents, check=check)
-            return _Done(digest, found=True)
+            return Done(digest, found=True)
         if self._present(digest, size):
             self._progress.advance(size=size)
-            return _Done(digest, found=True)
+            return Done(digest, found=True)
         file.seek(0)
         verifying = cast("BinaryIO", VerifyingReader(file, digest, size, self._progress))
         with self._memory.held(SENT_AT_ONCE):
             # Every writer of this key writes the same bytes, so the write needs no condition, and
             # each part may be sent again.
             self._store.put(data_key(digest), verifying, ANY)
-        return _Done(digest, found=True)
+        return Done(digest, found=True)
 
     def _hash(self, file: BinaryIO, digests: Digests) -> str:
         while piece := file.read(PIECE):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from io import FileIO
-from typing import TYPE_CHECKING, BinaryIO, Final, Self
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self
 
 from blake3 import blake3
 
@@ -34,6 +34,23 @@ def changed(what: str) -> FileChanged:
 
 class SpecialFile(LakeError):
     """Not a regular file, nor a link to one where links are followed."""
+
+
+class FileState(NamedTuple):
+    """What tells whether a file is still the one that was seen."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        """Return the state in a result of `os.stat`."""
+        return cls(
+            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        )
 
 
 class OpenFile:
@@ -81,6 +98,18 @@ class OpenFile:
                 self.check()
         finally:
             os.close(self.descriptor)
+
+
+def read_whole(descriptor: int, size: int) -> bytes:
+    """Read a small file of a known size.
+
+    Raises:
+        FileChanged: it has another size by now.
+    """
+    data = os.read(descriptor, size + 1)
+    if len(data) != size:
+        raise changed("read")
+    return data
 
 
 def read_fully(source: BinaryIO, size: int) -> bytes:
