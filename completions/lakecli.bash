@@ -53,7 +53,7 @@ __lakecli_options() {
     'config unset') REPLY='' ;;
     'diff') REPLY='--at-op --compare-contents --conf --depth --engine --exit-code --master --name-only --null --prefix --stat --two-way -z' ;;
     'doctor') REPLY='' ;;
-    'export') REPLY='--conf --dry-run --engine --master --no-progress --no-success --no-verify -p --parallelism --since --to-lakefs-import' ;;
+    'export') REPLY='--conf --dry-run --engine --master --no-progress --no-success --no-verify -p --parallelism --since --symlink --to-lakefs-import' ;;
     'fetch') REPLY='' ;;
     'find-merge-base') REPLY='--at-op' ;;
     'fs cat') REPLY='--at-op --files-from --null --verify -z' ;;

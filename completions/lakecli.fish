@@ -261,6 +261,7 @@ function __lakecli_options
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--since' 'Only what differs from this ref, which was exported before' \
+                '--symlink' 'Copy nothing: write manifests of addresses for Trino, Athena and Hive' \
                 '--to-lakefs-import' 'Copy nothing: write a Parquet manifest of paths and addresses to the file DEST'
         case 'find-merge-base'
             printf '%s\t%s\n' \

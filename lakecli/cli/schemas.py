@@ -193,6 +193,7 @@ _BY_OPTION: Final = {
         Answer("export"),
         Answer("export plan", each=True, option="--dry-run"),
         Answer("export manifest", option="--to-lakefs-import"),
+        Answer("export symlinks", option="--symlink"),
     ),
     "fs download": (
         Answer("downloaded entry"),

@@ -136,3 +136,16 @@ def test_a_manifest_without_arrow_names_the_extra_first(
     result = cli("export", "lakefs://none/main/", "missing/x", "--to-lakefs-import")
     assert "writing Parquet needs pyarrow" in result.stderr
     assert "[spark]" in result.stderr
+
+
+def test_symlink_manifests(cli: Cli, demo: Demo, out: Path, golden: Golden) -> None:
+    golden(
+        "export_symlink",
+        cli("export", f"{MAIN}/t/", out, "--symlink", "--dry-run"),
+        cli("export", f"{MAIN}/t/", out, "--symlink"),
+        cli("export", f"{MAIN}/t/", out, "--symlink", "--json"),
+        cli("export", f"{MAIN}/", out, "--symlink"),
+        cli("export", f"{MAIN}/t/", out, "--symlink", "--since", "v1"),
+    )
+    manifest = out / "_symlink_format_manifest" / "day=2" / "manifest"
+    assert manifest.read_text() == f"file://{demo.namespace}/{data_key(h(b'two').hex())}\n"

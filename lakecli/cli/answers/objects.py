@@ -237,6 +237,30 @@ class ExportManifest(TypedDict):
     uncommitted: bool
 
 
+class ExportSymlinks(TypedDict):
+    """What export --symlink wrote, or with --dry-run would write.
+
+    Attributes:
+        commit_id: the commit whose objects the manifests list.
+        destination: normalised URI; the manifests are below it in _symlink_format_manifest/.
+        manifests: number of manifests: one, or one for each partition.
+        objects: number of objects.
+        size: their bytes.
+        removed: number of manifests of an earlier export that were deleted.
+        uncommitted: whether the branch has uncommitted changes, which are not in them.
+        dry_run: whether nothing was written.
+    """
+
+    commit_id: CommitId
+    destination: str
+    manifests: int
+    objects: int
+    size: int
+    removed: int
+    uncommitted: bool
+    dry_run: bool
+
+
 class Export(TypedDict):
     """The result of an export.
 

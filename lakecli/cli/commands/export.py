@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.objects import Export, ExportManifest
+from lakecli.cli.answers.objects import Export, ExportManifest, ExportSymlinks
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.engine import SPARK_FROM, open_runner
@@ -64,6 +64,13 @@ def export(
             help="Copy nothing: write a Parquet manifest of paths and addresses to the file DEST",
         ),
     ] = False,
+    symlink: Annotated[
+        bool,
+        Option(
+            "--symlink",
+            help="Copy nothing: write manifests of addresses for Trino, Athena and Hive",
+        ),
+    ] = False,
     transfer: TransferOptions,
     engine: EngineOptions,
 ) -> None:
@@ -96,12 +103,29 @@ def export(
     reads Parquet. `lakectl import` reads prefixes only: of this list, lakeFS's import API takes
     each address as a source of type object. It needs pyarrow.
 
+    With --symlink no object is copied either. PATH is the directory of a table, and below DEST
+    _symlink_format_manifest/ gets a file named manifest, or one in each directory column=value,
+    that lists the addresses of the objects. Trino, Athena and Hive read them as a table of the
+    format SymlinkTextInputFormat; lakecli-import(7) has the statement. The same command for a later
+    commit replaces the manifests, one after the other, and deletes those of partitions that are
+    gone. Garbage collection knows nothing of manifests: export a tag.
+
     Examples:
         lakecli export lakefs://demo/v1.0/ s3://published/demo
         lakecli export lakefs://demo/main/tables/orders/ ./orders --dry-run
         lakecli export lakefs://demo/v1.1/ s3://published/demo --since v1.0
         lakecli export lakefs://demo/v1.0/ paths.parquet --to-lakefs-import
+        lakecli export lakefs://demo/v1.0/orders/ s3://published/orders --symlink
     """
+    if symlink:
+        if since or no_success or no_verify or to_lakefs_import:
+            raise UsageError(
+                "--symlink copies nothing: --since, --no-success, --no-verify and "
+                "--to-lakefs-import do not apply",
+                hint="leave them out",
+            )
+        _write_symlinks(context, path, destination, dry=dry_run, hidden=transfer.no_progress)
+        return
     if to_lakefs_import:
         if since or dry_run or no_success or no_verify:
             raise UsageError(
@@ -173,6 +197,33 @@ def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden
         text=lambda: [
             f"Commit: {written.commit_id}",
             f"Manifest: {destination}",
+            f"objects: {written.objects}, {human_size(written.size)}",
+        ],
+    )
+
+
+def _write_symlinks(
+    context: Context, path: LakeUri, destination: str, *, dry: bool, hidden: bool
+) -> None:
+    from lakecli.objectstore.uri import normalise
+    from lakecli.pipeline.exports.symlinks import write_symlinks
+
+    target = _destination(destination)
+    repository, ref = context.synced_repository(path), ref_of(path)
+    with progress(context, "export", hidden=hidden or dry) as shown:
+        written = write_symlinks(
+            repository, ref, path.path or b"", target, dry_run=dry, progress=shown
+        )
+    if written.uncommitted:
+        context.out.note(f"uncommitted changes of {ref} are not exported")
+    uri = normalise(target)
+    context.out.emit(
+        pick(ExportSymlinks, written, destination=uri, dry_run=dry),
+        text=lambda: [
+            *(["Dry run, nothing was written:", ""] if dry else []),
+            f"Commit: {written.commit_id}",
+            f"Destination: {uri}",
+            f"manifests: {written.manifests}, {written.removed} removed",
             f"objects: {written.objects}, {human_size(written.size)}",
         ],
     )

@@ -5,7 +5,7 @@
     run        the verb: plan and rounds
     part       one part; target: the destination; status: report and marker
     records    options and report
-    manifest   paths only, in Parquet
+    manifest   paths only, in Parquet; symlinks: for Trino, Athena and Hive
 
 `run.export` is the verb. It plans intervals of keys (`lakecli.pipeline.intervals`) in which a
 commit has objects, or other objects than an earlier commit; `part.export_part` exports one of them

@@ -86,7 +86,7 @@ def export(
         Refused: the destination lies in the repository's own namespace.
         Unreachable: a store does not answer; no ``_SUCCESS`` is written then.
     """
-    uri = _checked(repository, destination)
+    uri = checked_destination(repository, destination)
     with repository.lake.kv.read() as txn:
         commit = commit_at(repository, txn, ref)
         since = commit_at(repository, txn, options.since) if options.since else None
@@ -163,7 +163,7 @@ def summarise(report: ExportReport) -> PartialFailure | None:
     )
 
 
-def _checked(repository: Repository, destination: str) -> str:
+def checked_destination(repository: Repository, destination: str) -> str:
     """Return the normalised URI of a destination.
 
     Raises:
