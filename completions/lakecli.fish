@@ -17,7 +17,7 @@ function __lakecli_words
                 'clone' 'Clone a repository from its storage namespace onto this machine' \
                 'commit' 'Commit the uncommitted changes of a branch, or the changed files of a linked directory' \
                 'completion' 'Print the completion script of a shell' \
-                'config' 'Read and change settings' \
+                'config' 'Read and change settings; alone on a terminal, ask for them' \
                 'diff' 'List the paths that differ' \
                 'doctor' 'Check that a storage namespace works, and what a repository has on this machine' \
                 'export' 'Copy the committed objects of a ref to another bucket or directory' \

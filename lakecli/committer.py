@@ -17,7 +17,7 @@ def committer(settings: Settings, environ: Mapping[str, str]) -> str:
     """
     name, email = settings.user_name, settings.user_email
     if name is None or email is None:
-        git = _git_user(environ)
+        git = git_user(environ)
         name = name or git.get("user.name")
         email = email or git.get("user.email")
     if name and email:
@@ -25,7 +25,7 @@ def committer(settings: Settings, environ: Mapping[str, str]) -> str:
     return name or email or _user_at_host(environ)
 
 
-def _git_user(environ: Mapping[str, str]) -> dict[str, str]:
+def git_user(environ: Mapping[str, str]) -> dict[str, str]:
     """Return both values of git's configuration; nothing without git or an answer."""
     import subprocess
 

@@ -16,6 +16,7 @@
     json_lines     records as lines of JSON
     answers        the JSON answers; schemas: their documentation; records: those used often
     exit_codes     the table of exit codes; mistakes: what an unknown command was meant to be
+    configure      the questions of `lakecli config`
     logs           --log-level and the requests that --verbose counts
     plugins        programs that add commands
     names          --files-from

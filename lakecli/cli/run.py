@@ -124,7 +124,11 @@ def _parse(
     if joined not in COMMANDS:
         if not rest and (given.help or not words):
             return lambda context: _show_group(context, joined, topic)
-        return _find_plugin(words, rest, given, environ)
+        return (
+            _configure
+            if words == ("config",) and not rest
+            else _find_plugin(words, rest, given, environ)
+        )
     from lakecli.cli.declare import declaration
     from lakecli.cli.plain import plain
 
@@ -162,6 +166,19 @@ def _run_built(built: Built, context: Context, arguments: list[str]) -> int:
 
         usage = f"{PROGRAM} {built.words} {describe(built).synopsis}"
         raise UsageError(error.message, hint=f"{usage}\n  {error.hint}") from None
+
+
+def _configure(context: Context) -> int:
+    """Ask for settings on a terminal.
+
+    Raises:
+        UsageError: there is no terminal, so a command is missing.
+    """
+    from lakecli.cli.configure import configure, is_asked
+
+    if not is_asked(context):
+        find_command(("config",), None)
+    return configure(context)
 
 
 def _find_plugin(

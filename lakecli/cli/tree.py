@@ -24,7 +24,7 @@ PROGRAM: Final = "lakecli"
 GROUPS: Final = {
     "bisect": "Search history for the commit that introduced a problem",
     "branch": "Create, list, move and delete branches",
-    "config": "Read and change settings",
+    "config": "Read and change settings; alone on a terminal, ask for them",
     "fs": "Read and write objects",
     "gc": "Find garbage, and delete it after a grace period",
     "local": "Work in a directory linked with a path of a ref",

@@ -23,6 +23,9 @@ def config_set(
     A repository may have its own `sync` and `trust.addresses`, and for S3 a `profile`, an
     `endpoint` and a `region`: repo.NAME.profile. See `lakecli help clouds`.
 
+    `lakecli config` alone on a terminal asks for the committer, automatic sync and the size of the
+    cache.
+
     Examples:
         lakecli config set user.name "Ada Lovelace"
         lakecli config set cache.size "2 GiB"

@@ -43,7 +43,8 @@ usage summary: a server counts the usage
 
 identity: there is no login; `lakecli config get user.name` shows who commits
 
-config: `lakecli config set KEY VALUE` sets one value without asking
+config: `lakecli config` on a terminal asks for other settings, as there is no server; without one
+it is an error
 
 gc check-async, gc prepare-async: `lakecli gc run` does all of it
 
