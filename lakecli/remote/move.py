@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.retry import Retries
 
-__all__ = ["Intent", "Outcome", "OutcomeUnknown", "Result", "apply", "look_up"]
+__all__ = ["Intent", "Outcome", "OutcomeUnknown", "Outdated", "Result", "apply", "look_up"]
 
 
 class Intent(NamedTuple):
@@ -82,6 +82,10 @@ class Result(NamedTuple):
     ref: RemoteRef | None
 
 
+class Outdated(Exception):
+    """Raised by `on_step` at ``put``: the move must not be sent, or not again."""
+
+
 READS: Final = 8
 """Failed reads in a row after a PUT was sent until its outcome counts as unknown."""
 
@@ -102,7 +106,7 @@ def apply(
         retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
         reads: failed reads in a row after a PUT was sent until its outcome counts as unknown.
         on_step: called with the name of each step before it begins: ``read``, ``spill``, ``put``,
-            ``pause``.
+            ``pause``. Before ``put`` it may raise `Outdated`.
 
     Returns:
         ``APPLIED`` if the ref's moves include this one, made by this call or an earlier one, even
@@ -110,6 +114,7 @@ def apply(
         this move can never happen; others may have moved the ref to `Intent.after`.
 
     Raises:
+        Outdated: as `on_step` raised it, if no request of this call can move the ref any more.
         OutcomeUnknown: a request was sent, and its outcome cannot be determined.
         Unreachable: the store does not answer. No request of this call has moved the ref or will
             move it; nothing is known about earlier calls with the same intent.
@@ -222,9 +227,14 @@ class _Attempt:
                 raise
             self._error = error
             return None
-        self._on_step("put")
-        self._is_sent = True
         version = self._version_of(ref)
+        try:
+            self._on_step("put")
+        except Outdated:
+            if version in self._unanswered:
+                raise self._unknown() from self._error
+            raise
+        self._is_sent = True
         try:
             written = self._store.put(
                 ref_key(intent.kind, intent.name),

@@ -229,6 +229,26 @@ def reset(
     return when_none_under_way(repository, act)
 
 
+def is_put_back(
+    repository: Repository, before: CommitId, moved: CommitId, now: CommitId | None
+) -> bool:
+    """Return whether a branch that was moved has what it had before, and lost by the move.
+
+    Args:
+        repository: the repository of the branch.
+        before: its head before the move.
+        moved: its head right after it.
+        now: its head now.
+    """
+    from lakecli.refs.graph import is_ancestor
+
+    if now is None or now == moved:
+        return False
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        return is_ancestor(refs, before, now) and not is_ancestor(refs, before, moved)
+
+
 def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head: CommitId) -> None:
     """Refuse a head that does not reach where the branch stood in the bucket."""
     from lakecli.kv.tracking import TrackingStore
@@ -272,6 +292,7 @@ def rename(
         check_none_taken_back,
         when_none_under_way,
     )
+    from lakecli.repository.core.unsent import RENAME
     from lakecli.staging import area
 
     check_branch_name(new_name)
@@ -308,7 +329,7 @@ def rename(
                 ref_changes.branch_change(before, None),
                 ref_changes.branch_change(None, after),
             ]
-            operations.append(txn, repository, kind="branch rename", refs=changes, sealed=tokens)
+            operations.append(txn, repository, kind=RENAME, refs=changes, sealed=tokens)
         return after
 
     repository.lake.runtime.on_step("rename")

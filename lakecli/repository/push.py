@@ -18,16 +18,19 @@ from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import tracking
-from lakecli.repository.core.pending import finish_pending
+from lakecli.repository.core.pending import State, finish_pending
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch, take_packs
 from lakecli.repository.sharing.refusals import refused, stale
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import CommitId
     from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.pending import Finished
 
 MAX_ATTEMPTS: Final = 8
 """How often others may move a ref while it is pushed, each time to an ancestor of it."""
@@ -119,7 +122,7 @@ def push(
         options: how to push.
 
     Raises:
-        NotFound: no such ref here.
+        NotFound: no such ref here; the message names an interrupted push of it.
         NonFastForward: the bucket has commits that the branch does not reach.
         StaleLease: the ref does not stand where the lease says.
         AlreadyExists: the tag is in the bucket already, on another commit.
@@ -127,10 +130,13 @@ def push(
     """
     from lakecli.repository.sharing.publish import check_readable
 
-    finish_pending(repository)
+    finished = finish_pending(repository)
     check_readable(repository)
     with repository.lake.kv.read() as txn:
-        kind, _ = _local(txn, repository, kind, name)
+        try:
+            kind, _ = _local(txn, repository, kind, name)
+        except NotFound as error:
+            raise _interrupted(repository, kind, name, finished) or error from None
         expected = TrackingStore(txn, repository.key).position(kind, name)
     return _push(repository, kind, name, expected=expected, options=options)
 
@@ -348,6 +354,22 @@ def _local(
         f"no {kind or 'branch or tag'} {name!r} in {repository.uri}",
         hint=f"list them: lakecli branch list {repository.uri}",
     )
+
+
+def _interrupted(
+    repository: Repository, kind: RefKind | None, name: str, finished: Sequence[Finished]
+) -> NotFound | None:
+    """Return the error for a ref that is not here any more, if a push of it was interrupted."""
+    for each in finished:
+        if each.intent.name == name and kind in (None, each.intent.kind):
+            uri = f"{repository.uri}/{name}"
+            return NotFound(
+                f"no {each.intent.kind} {name!r} in {repository.uri}; {each.text()}",
+                hint=f"delete it in the bucket too: lakecli push --delete {uri}"
+                if each.state is State.APPLIED and each.intent.after is not None
+                else f"see what is in the bucket: lakecli status {repository.uri}",
+            )
+    return None
 
 
 def _all_tracked(repository: Repository) -> dict[tuple[RefKind, str], CommitId | None]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.errors import LostRace, NotFound, Refused
+from lakecli.errors import LostRace, NotFound, OutcomeUnknown, Refused, Unreachable
 from lakecli.kv.intents import IntentStore
 from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
@@ -18,11 +19,13 @@ from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones
 from tests.support.lakes import stage
+from tests.support.waits import skip_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.repository.core.lake import Repository
 
 ME = PushOptions("ada <ada@example.com>")
@@ -133,6 +136,40 @@ def test_what_was_undone_before_it_is_sent_is_not_pushed(
     assert in_bucket(repository) == head(repository) == before
 
 
+@pytest.mark.parametrize("how", BACK)
+def test_a_move_back_that_was_undone_before_it_is_sent_is_not_pushed(
+    repository: Repository, how: str
+) -> None:
+    push(repository, "main", options=ME)
+    before = in_bucket(repository)
+    branch.reset(repository, "main", to="main~1")
+    options = PushOptions(ME.who, lease=Lease())
+
+    def take_back(other: Repository) -> None:
+        if how == "undo":
+            undo(other)
+        else:
+            newest, second, *_ = iter_log(other)
+            assert newest.operation.kind == "branch reset"
+            restore(other, second.operation.id.hex())
+
+    assert push_with(repository, "put", take_back, options=options) is Pushing.UP_TO_DATE
+    assert in_bucket(repository) == head(repository) == before
+
+
+def test_a_move_back_that_is_being_pushed_is_not_undone(repository: Repository) -> None:
+    push(repository, "main", options=ME)
+    moved = branch.reset(repository, "main", to="main~1").commit_id
+
+    def take_back(other: Repository) -> None:
+        with pytest.raises(CommitUnderWay, match=moved):
+            undo(other)
+
+    options = PushOptions(ME.who, lease=Lease())
+    assert push_with(repository, "send", take_back, options=options) is Pushing.FORCED
+    assert in_bucket(repository) == head(repository) == moved
+
+
 def test_a_commit_on_top_of_what_is_pushed_neither_stops_the_push_nor_joins_it(
     repository: Repository,
 ) -> None:
@@ -235,3 +272,45 @@ def test_a_push_killed_on_its_way_is_finished_by_the_same_command(repository: Re
         push_with(repository, "send", kill)
     assert push(repository, "main", options=ME).state is Pushing.UPDATED
     assert in_bucket(repository) == head(repository)
+
+
+class Lost:
+    """The first write of a branch, which arrives late, after it was reported as failed."""
+
+    def __init__(self, repository: Repository, patch: pytest.MonkeyPatch) -> None:
+        store = type(repository.store)
+        self._put = store.put
+        self._late: list[Callable[[], object]] = []
+
+        def lose(store: ObjectStore, key: str, *args: Any) -> Version:
+            put: Callable[[], Version] = partial(self._put, store, key, *args)
+            if key.startswith("_lakecli/refs/branches/") and not self._late:
+                self._late.append(put)
+                raise Unreachable("no reply", hint="wait")
+            return put()
+
+        patch.setattr(store, "put", lose)
+
+    def arrive(self) -> None:
+        """Let the request take effect."""
+        (request,) = self._late
+        request()
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_lost_reply_and_a_branch_that_is_deleted_before_the_request_is_repeated(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, *, arrives: bool
+) -> None:
+    skip_waits(monkeypatch)
+    branch.create(repository, "dev", source="main")
+    lost = Lost(repository, monkeypatch)
+    with pytest.raises(OutcomeUnknown, match="unknown whether branch dev moved in the bucket"):
+        push_with(repository, "pause", lambda other: branch.delete(other, "dev"), name="dev")
+    assert in_bucket(repository, name="dev") is None
+    if arrives:
+        lost.arrive()
+        assert in_bucket(repository, name="dev") is not None
+    what = "reached the bucket" if arrives else "did not reach the bucket"
+    with pytest.raises(NotFound, match=f"an interrupted push of branch dev {what}") as raised:
+        push(repository, "dev", options=ME)
+    assert ("push --delete" in str(raised.value.hint)) == arrives

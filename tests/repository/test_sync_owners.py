@@ -288,6 +288,43 @@ class TestOwn:
             redo(synced_bob)
         assert there(bob, "dev") is None
 
+    def test_a_renamed_branch_always_has_a_name_in_the_bucket(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        bob = clones[1]
+        head = here(bob, "dev")
+        for old, new in (("dev", "trial"), ("trial", "dev"), ("dev", "a"), ("a", "z")):
+            names: list[tuple[bool, bool]] = []
+
+            def on_step(_name: str, old: str = old, new: str = new) -> None:
+                names.append((there(bob, old) == head, there(bob, new) == head))  # noqa: B023
+
+            with auto(bob) as (synced_bob, _):
+                branch.rename(synced_bob, old, new)
+                calm = bob.lake.runtime
+                bob.lake.runtime = synced_bob.lake.runtime = calm._replace(on_step=on_step)
+            bob.lake.runtime = synced_bob.lake.runtime = calm
+            assert (True, True) in names
+            assert (False, False) not in names
+            assert (there(bob, old), there(bob, new)) == (None, head)
+
+    def test_a_renaming_that_the_bucket_refuses_leaves_the_old_name_there(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        head = here(bob, "dev")
+        with killed(bob) as synced_bob:
+            branch.rename(synced_bob, "dev", "trial")
+        branch.create(ada, "trial", source="main")
+        make_commit(ada, b"theirs", "trial")
+        push(ada, "trial", options=ME)
+        with auto(bob) as (_, resumed):
+            assert [each.message for each in resumed.unsent] != []
+        with auto(bob) as (_, resumed):
+            assert resumed.unsent == ()
+        assert there(bob, "dev") == head
+        assert there(bob, "trial") == here(ada, "trial")
+
     def test_redoing_the_deletion_of_a_ref_that_others_moved_is_refused(
         self, clones: tuple[Repository, ...]
     ) -> None:

@@ -11,7 +11,7 @@ from lakecli.cli.params import BranchUri, ForceWithLease, Yes
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import ref_record
 from lakecli.cli.text import quote_path
-from lakecli.errors import UsageError
+from lakecli.errors import LostRace, UsageError
 from lakecli.uri import LakeUri, check_path, ref_of
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _move(
     """Move a branch to the commit that a ref or its URI names, and in the bucket with a lease."""
     from lakecli.cli.sharing import pushed_line, read_lease, short
     from lakecli.model import RefKind
-    from lakecli.repository.branch import is_shared, reset
+    from lakecli.repository.branch import is_put_back, is_shared, reset
     from lakecli.repository.push import PushOptions, push
     from lakecli.repository.rev_parse import show_commit
     from lakecli.uri import SCHEME, parse_ref
@@ -124,6 +124,11 @@ def _move(
     if required is not None:
         options = PushOptions(who=context.committer(), lease=required)
         pushed = push(repository, name, kind=RefKind.BRANCH, options=options)
+        if is_put_back(repository, branch.commit_id, moved.commit_id, pushed.after):
+            raise LostRace(
+                f"branch {name} was put back meanwhile, to {pushed.after}",
+                hint=f"see what was done: lakecli op log {repository.uri}",
+            )
         context.out.note(pushed_line(pushed, dry_run=False))
     elif not repository.syncs and is_shared(repository):
         context.out.hint(

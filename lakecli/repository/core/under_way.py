@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import WriteTransaction
     from lakecli.model import CommitId
+    from lakecli.remote.move import Intent
     from lakecli.repository.core.intents import Begun
     from lakecli.repository.core.lake import Repository
 
@@ -63,7 +64,7 @@ def mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bo
     refs = RefStore(txn, repository.key)
     if begun.landing is None:
         here = refs.position(intent.kind, intent.name)
-        if not _reaches(txn, repository, intent.kind, here, intent.after):
+        if not _stands_for(txn, repository, intent, here):
             return False
     else:
         branch = refs.find_branch(intent.name)
@@ -125,8 +126,7 @@ def check_none_taken_back(
         CommitUnderWay: naming the commit that is pushed.
     """
     for begun in _iter_open(txn, repository, kind, name, has_asked=has_asked):
-        after = begun.intent.after
-        if begun.landing is None and after and not _reaches(txn, repository, kind, to, after):
+        if begun.landing is None and not _stands_for(txn, repository, begun.intent, to):
             raise _under_way(begun, "push")
 
 
@@ -157,22 +157,27 @@ def _iter_open(
         yield begun
 
 
-def _reaches(
-    txn: WriteTransaction,
-    repository: Repository,
-    kind: RefKind,
-    position: CommitId | None,
-    commit_id: CommitId,
+def _stands_for(
+    txn: WriteTransaction, repository: Repository, intent: Intent, position: CommitId | None
 ) -> bool:
-    """Return whether a ref at a position stands on a commit, or is a branch that is ahead of it."""
+    """Return whether a ref at a position still is what a push sends, or a branch ahead of it.
+
+    A deletion is sent whatever stands here. Where a branch is moved back, the commit that it is
+    moved from is ahead too; yet a ref that stands there again was put back.
+    """
     from lakecli.refs.graph import is_ancestor
     from lakecli.refs.ref_store import RefStore
 
-    if position is None or position == commit_id:
-        return position == commit_id
-    return kind is RefKind.BRANCH and is_ancestor(
-        RefStore(txn, repository.key), commit_id, position
-    )
+    before, after = intent.before, intent.after
+    if after is None or position == after:
+        return True
+    refs = RefStore(txn, repository.key)
+    is_branch = intent.kind is RefKind.BRANCH
+    if position is None or not is_branch or not is_ancestor(refs, after, position):
+        return False
+    if before is None or is_ancestor(refs, before, after):
+        return True
+    return not is_ancestor(refs, before, position)
 
 
 def _under_way(begun: Begun, what: str) -> CommitUnderWay:

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
 
+RENAME: Final = "branch rename"
+"""The kind of the operation that makes a branch and deletes another one."""
+
 _UNSENT: Final = "unsent"
 _HELD: Final = "held"
 
@@ -174,6 +177,15 @@ def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
         rows.delete(move.id)
     elif present.is_known and present.before == move.before:
         _put(txn, repository, present._replace(before=move.after))
+
+
+def forget_rest_of_renaming(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
+    """Keep a branch in the bucket under its old name if its new name was refused there."""
+    if move.operation != RENAME or move.before is not None:
+        return
+    for each in list(iter_unsent(txn, repository)):
+        if each.operation == RENAME and each.after is None and each.before == move.after:
+            IntentStore(txn, repository.key).delete(each.id)
 
 
 def note_taken_back(

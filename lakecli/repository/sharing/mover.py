@@ -126,8 +126,10 @@ class SharedMover:
 
 
 def _notes(repository: Repository) -> list[Unsent]:
+    """Return the notes, deletions last: a renamed branch always has a name in the bucket."""
     with repository.lake.kv.read() as txn:
-        return list(unsent.iter_unsent(txn, repository))
+        notes = list(unsent.iter_unsent(txn, repository))
+    return sorted(notes, key=lambda note: note.is_known and note.after is None)
 
 
 def _check_ahead(

@@ -43,6 +43,8 @@ def push_note(
         OutcomeUnknown, Unreachable, PermissionDenied, …: the note stays.
     """
     with repository.lake.kv.read() as txn:
+        if unsent.find_unsent(txn, repository, note.kind, note.name) is None:
+            return  # it was deleted since it was read: nothing is left to send
         there = TrackingStore(txn, repository.key).position(note.kind, note.name)
         verdict = unsent.judge(txn, repository, note, there)
     was_sent = verdict is Verdict.SEND
@@ -53,6 +55,8 @@ def push_note(
         if was_sent and verdict is Verdict.NOTHING:
             way_back = unsent.note_taken_back(txn, repository, note, by=command_id)
         unsent.forget(txn, repository, note)
+        if verdict is Verdict.REFUSE:
+            unsent.forget_rest_of_renaming(txn, repository, note)
     if verdict is Verdict.REFUSE:
         raise _not_sent(repository, note, there)
     if way_back is not None:

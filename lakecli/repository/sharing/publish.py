@@ -48,10 +48,6 @@ CLOCK_SLACK: Final = timedelta(hours=1)
 """How far the clock of an uploading machine may be wrong."""
 
 
-class _Outdated(Exception):
-    """The ref here is no longer what is to be sent."""
-
-
 class OtherRepository(Refused):
     """Another repository lies in the storage namespace by now."""
 
@@ -213,12 +209,12 @@ def request_move(
         if name == "put" and (is_push or begun.landing is not None):
             with lake.kv.write() as txn:
                 if not mark_sent(txn, repository, begun):
-                    raise _Outdated
+                    raise move.Outdated
             lake.runtime.on_step("send")
 
     try:
         return move.apply(repository.store, begun.intent, retries=retries, on_step=on_step)
-    except _Outdated:
+    except move.Outdated:
         return Result(Outcome.LOST, None)
     except OutcomeUnknown:
         raise
