@@ -424,6 +424,18 @@ def test_push_checks_all_data_while_garbage_is_condemned(
     assert push(repository, "main", options=ME).state is Pushing.CREATED
 
 
+def test_push_keeps_the_trees_of_new_commits_while_they_may_be_condemned(
+    repository: Repository, bucket: FaultyStore
+) -> None:
+    trees = {make_commit(repository, path).metarange_id for path in (b"a", b"b")}
+    for path in (b"a", b"b"):
+        put_data(bucket, path)
+    collect(bucket, Phase.CONDEMNED, 1)
+    later = type(repository)(repository.lake, repository.record)  # has read no state before
+    push(later, "main", options=ME)
+    assert set(collection.iter_keeps(bucket, 1)) == set(map(layout.sstable_key, trees))
+
+
 def test_a_collection_during_a_push_makes_it_check_again(
     repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
