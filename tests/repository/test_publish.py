@@ -302,6 +302,22 @@ def test_a_move_that_an_earlier_command_sent_is_not_forgotten_if_the_store_fails
     assert (finished.state, pushes(repository)) == (State.APPLIED, 1)
 
 
+def test_a_move_that_was_never_sent_is_forgotten(
+    repository: Repository, bucket: FaultyStore
+) -> None:
+    make_commit(repository, b"a")
+
+    def fail(step: str) -> None:
+        if step == "read":
+            assert intents(repository) == 1
+            bucket.errors["get"] = unreachable()
+
+    repository.lake.runtime = repository.lake.runtime._replace(on_step=fail)
+    with pytest.raises(Unreachable):
+        push(repository, "main", options=ME)
+    assert intents(repository) == 0
+
+
 @pytest.mark.parametrize("error", [denied("put"), unreachable()])
 def test_a_read_only_store_is_reported(
     repository: Repository, bucket: FaultyStore, error: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -134,8 +135,10 @@ def test_a_guard_waits_for_a_sweep(place: Place) -> None:
             place.set_state(Phase.IDLE)
 
     guard = GcGuard(place.store, monotonic=place.seconds, sleep=until)
+    place.put(KEY)
     guard.begin()
     assert len(place.slept) == 3
+    guard.settle(found=[KEY], written=[], whole=True)  # no sweep has run since
 
 
 def test_a_sweep_that_does_not_end_is_an_error(place: Place) -> None:
@@ -277,6 +280,34 @@ def test_a_claim_reports_existing_objects(place: Place) -> None:
     assert guard.claim([OTHER]) == {}
     assert place.age(KEY) < timedelta(minutes=1)
     assert place.age(young) == timedelta(days=0.9)
+
+
+def test_a_guard_that_lives_for_long_knows_how_old_objects_are(place: Place) -> None:
+    place.put(KEY, days=0.9)
+    place.set_state(Phase.IDLE)
+    assert place.guard.claim([KEY]) == {KEY: 1}
+    assert place.age(KEY) == timedelta(days=0.9)
+    place.now += timedelta(days=0.5)
+    assert place.guard.claim([KEY]) == {KEY: 1}
+    assert place.age(KEY) < timedelta(minutes=1)
+
+
+def test_many_objects_are_looked_at_in_parallel(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.put(KEY)
+    place.put(OTHER)
+    place.set_state(Phase.IDLE)
+    barrier = Barrier(2, timeout=30)
+    head = place.store.head
+
+    def meet(key: str) -> object:
+        if key in {KEY, OTHER}:
+            barrier.wait()
+        return head(key)
+
+    monkeypatch.setattr(place.store, "head", meet)
+    assert place.guard.claim([KEY, OTHER]) == {KEY: 1, OTHER: 1}
 
 
 def test_a_claim_reads_the_state_again_after_an_hour(place: Place) -> None:

@@ -302,11 +302,11 @@ def test_replaced_packs_and_old_reflog_go_and_tombstones_stay(shared: Shared) ->
 @pytest.mark.parametrize("what", ["table", "file", "object"])
 def test_a_namespace_used_by_lakefs_is_refused(shared: Shared, what: str) -> None:
     ada, ben = shared.clones
-    upload(ben, b"left", b"left")
+    make_commit(ben, {b"left": b"left"})
     table = TableWriter(properties={"type": b"ranges"})
     table.add(b"key", b"value")
     bodies = {
-        "table": (sstable_key("5" * 64), table.finish()),
+        "table": (sstable_key("0" * 64), table.finish()),
         "file": ("_lakefs/refs_manifest.json", b"{}"),
         "object": ("data/gf0q1/c7", b"x"),
     }
@@ -328,6 +328,7 @@ def test_a_namespace_used_by_lakefs_is_refused(shared: Shared, what: str) -> Non
     assert shared.collect(ada).action is Action.SWEPT
     assert bodies[what][0] in {info.key for info in shared.store.list()}
     assert key_of(b"left") not in shared.data
+    assert shared.tables <= {bodies[what][0]}
 
 
 def test_a_missing_range_stops_the_collection(shared: Shared) -> None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.identity import h
-from lakecli.layout import data_key
+from lakecli.layout import data_key, sstable_key
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.pipeline.gc.rules import Rules, put_rules
 from lakecli.pipeline.gc.run import Action
+from lakecli.remote.collection import write_keep
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository import push as pushing
@@ -216,6 +217,22 @@ def test_what_is_two_hours_short_of_being_garbage(shared: Shared) -> None:
     assert shared.collect(ben).action is Action.FOUND_NOTHING
     shared.time.pass_by(timedelta(minutes=2))
     assert shared.collect(ben).action is Action.CONDEMNED
+
+
+@pytest.mark.parametrize("saved", ["trees", "ranges"])
+def test_a_keep_of_a_table_saves_what_it_refers_to(shared: Shared, saved: str) -> None:
+    ada, ben, _ = shared.clones
+    made = make_commit(ada, {b"a": b"a"})
+    tree = sstable_key(made.metarange_id)
+    before = shared.tables
+    shared.time.pass_by(LONG)
+    assert shared.collect(ben).action is Action.CONDEMNED
+    shared.time.pass_by(LONG)
+    kept = {tree} if saved == "trees" else before - {tree}
+    write_keep(shared.store, 1, "5" * 32, kept)
+    assert shared.collect(ben).action is Action.SWEPT
+    assert shared.data == {key_of(b"a")}
+    assert shared.tables == (before if saved == "trees" else kept)
 
 
 @pytest.mark.parametrize("kind", ["data", "table", "incoming"])
