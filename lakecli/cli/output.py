@@ -21,7 +21,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.cli import text as format_
-from lakecli.cli.json_lines import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -93,6 +92,8 @@ class Output:
         Fields that take imports or work come from a function, which is called for JSON only.
         """
         if self.json:
+            from lakecli.cli.json_lines import to_json
+
             self._write(to_json(record if isinstance(record, Mapping) else record()) + "\n")
         elif text is not None:
             for line in text():
@@ -110,10 +111,17 @@ class Output:
         A text may have several lines; a newline is appended. On a terminal each item is shown at
         once; a program gets several at a time, as it does of any output that goes through a buffer.
         """
+        line: Callable[[T], str] = text
+        if self.json:
+            from lakecli.cli.json_lines import to_json
+
+            def line(item: T) -> str:
+                return to_json(record(item))
+
         count = 0
         most = 1 if self.terminal or self._bar is not None else _ITEMS_AT_ONCE
         for item in items:
-            self._held.append(to_json(record(item)) if self.json else text(item))
+            self._held.append(line(item))
             count += 1
             if len(self._held) >= most:
                 self._write_held()
@@ -233,6 +241,8 @@ class Output:
 
     def error_record(self, record: Mapping[str, object]) -> None:
         """Write an error for programs: one JSON object, the last line of stderr."""
+        from lakecli.cli.json_lines import to_json
+
         self._write_error(to_json({"error": record}))
 
     # -- looks -------------------------------------------------------------------------------
