@@ -98,3 +98,18 @@ def test_buckets_of_one_store_copy_themselves(
         )
         for name in ("checksum", "metadata", "content_type", "size"):
             assert made[name] == had[name]
+
+
+def test_stores_at_different_endpoints_do_not_copy(
+    cli: Cli, moto_endpoint: str, rclone_endpoint: str, aws_environment: pytest.MonkeyPatch
+) -> None:
+    """There, a bucket of the same name is another one."""
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    cli.now = system_now()
+    cli.ok("config", "set", "repo.other.endpoint", rclone_endpoint)
+    for name, endpoint in (("demo", moto_endpoint), ("other", rclone_endpoint)):
+        cli.ok("repo", "create", f"lakefs://{name}", f"s3://{new_bucket(endpoint)}/ns")
+    cli.ok("fs", "upload", "-", f"{MAIN}/a", stdin="contents")
+    moved = cli.ok("fs", "mv", f"{MAIN}/a", f"{OTHER}/a", "--json").json
+    assert (moved["objects"], moved["copied_by_store"]) == (1, 0)
+    assert cli.ok("fs", "cat", f"{OTHER}/a").stdout == "contents"

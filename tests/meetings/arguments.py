@@ -16,13 +16,18 @@ if TYPE_CHECKING:
     from lakecli.cli.describe import ArgumentHelp, CommandHelp, OptionHelp
 
 REPOSITORY: Final = "lakefs://demo"
+SIDE: Final = "lakefs://side"
+"""Another repository on Ada's machine, with the bytes of garbage in its bucket."""
 
 _VALUES: Final = {
     Kind.REPOSITORY: REPOSITORY,
     Kind.BRANCH: f"{REPOSITORY}/main",
     Kind.TAG: f"{REPOSITORY}/v1",
     Kind.REF: f"{REPOSITORY}/dev",
+    Kind.REF_OR_FILE: f"{REPOSITORY}/main/t/1",
+    Kind.REF_OR_OWN_FILE: f"{REPOSITORY}/dev",
     Kind.PATH: f"{REPOSITORY}/main/t/1",
+    Kind.PATH_OR_FILE: f"{REPOSITORY}/main/t/1",
     Kind.FILE: "{files}/new",
     Kind.DIRECTORY: "{files}/directory",
     Kind.OPERATION: "{operation}",
@@ -67,6 +72,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "fs mv": [
         ["fs", "mv", f"{REPOSITORY}/main/t/1", f"{REPOSITORY}/main/moved"],
         ["fs", "mv", "-r", f"{REPOSITORY}/main/t/", f"{REPOSITORY}/main/u/"],
+        ["fs", "mv", "-r", f"{SIDE}/main/u/", f"{REPOSITORY}/main/u/"],
     ],
     "fs cp": [
         ["fs", "cp", f"{REPOSITORY}/v1/t/1", f"{REPOSITORY}/main/t/1"],

@@ -14,8 +14,8 @@ from lakecli.repository.core.commit_record import describe_commit, initial_commi
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import MANIFEST_KEY, format_manifest
 from tests.committed.trees import put_foreign
-from tests.meetings.arguments import REPOSITORY
-from tests.meetings.world import LAKEFS, MACHINES, NAMESPACE, START
+from tests.meetings.arguments import REPOSITORY, SIDE
+from tests.meetings.world import BUCKET, LAKEFS, MACHINES, NAMESPACE, START
 from tests.support.lakefs_entries import address_of, lakefs_value
 
 if TYPE_CHECKING:
@@ -60,6 +60,9 @@ def history(world: Machines) -> None:
         world.ok(machine, "local", "clone", f"{MAIN}/t/", str(world.files(machine) / "wd"))
         (world.files(machine) / "wd" / "2").write_text(f"two, in the directory of {machine}")
     world.ok("ada", "fetch", REPOSITORY)
+    world.ok("ada", "repo", "create", SIDE, f"memory://{BUCKET}/side", "--range-entries", "16")
+    for name in ("new", "t/3"):
+        world.ok("ada", "fs", "upload", str(world.files("ada") / name), f"{SIDE}/main/u/")
 
 
 def put_lakefs(world: Machines) -> None:
