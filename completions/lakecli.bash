@@ -5,7 +5,7 @@
 __lakecli_words() {
     case $1 in
     '') REPLY='annotate bisect blame branch cat-sst check-ignore checkout cherry-pick clone commit completion config diff doctor export fetch find-merge-base fs fsck gc help import local log merge op plugin pull push quickstart redo reflog refs-dump refs-restore repo restore rev-parse show status tag undo use version' ;;
-    'bisect') REPLY='bad good log reset run skip start view' ;;
+    'bisect') REPLY='bad good log new old reset run skip start view' ;;
     'branch') REPLY='create delete list rename reset revert show' ;;
     'config') REPLY='get list set unset' ;;
     'fs') REPLY='cat cp download du find ls mv presign rm stage stat update-metadata upload' ;;
@@ -27,6 +27,8 @@ __lakecli_options() {
     'bisect bad') REPLY='' ;;
     'bisect good') REPLY='' ;;
     'bisect log') REPLY='' ;;
+    'bisect new') REPLY='' ;;
+    'bisect old') REPLY='' ;;
     'bisect reset') REPLY='' ;;
     'bisect run') REPLY='' ;;
     'bisect skip') REPLY='' ;;
@@ -82,7 +84,7 @@ __lakecli_options() {
     'local commit') REPLY='--allow-empty-message --exclude --follow --include -m --message --meta --no-progress --ours -p --parallelism --skip -y --yes' ;;
     'local diff') REPLY='--exclude --exit-code --follow --include --skip' ;;
     'local init') REPLY='--exclude --force --gitignore --include' ;;
-    'local list') REPLY='' ;;
+    'local list') REPLY='--prune' ;;
     'local pull') REPLY='--follow --force --no-progress -p --parallelism --skip' ;;
     'local status') REPLY='--exclude --follow --include -l --local --skip' ;;
     'log') REPLY='--after --amount --at-op --author --dot --first-parent --format --graph --grep --limit --no-merges --objects --oneline --prefixes --show-meta-range-id --since --stop-at --until' ;;
@@ -342,6 +344,8 @@ __lakecli_argument() {
     'bisect bad '*) REPLY='ref' ;;
     'bisect good '*) REPLY='ref' ;;
     'bisect log 1') REPLY='repository' ;;
+    'bisect new '*) REPLY='ref' ;;
+    'bisect old '*) REPLY='ref' ;;
     'bisect reset 1') REPLY='repository' ;;
     'bisect run '*) REPLY='file' ;;
     'bisect skip '*) REPLY='ref' ;;

@@ -54,6 +54,8 @@ function __lakecli_words
                 'bad' 'Record that a commit is bad: it has the problem' \
                 'good' 'Record that commits are good: they do not have the problem' \
                 'log' 'Show what was recorded in a bisect session' \
+                'new' 'Record that commits are new: they have the change that is searched for' \
+                'old' 'Record that commits are old: they do not have the change that is searched for' \
                 'reset' 'End a bisect session. No branch or object changes' \
                 'run' 'Search by a program that tests each commit' \
                 'skip' 'Record that commits cannot be tested' \
@@ -505,6 +507,9 @@ function __lakecli_options
                 '--force' 'Link a directory anew that is linked' \
                 '--gitignore' 'In a Git work tree, have Git ignore the directory' \
                 '--include' 'Only paths that match, as in .gitignore'
+        case 'local list'
+            printf '%s\t%s\n' \
+                '--prune' 'Delete what is cached of directories that are gone'
         case 'local pull'
             printf '%s\t%s\n' \
                 '--follow' 'Follow symbolic links' \
@@ -1107,6 +1112,10 @@ function __lakecli_argument
             echo 'ref'
         case 'bisect log 1'
             echo 'repository'
+        case 'bisect new *'
+            echo 'ref'
+        case 'bisect old *'
+            echo 'ref'
         case 'bisect reset 1'
             echo 'repository'
         case 'bisect run *'

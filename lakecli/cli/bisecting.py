@@ -85,12 +85,14 @@ def _only_session(context: Context) -> str:
     return names[0]
 
 
-def say_and_answer(context: Context, verdict: str, texts: Sequence[str]) -> None:
+def say_and_answer(
+    context: Context, verdict: str, texts: Sequence[str], *, is_old_new: bool | None = None
+) -> None:
     """Record a verdict on commits, and show where the search stands."""
     from lakecli.repository.bisect import say
 
     repository, refs = find_named(context, texts)
-    answer(context, repository, say(repository, verdict, refs))
+    answer(context, repository, say(repository, verdict, refs, is_old_new=is_old_new))
 
 
 def answer(context: Context, repository: Repository, session: Session) -> None:
@@ -127,6 +129,8 @@ def subject(commit: Commit) -> str:
 
 
 def _lines(repository: Repository, session: Session) -> Iterator[str]:
+    from lakecli.repository.bisect import BAD
+
     yield f"Repository: {repository.uri}"
     state = session.state
     if state is None:
@@ -134,7 +138,7 @@ def _lines(repository: Repository, session: Session) -> Iterator[str]:
     elif state.found is not None:
         yield f"Found commit {repository.uri}/{state.found.id} {subject(state.found)}"
     elif state.untested:
-        yield "Only skipped commits are left; the first bad commit is one of:"
+        yield f"Only skipped commits are left; the first {session.word(BAD)} commit is one of:"
         for commit in state.untested:
             yield f"{repository.uri}/{commit.id} {subject(commit)}"
     elif state.current is not None:
@@ -151,8 +155,17 @@ def _lines(repository: Repository, session: Session) -> Iterator[str]:
 
 
 def _waiting(repository: Repository, session: Session) -> str:
+    from lakecli.repository.bisect import BAD, GOOD
+
+    good, bad = session.word(GOOD), session.word(BAD)
     if session.bad is not None:
-        return f"Bad commit {repository.uri}/{session.bad.id}, waiting for a good commit"
+        uri = f"{repository.uri}/{session.bad.id}"
+        return f"{bad.title()} commit {uri}, waiting for {_article(good)} commit"
     if session.good:
-        return f"Good commit {repository.uri}/{session.good[-1]}, waiting for a bad commit"
-    return "Missing both good and bad commits"
+        uri = f"{repository.uri}/{session.good[-1]}"
+        return f"{good.title()} commit {uri}, waiting for {_article(bad)} commit"
+    return f"Missing both {good} and {bad} commits"
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"

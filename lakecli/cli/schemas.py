@@ -126,7 +126,8 @@ class Answer(NamedTuple):
 
 _ONE: Final = {
     "bisect reset": "bisect reset",
-    "bisection": "bisect bad, bisect good, bisect run, bisect skip, bisect start",
+    "bisection": "bisect bad, bisect good, bisect new, bisect old, bisect run, bisect skip, "
+    "bisect start",
     "branch shown": "branch show",
     "cloned": "clone",
     "collection": "gc run",

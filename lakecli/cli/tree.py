@@ -40,7 +40,7 @@ _WORDS: Final = {
     "": "annotate blame cat-sst check-ignore checkout cherry-pick clone commit completion diff "
     "doctor export fetch find-merge-base fsck import log merge pull push quickstart redo "
     "reflog refs-dump refs-restore restore rev-parse status undo use version",
-    "bisect": "bad good log reset run skip start view",
+    "bisect": "bad good log new old reset run skip start view",
     "branch": "create delete list rename reset revert show",
     "config": "get list set unset",
     "fs": "cat cp download du find ls mv presign rm stage stat update-metadata upload",

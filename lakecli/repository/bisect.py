@@ -14,7 +14,7 @@ from lakecli.kv.env import Table
 from lakecli.model import CommitId
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at
-from lakecli.validation import Invalid, Record, list_of, text
+from lakecli.validation import Invalid, Record, boolean, list_of, optional, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 GOOD: Final = "good"
 BAD: Final = "bad"
 SKIP: Final = "skip"
+
+WORDS: Final = {GOOD: "old", BAD: "new"}
+"""The other words for verdicts, as in Git: the search is then for a change, not for a problem."""
 
 _MAX_SAID: Final = 1 << 20
 
@@ -52,6 +55,7 @@ class Session(NamedTuple):
         good: the commits that were called good.
         skipped: the commits that cannot be tested.
         state: where the search stands; ``None`` until a good and a bad commit are known.
+        is_old_new: whether verdicts are called old and new; ``None`` until one was given.
     """
 
     said: tuple[Said, ...]
@@ -59,6 +63,11 @@ class Session(NamedTuple):
     good: tuple[CommitId, ...]
     skipped: tuple[CommitId, ...]
     state: Bisection | None
+    is_old_new: bool | None = None
+
+    def word(self, verdict: str) -> str:
+        """Return what the user calls a verdict."""
+        return WORDS.get(verdict, verdict) if self.is_old_new else verdict
 
 
 def _said(value: object) -> Said:
@@ -68,7 +77,9 @@ def _said(value: object) -> Said:
     return Said(fields[0], CommitId(fields[1]))
 
 
-_RECORD: Final = Record({"said": list_of(_said, _MAX_SAID)})
+_RECORD: Final = Record(
+    {"said": list_of(_said, _MAX_SAID), "is_old_new": optional(boolean, default=None)}
+)
 
 
 def start(repository: Repository, *, bad: str | None, good: Sequence[str]) -> Session:
@@ -86,34 +97,47 @@ def start(repository: Repository, *, bad: str | None, good: Sequence[str]) -> Se
     with repository.lake.kv.read() as txn:
         said = [Said(BAD, commit_at(repository, txn, bad).id)] if bad is not None else []
         said += [Said(GOOD, commit_at(repository, txn, each).id) for each in good]
-    return _keep(repository, None, said)
+    return _keep(repository, None, _Row(said, None))
 
 
-def say(repository: Repository, verdict: str, refs: Sequence[str]) -> Session:
+def say(
+    repository: Repository, verdict: str, refs: Sequence[str], *, is_old_new: bool | None = None
+) -> Session:
     """Record that commits are good or bad, or cannot be tested.
 
     Args:
         repository: the repository of the session.
         verdict: ``good``, ``bad`` or ``skip``.
         refs: ref expressions; without one, the commit that is to be tested.
+        is_old_new: whether the user calls good and bad old and new; ``None``: as before.
 
     Raises:
         NotFound: there is no session, or one of the refs names nothing.
-        UsageError: no ref is given, and no commit is to be tested.
+        UsageError: no ref is given, and no commit is to be tested; or the session has the other
+            words.
         Refused: the bad commit would be an ancestor of a good one.
         LostRace: another command said something meanwhile.
     """
     session = show(repository)
+    if None not in {is_old_new, session.is_old_new} and is_old_new != session.is_old_new:
+        good, bad = session.word(GOOD), session.word(BAD)
+        raise UsageError(
+            f"the bisect session of {repository.uri} says {good} and {bad}",
+            hint=f"lakecli bisect {session.word(verdict)}",
+        )
+    words = session.is_old_new if is_old_new is None else is_old_new
     with repository.lake.kv.read() as txn:
         ids = [commit_at(repository, txn, ref).id for ref in refs]
     if not refs:
+        word = session._replace(is_old_new=words).word(verdict)
         if session.state is None or session.state.current is None:
             raise UsageError(
                 "there is no commit to test",
-                hint=f"say which commit: lakecli bisect {verdict} {repository.uri}/REF",
+                hint=f"say which commit: lakecli bisect {word} {repository.uri}/REF",
             )
         ids = [session.state.current.id]
-    return _keep(repository, session.said, [*session.said, *(Said(verdict, each) for each in ids)])
+    said = [*session.said, *(Said(verdict, each) for each in ids)]
+    return _keep(repository, _Row(session.said, session.is_old_new), _Row(said, words))
 
 
 def show(repository: Repository) -> Session:
@@ -123,13 +147,13 @@ def show(repository: Repository) -> Session:
         NotFound: there is none.
     """
     with repository.lake.kv.read() as txn:
-        said = _load(txn, repository)
-        if said is None:
+        row = _load(txn, repository)
+        if row is None:
             raise NotFound(
                 f"no bisect session in {repository.uri}",
                 hint=f"lakecli bisect start {repository.uri}/BAD {repository.uri}/GOOD",
             )
-        return _session(repository, txn, said)
+        return _session(repository, txn, row)
 
 
 def reset(repository: Repository) -> bool:
@@ -151,46 +175,58 @@ def names_with_session(lake: Lake) -> list[str]:
         ]
 
 
-def _keep(repository: Repository, before: Sequence[Said] | None, said: Sequence[Said]) -> Session:
+class _Row(NamedTuple):
+    """What the local store has of a session."""
+
+    said: Sequence[Said]
+    is_old_new: bool | None
+
+
+def _keep(repository: Repository, before: _Row | None, row: _Row) -> Session:
     """Record what was said, if a search can go on from there.
 
     Args:
         repository: the repository of the session.
-        before: what was said when it was read; ``None`` for a new session.
-        said: what is said now.
+        before: the row when it was read; ``None`` for a new session.
+        row: the row from now on.
 
     Raises:
         LostRace: another command said something meanwhile.
     """
     with repository.lake.kv.read() as txn:
-        session = _session(repository, txn, said)
+        session = _session(repository, txn, row)
+    fields: dict[str, object] = {"said": row.said}
+    if row.is_old_new is not None:
+        fields["is_old_new"] = row.is_old_new
     with repository.lake.kv.write() as txn:
-        if before is not None and _load(txn, repository) != list(before):
+        present = None if before is None else _load(txn, repository)
+        if before is not None and (present is None or tuple(present.said) != tuple(before.said)):
             raise LostRace(
                 f"another command went on with the bisect session of {repository.uri}",
                 hint=f"show where it stands: lakecli bisect log {repository.uri}",
             )
-        txn.put(Table.META, _key(repository), json.dumps({"said": said}).encode("ascii"))
+        txn.put(Table.META, _key(repository), json.dumps(fields).encode("ascii"))
     return session
 
 
-def _load(txn: ReadTransaction, repository: Repository) -> list[Said] | None:
+def _load(txn: ReadTransaction, repository: Repository) -> _Row | None:
     data = txn.get(Table.META, _key(repository))
     if data is None:
         return None
     try:
-        said: list[Said] = _RECORD.read(json.loads(data))["said"]
+        fields = _RECORD.read(json.loads(data))
     except (Invalid, ValueError) as error:
         raise IntegrityError(
             f"the bisect session of {repository.uri} is damaged: {error}",
             hint=f"end it: lakecli bisect reset {repository.uri}",
         ) from None
-    return said
+    return _Row(tuple(fields["said"]), fields["is_old_new"])
 
 
-def _session(repository: Repository, txn: ReadTransaction, said: Sequence[Said]) -> Session:
+def _session(repository: Repository, txn: ReadTransaction, row: _Row) -> Session:
     from lakecli.refs.bisection import bisection
 
+    said = row.said
     refs = RefStore(txn, repository.key)
     last = {each.commit_id: each.verdict for each in said}
     bad = next((each.commit_id for each in reversed(said) if last[each.commit_id] == BAD), None)
@@ -200,7 +236,8 @@ def _session(repository: Repository, txn: ReadTransaction, said: Sequence[Said])
     if bad is not None and good:
         first = next(each.commit_id for each in said if last[each.commit_id] == BAD)
         state = bisection(refs, bad, good, skipped, first_bad=first)
-    return Session(tuple(said), None if bad is None else refs.get_commit(bad), good, skipped, state)
+    bad_commit = None if bad is None else refs.get_commit(bad)
+    return Session(tuple(said), bad_commit, good, skipped, state, row.is_old_new)
 
 
 def _key(repository: Repository) -> bytes:

@@ -8,6 +8,7 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
     flat_yaml, link     `.lakefs_ref.yaml`, in lakectl's format: what a directory is linked with
     names, ignore       which paths can be files here; `.lakefsignore` and the sparse selection
     index               cached states of the files that equal the base, so that none is read twice
+    prune               index files that nobody uses any more
     scan                how the files differ from the base
     worktree            a linked directory, opened: its lock, its trees and its scan
     compare             how directory, base and ref differ: `status` and `diff`

@@ -4,7 +4,7 @@ A file in that state need not be read again. The index is a cache: whatever is w
 made anew from the base, and all files are read once more. It lies in the home, one file for each
 working directory::
 
-    magic, a line of JSON    what the index is of
+    magic, key, root         what the index is of, and the path of the directory
     per directory            sizes, its path, the names of its files joined by NUL, the records
     BLAKE3                   of all that, 32 bytes
 
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_MAGIC: Final = b"lakecli index 1\n"
+_MAGIC: Final = b"lakecli index 2\n"
 _HEAD: Final = struct.Struct(">IIII")
+_LENGTH: Final = 4
 _DIGEST_SIZE: Final = 32
 _MAX_HEADER: Final = 1 << 24
 
@@ -129,10 +130,12 @@ class Index:
 
     Args:
         key: what it is of: an index with another key is of no use.
+        root: the working directory, for whoever cleans up; see `lakecli.worktree.prune`.
     """
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, root: bytes = b"") -> None:
         self.key = key
+        self.root = root
         self.blocks: dict[bytes, Block] = {}
         self._edits: dict[bytes, dict[bytes, bytes | None]] = {}
         self.has_changed = False
@@ -201,7 +204,9 @@ class Index:
         self._merge()
         make_private(file.parent)
         header = self.key.encode("utf-8", "surrogateescape")
-        pieces = [_MAGIC, len(header).to_bytes(4), header]
+        pieces = [_MAGIC]
+        for field in (header, self.root):
+            pieces += [len(field).to_bytes(_LENGTH), field]
         for directory, block in sorted(self.blocks.items()):
             names = b"\0".join(block.names)
             pieces += [
@@ -227,16 +232,15 @@ class Index:
             data = file.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        start = len(_MAGIC) + 4
         header = key.encode("utf-8", "surrogateescape")
-        size = int.from_bytes(data[len(_MAGIC) : start])
-        if not data.startswith(_MAGIC) or data[start : start + size] != header:
+        found, at = _field_at(data, len(_MAGIC))
+        if not data.startswith(_MAGIC) or found != header:
             return None
         body = memoryview(data)[:-_DIGEST_SIZE]
         if blake3(body).digest() != data[-_DIGEST_SIZE:]:
             return None
-        index = cls(key)
-        at, end = start + size, len(body)
+        root, at = _field_at(data, at)
+        index, end = cls(key, root), len(body)
         while at < end:
             lead, count, names_size, records_size = _HEAD.unpack_from(data, at)
             at += _HEAD.size
@@ -249,6 +253,25 @@ class Index:
             index.blocks[directory] = Block(names, bytearray(body[at : at + records_size]))
             at += records_size
         return index
+
+
+def _field_at(data: bytes, at: int) -> tuple[bytes, int]:
+    """Return a field that its length precedes, and where the next one begins."""
+    start = at + _LENGTH
+    end = start + int.from_bytes(data[at:start])
+    return data[start:end], end
+
+
+def root_of(file: Path) -> bytes | None:
+    """Return the directory that an index file is of; ``None`` if it does not tell."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_MAX_HEADER)
+    except OSError:
+        return None
+    if not data.startswith(_MAGIC):
+        return None
+    return _field_at(data, _field_at(data, len(_MAGIC))[1])[0] or None
 
 
 def _records_of(block: Block) -> Iterator[bytes]:

@@ -23,6 +23,7 @@ from lakecli.worktree.index import NO_DIGEST, FileState, Index
 from lakecli.worktree.link import read_link, write_link
 from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.names import is_possible
+from lakecli.worktree.prune import DIRECTORIES, clear_unused, note_use
 from lakecli.worktree.scan import Scan, Scanner, hash_file
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from lakecli.worktree.scan import LocalChange
 
 _PIECE: Final = 1 << 20
+_SETTLED_AT_ONCE: Final = 1 << 16
 _NO_LOCKS: Final = frozenset({errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
 
 
@@ -221,7 +223,7 @@ class Worktree:
     def index_file(self) -> Path:
         """Where the index is: in the home, by device and inode of the directory."""
         status = self.root.stat()
-        directories = self.repository.lake.home.store.with_name("directories")
+        directories = self.repository.lake.home.store.with_name(DIRECTORIES)
         return directories / f"{status.st_dev:x}-{status.st_ino:x}.index"
 
     def _key(self, tree: MetarangeId) -> str:
@@ -235,18 +237,27 @@ class Worktree:
         """The index of the base; made from the tree if there is none."""
         if self._index is None:
             key = self._key(self.base_tree)
-            self._index = Index.load(self.index_file, key) or self._make_index(key)
+            file = self.index_file
+            self._index = Index.load(file, key) or self._make_index(key)
+            note_use(file, now_ns=self.clock_ns())
+            root = os.fsencode(self.root)
+            if self._index.root != root:  # it was moved, or is known by another name
+                self._index.root = root
+                self._index.has_changed = True
         return self._index
 
     def _make_index(self, key: str) -> Index:
         from lakecli.committed.scan import scan
 
-        index = Index(key)
+        index = Index(key, os.fsencode(self.root))
         prefix = self.link.prefix
-        for path, value in scan(self.repository.trees, self.base_tree, prefix=prefix):
+        records = scan(self.repository.trees, self.base_tree, prefix=prefix)
+        for number, (path, value) in enumerate(records, 1):
             relative = path[len(prefix) :]
             if self.takes(relative):
                 index.put(relative, *self.unseen(value))
+            if not number % _SETTLED_AT_ONCE:
+                index.settle()  # what is put takes more memory than what is settled
         index.has_changed = True
         return index
 
@@ -254,6 +265,7 @@ class Worktree:
         """Say that the index is of another tree now, and save it."""
         self.index.key = self._key(tree)
         self.index.save(self.index_file)
+        clear_unused(self.index_file.parent, now_ns=self.clock_ns())
 
     def scan(self) -> Scan:
         """Return how the files differ from the base, as `scan_all`.

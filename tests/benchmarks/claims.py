@@ -44,6 +44,8 @@ START: Final = "python -c pass"
 LIST: Final = "lakecli branch list"
 STAT: Final = "lakecli fs stat"
 COPY: Final = "cp -r + sync"
+STATUS: Final = "git status"
+COMMIT: Final = "git commit -a"
 RCLONE: Final = "rclone copy"
 SPARK_PARQUET: Final = "Spark on the same rows in Parquet"
 PROTOBUF: Final = "protobuf"
@@ -70,6 +72,12 @@ CLAIMS: Final = {
     "4 files of 256 MiB": Claim(Bound.AT_MOST, 1.3, "x", COPY),
     # A directory linked with a ref.
     "checkout of 10,000 files": Claim(Bound.AT_MOST, 2.5, "x", COPY),
+    # Processor time, because Git describes files in several threads. Memory is VmHWM.
+    "local status of 100,000 files": Claim(Bound.AT_MOST, 2, "x", STATUS),
+    "local status of 100,000 files, memory": Claim(Bound.BELOW, 150, "MiB"),
+    "local commit of one of 100,000 files": Claim(Bound.AT_MOST, 3, "x", COMMIT),
+    "local commit of one of 100,000 files, memory": Claim(Bound.BELOW, 150, "MiB"),
+    "local status of a million files, memory": Claim(Bound.BELOW, 400, "MiB"),
     # Building a tree from one million staged entries.
     "build": Claim(Bound.AT_LEAST, 150_000, "entries/s"),
     "build, memory": Claim(Bound.BELOW, 300, "MiB"),

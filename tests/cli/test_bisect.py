@@ -52,6 +52,26 @@ def test_a_session_by_hand(cli: Cli, golden: Golden) -> None:
     )
 
 
+def test_old_and_new_are_words_for_good_and_bad(cli: Cli, history: Demo, golden: Golden) -> None:
+    golden(
+        "bisect_old_new",
+        cli("bisect", "start", DEMO),
+        cli("bisect", "new", "main"),
+        cli("bisect", "bad"),
+        cli("bisect", "old", f"{MAIN}~8"),
+        cli("bisect", "good", f"{MAIN}~7"),
+        cli("bisect", "log"),
+    )
+    cli.ok("bisect", "start", MAIN, "main~8")
+    assert "-- OLD" not in cli.ok("bisect", "run", "true").stdout
+    cli.ok("bisect", "start", MAIN, "main~8")
+    cli.ok("bisect", "new")
+    found = cli.ok("bisect", "run", "false")
+    assert "-- NEW" in found.stdout
+    assert found.lines[-1].endswith("commit 1")
+    assert history.head("main~7") in found.lines[-1]
+
+
 def test_only_skipped_commits_left(cli: Cli, history: Demo) -> None:
     cli.ok("bisect", "start", MAIN, "main~3")
     answer = cli.ok("bisect", "skip", "main~1", "main~2", "--json").json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -230,6 +231,17 @@ def test_redo_overwrites_again_what_undo_has_brought_back(
     write(root, {".lakefs_ref.yaml": None})
     cli.ok("undo", "lakefs://demo")
     assert "not linked with" in cli.ok("redo", "lakefs://demo").stderr
+
+
+def test_list_prunes_the_indexes_of_directories_that_are_gone(cli: Cli, root: Path) -> None:
+    gone = cli.directory / "gone"
+    cli.ok("local", "clone", DATA, gone)
+    shutil.rmtree(gone)
+    assert cli.ok("local", "list", cli.directory).stderr == ""
+    pruned = cli.ok("local", "list", cli.directory, "--prune")
+    assert pruned.stderr == f"index deleted: {gone} is gone\n"
+    assert str(root.name) in pruned.stdout
+    assert cli.ok("local", "list", cli.directory, "--prune").stderr == ""
 
 
 UNDOABLE = {

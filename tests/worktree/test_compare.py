@@ -133,14 +133,15 @@ def test_a_link_that_leads_back_ends(repository: Repository, root: Path) -> None
 def test_an_unreadable_directory_is_a_problem_and_no_removal(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scandir = os.scandir
+    opens = os.open
 
-    def refused(path: Any) -> Any:  # root may read everything, so the system is not asked
+    def refused(path: Any, *args: Any, **options: Any) -> int:
+        # root may read everything, so the system is not asked
         if os.fsencode(path).rstrip(b"/").endswith(b"/d"):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-        return scandir(path)
+        return opens(path, *args, **options)
 
-    monkeypatch.setattr(os, "scandir", refused)
+    monkeypatch.setattr(os, "open", refused)
     found = status(reopen(repository, root), selection=EVERYTHING)
     assert (found.items, [each.path for each in found.problems]) == ([], [b"d"])
 

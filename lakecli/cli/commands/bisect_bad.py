@@ -18,4 +18,4 @@ def bisect_bad(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 -
     """
     from lakecli.repository.bisect import BAD
 
-    say_and_answer(context, BAD, refs)
+    say_and_answer(context, BAD, refs, is_old_new=False)

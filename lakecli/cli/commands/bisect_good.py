@@ -18,4 +18,4 @@ def bisect_good(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 
     """
     from lakecli.repository.bisect import GOOD
 
-    say_and_answer(context, GOOD, refs)
+    say_and_answer(context, GOOD, refs, is_old_new=False)

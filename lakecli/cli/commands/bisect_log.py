@@ -29,6 +29,6 @@ def bisect_log(context: Context, repository: BisectRepository = "") -> None:
     context.out.say(f"lakecli bisect start {opened.uri}")
 
     def line(said: Said) -> str:
-        return f"lakecli bisect {said.verdict} {opened.uri}/{said.commit_id}"
+        return f"lakecli bisect {session.word(said.verdict)} {opened.uri}/{said.commit_id}"
 
     context.out.stream(session.said, record=lambda said: pick(Verdict, said), text=line)

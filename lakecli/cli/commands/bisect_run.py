@@ -73,7 +73,7 @@ def bisect_run(
         code = _run(context, repository, commit, words)
         verdict = GOOD if code == 0 else SKIP if code == SKIP_CODE else BAD
         session = say(repository, verdict, [commit.id])
-        context.out.say(f"-- {verdict.upper()} {shown}")
+        context.out.say(f"-- {session.word(verdict).upper()} {shown}")
     answer(context, repository, session)
 
 

@@ -25,7 +25,8 @@ def bisect_start(
 
     Name a commit that has the problem and commits that have not, here or later by `lakecli bisect
     bad` and `lakecli bisect good`. Each answer of yours then halves the commits that are left: of
-    1,000 commits, about 10 are tested. Merges are searched as by `git bisect`.
+    1,000 commits, about 10 are tested. Merges are searched as by `git bisect`. To search for a
+    change that is no problem, say `lakecli bisect new` and `lakecli bisect old` instead.
 
     A repository has one session, which is kept on this machine until `lakecli bisect reset`. While
     only one repository has a session, the other commands need no argument.

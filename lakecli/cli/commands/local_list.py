@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from lakecli.cli.answers.worktree import LinkedDirectory
 from lakecli.cli.context import Context
+from lakecli.cli.declare import Option
 from lakecli.cli.here import absolute
 from lakecli.cli.text import quote_path
 from lakecli.cli.worktrees import Directory
 
 
-def local_list(context: Context, directory: Directory = ".") -> None:
+def local_list(
+    context: Context,
+    directory: Directory = ".",
+    *,
+    prune: Annotated[
+        bool, Option("--prune", help="Delete what is cached of directories that are gone")
+    ] = False,
+) -> None:
     """List the linked directories below a directory.
 
     In a Git work tree, all directories of the work tree are searched.
 
+    lakecli keeps an index of the files of each linked directory in its home, so that it need not
+    read them again. It deletes an index that was not used for 90 days. --prune deletes those of
+    directories that were deleted or moved away; not those on a disk that is not mounted. Of a
+    directory that was moved, the files are then read once more.
+
     Examples:
         lakecli local list
+        lakecli local list --prune
         lakecli local list ~/projects --json
     """
     from lakecli.worktree.find import find_linked
     from lakecli.worktree.git import find_git
 
+    if prune:
+        from lakecli.worktree.prune import DIRECTORIES
+        from lakecli.worktree.prune import prune as prune_indexes
+
+        for gone in prune_indexes(context.home.store.with_name(DIRECTORIES)):
+            context.out.note(f"index deleted: {quote_path(gone)} is gone")
     start = absolute(directory)
     git = find_git(start, context.environ)
     context.out.table(
