@@ -12,12 +12,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.check import Problem, check_range
-from lakecli.layout import data_digest, data_key
+from lakecli.layout import DATA, data_digest, data_key
+from lakecli.pipeline.imports.listing import list_between
 from lakecli.pipeline.store_location import StoreLocation, location_for
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.check.thoroughness import Sound
 from lakecli.repository.core import outside
-from lakecli.repository.core.data_index import Hashed, check_object
+from lakecli.repository.core.data_index import Hashed, ListedPart, check_object, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import RangeId
-    from lakecli.objectstore.base import ObjectInfo
     from lakecli.pipeline.runner import Runner
     from lakecli.pipeline.store_location import OpenStore
-    from lakecli.repository.core.data_index import DataIndex
+    from lakecli.repository.core.data_index import DataIndex, DataObject
     from lakecli.repository.core.lake import Repository
 
 PART_OBJECTS: Final = 500
@@ -36,6 +36,12 @@ PART_BYTES: Final = 256 << 20
 """Limits of one part; a larger data object is the only one of its part."""
 
 PART_RANGES: Final = 8
+FEW: Final = 20_000
+"""Data objects up to which the check itself lists them."""
+
+PARTS: Final = 256
+AFTER_DATA: Final = DATA.removesuffix("/") + "0"
+"""The first key after all that begin with ``data/``."""
 
 _REFERENCE: Final = 40
 """Bytes of a reference: the digest and the size of a data object."""
@@ -81,7 +87,15 @@ class RunnerBulk:
         self._namespace = location_for(repository, runner)
         self._reads_ranges = reads_ranges
 
-    def hash_objects(self, objects: Iterator[ObjectInfo]) -> Iterator[Hashed]:
+    def list_objects(self) -> Iterator[ListedPart] | None:
+        """List ``data/`` by the runner, unless it has few objects or the runner is no Spark."""
+        listing = self._namespace.store().list(DATA)
+        if not self._reads_ranges or next(islice(listing, FEW, None), None) is None:
+            return None
+        task = partial(list_part, location=self._namespace)
+        return (part for _, part in self._runner.run(task, range(PARTS)))
+
+    def hash_objects(self, objects: Iterator[DataObject]) -> Iterator[Hashed]:
         """Read data objects and compare them with their names, in any order."""
         task = partial(
             hash_part,
@@ -108,6 +122,20 @@ class RunnerBulk:
                 if all(index.problem_of(key, size) is None for key, size in _references(read)):
                     sound[read.id] = Sound(read.entries, read.outside)
         return sound
+
+
+def list_part(number: int, *, location: StoreLocation | OpenStore) -> ListedPart:
+    """List one of `PARTS` parts of ``data/``: an interval of keys, so that no key is left out."""
+    low = f"{DATA}{number:02x}/" if number else DATA
+    high = f"{DATA}{number + 1:02x}/" if number < PARTS - 1 else AFTER_DATA
+    own, foreign = bytearray(), bytearray()
+    for info, _ in list_between(location.store(), low, high):
+        is_own, record = record_of(info.key, info.size)
+        if is_own:
+            own += record
+        else:
+            foreign += record
+    return ListedPart(number, bytes(own), bytes(foreign))
 
 
 def hash_part(
@@ -160,7 +188,7 @@ def _references(read: Read) -> Iterator[tuple[str, int]]:
         yield data_key(reference[:32].hex()), int.from_bytes(reference[32:])
 
 
-def _object_parts(objects: Iterator[ObjectInfo]) -> Iterator[tuple[str, ...]]:
+def _object_parts(objects: Iterator[DataObject]) -> Iterator[tuple[str, ...]]:
     keys: list[str] = []
     size = 0
     for info in objects:

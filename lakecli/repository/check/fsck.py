@@ -57,6 +57,7 @@ def fsck(
             hash_data=how.hash_data,
             progress=progress,
             hasher=None if how.bulk is None else how.bulk.hash_objects,
+            lister=None if how.bulk is None else how.bulk.list_objects,
             takes=None
             if how.sample >= 1
             else _sampler(how.sample, repository.lake.random_number()),

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
 
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.model import RangeId
-    from lakecli.objectstore.base import ObjectInfo
-    from lakecli.repository.core.data_index import DataIndex, Hashed
+    from lakecli.repository.core.data_index import DataIndex, DataObject, Hashed, ListedPart
 
 
 class Sound(NamedTuple):
@@ -29,7 +28,10 @@ class Sound(NamedTuple):
 class Bulk(Protocol):
     """Does the work that grows with the data, for example on Spark."""
 
-    def hash_objects(self, objects: Iterator[ObjectInfo]) -> Iterator[Hashed]:
+    def list_objects(self) -> Iterator[ListedPart] | None:
+        """List ``data/`` in parts, in any order; ``None`` if `fsck` itself is to list it."""
+
+    def hash_objects(self, objects: Iterator[DataObject]) -> Iterator[Hashed]:
         """Read data objects and compare their digests with their names, in any order."""
 
     def sound_ranges(

@@ -18,20 +18,21 @@ import os
 import re
 import tempfile
 from array import array
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
+from collections import Counter
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 from blake3 import blake3
 
 from lakecli.errors import LakeError
 from lakecli.identity import h
-from lakecli.layout import DATA, data_digest
+from lakecli.layout import DATA, data_digest, data_key
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.progress import NO_PROGRESS, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.objectstore.base import ObjectStore
 
 _DIGEST: Final = 32
 _RECORD: Final = _DIGEST + 8
@@ -57,13 +58,44 @@ class Hashed(NamedTuple):
     size: int
 
 
-Hasher: TypeAlias = "Callable[[Iterator[ObjectInfo]], Iterator[Hashed]]"
+class DataObject(NamedTuple):
+    """A data object that lakecli named: its key and its size in bytes."""
+
+    key: str
+    size: int
+
+
+class ListedPart(NamedTuple):
+    """What one of 256 parts of a listing of ``data/`` has.
+
+    Attributes:
+        number: of the part, and the first byte of all digests in `own`.
+        own: the records of objects that lakecli named, ascending.
+        foreign: the records of all others, in any order.
+    """
+
+    number: int
+    own: bytes
+    foreign: bytes
+
+
+Lister: TypeAlias = "Callable[[], Iterator[ListedPart] | None]"
+"""Lists ``data/`` in parts, in any order; ``None``: it is too small for that."""
+
+Hasher: TypeAlias = "Callable[[Iterator[DataObject]], Iterator[Hashed]]"
 """Reads data objects and reports their defects, in any order."""
+
+
+def record_of(key: str, size: int) -> tuple[bool, bytes]:
+    """Return whether lakecli named an object, and its record."""
+    name = data_digest(key)
+    digest = digest_of_key(key) if name is None else bytes.fromhex(name)
+    return name is not None, digest + size.to_bytes(8)
 
 
 def hash_objects(
     store: ObjectStore,
-    objects: Iterable[ObjectInfo],
+    objects: Iterable[DataObject],
     progress: Progress,
 ) -> Iterator[Hashed]:
     """Read data objects one by one, and compare their digests with their names."""
@@ -106,6 +138,23 @@ class _Sizes:
         if len(self._pending) >= _FLUSH * _RECORD:
             self._file.write(self._pending)
             self._pending.clear()
+
+    def extend(self, records: bytes) -> None:
+        """Add the records of objects whose digests have the same first byte."""
+        if not records:
+            return
+        counts = Counter(records[1::_RECORD])
+        for second in range(256):
+            self._fill_starts(records[0] << 8 | second)
+            self.count += counts[second]
+        self._file.write(records)
+
+    def records(self) -> Iterator[tuple[bytes, int]]:
+        """Yield digests and sizes of the complete index, ascending."""
+        for first in range(0, self.count, _FLUSH):
+            found = os.pread(self._file.fileno(), _FLUSH * _RECORD, first * _RECORD)
+            for at in range(0, len(found), _RECORD):
+                yield found[at : at + _DIGEST], int.from_bytes(found[at + _DIGEST : at + _RECORD])
 
     def finish(self) -> None:
         """Complete the index."""
@@ -189,6 +238,7 @@ class DataIndex:
         progress: Progress = NO_PROGRESS,
         hasher: Hasher | None = None,
         takes: Callable[[str], bool] | None = None,
+        lister: Lister | None = None,
     ) -> Iterator[tuple[str, str]]:
         """List the data objects of a namespace; yield (key, defect) of those that are damaged.
 
@@ -199,13 +249,16 @@ class DataIndex:
             progress: counts the objects and bytes that are read.
             hasher: reads the objects; by default in this process, one by one.
             takes: returns whether the object of a digest is to be read; by default all are.
+            lister: lists the objects in parts; by default this process lists them, one by one.
         """
         self._store = store
+        parts = None if lister is None else lister()
+        listed = self._listed(store) if parts is None else self._taken(parts)
         if not hash_data:
-            for _ in self._listed(store):
+            for _ in listed:
                 pass
             return
-        wanted = (info for digest, info in self._listed(store) if takes is None or takes(digest))
+        wanted = (each for digest, each in listed if takes is None or takes(digest))
         found = hasher(wanted) if hasher else hash_objects(store, wanted, progress)
         for hashed in found:
             self.bytes_hashed += hashed.size
@@ -213,17 +266,42 @@ class DataIndex:
                 self._damaged[bytes.fromhex(data_digest(hashed.key) or "")] = hashed.what
                 yield hashed.key, hashed.what
 
-    def _listed(self, store: ObjectStore) -> Iterator[tuple[str, ObjectInfo]]:
+    def _taken(self, parts: Iterator[ListedPart]) -> Iterator[tuple[str, DataObject]]:
+        """Complete the index from parts, then yield every object that lakecli named."""
+        unsorted = _Unsorted()
+        early: dict[int, IO[bytes]] = {}
+        following = 0
+        for part in parts:
+            for at in range(0, len(part.foreign), _RECORD):
+                end = at + _DIGEST
+                size = int.from_bytes(part.foreign[end : at + _RECORD])
+                unsorted.add(part.foreign[at:end], size)
+            file = early[part.number] = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
+            file.write(part.own)
+            while following in early:
+                with early.pop(following) as first:
+                    first.seek(0)
+                    self._own.extend(first.read())
+                following += 1
+        self._finish(unsorted)
+        for digest, size in self._own.records():
+            name = digest.hex()
+            yield name, DataObject(data_key(name), size)
+
+    def _listed(self, store: ObjectStore) -> Iterator[tuple[str, DataObject]]:
         """Yield every object that lakecli named, and its digest, and complete the index."""
         unsorted: _Unsorted | None = None
         for info in store.list(DATA):
             name = data_digest(info.key)
             if name is None:
                 unsorted = unsorted or _Unsorted()
-                unsorted.add(_digest_of_key(info.key), info.size)
+                unsorted.add(digest_of_key(info.key), info.size)
                 continue
             self._own.add(bytes.fromhex(name), info.size)
-            yield name, info
+            yield name, DataObject(info.key, info.size)
+        self._finish(unsorted)
+
+    def _finish(self, unsorted: _Unsorted | None) -> None:
         self._own.finish()
         for digest, size in unsorted.drain() if unsorted else ():
             self._foreign.add(digest, size)
@@ -242,7 +320,7 @@ class DataIndex:
             present = self._own.find(digest)
         elif key.startswith(DATA):
             digest = b""
-            present = self._foreign.find(_digest_of_key(key))
+            present = self._foreign.find(digest_of_key(key))
         elif _OLD_KEY.fullmatch(key):
             digest = b""
             present = self._ask(key)
@@ -264,5 +342,6 @@ class DataIndex:
             return None
 
 
-def _digest_of_key(key: str) -> bytes:
+def digest_of_key(key: str) -> bytes:
+    """Return the digest that stands for the key of an object that lakeFS named."""
     return h(key.encode("utf-8", "surrogateescape"))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.layout import DATA, SSTABLES
+from lakecli.identity import h
+from lakecli.layout import DATA, SSTABLES, data_key
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.pipeline import fsck as bulk_module
 from lakecli.pipeline.fsck import RunnerBulk
 from lakecli.pipeline.runner import LocalRunner
+from lakecli.pipeline.store_location import OpenStore
 from lakecli.repository import tag
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.check.thoroughness import Thoroughness
 from lakecli.repository.commit import commit
+from lakecli.repository.core.data_index import DataIndex
 from lakecli.repository.core.findings import FsckCounts
 from tests.support.lakes import entry_of, make_repository, open_lake, stage
 from tests.support.recorded_progress import RecordedProgress
@@ -91,9 +97,11 @@ def test_the_same_findings(
 ) -> None:
     monkeypatch.setattr(bulk_module, "PART_OBJECTS", 40)
     monkeypatch.setattr(bulk_module, "PART_RANGES", 3)
+    monkeypatch.setattr(bulk_module, "FEW", 10)
+    repository.store.put("data/0aboveall000000000000/0f", b"of lakeFS", ANY)
     findings, counts, told = check(repository, runner)
     assert findings == []
-    assert told == counts.objects == 300
+    assert told + 1 == counts.objects == 301
     assert asdict(counts) == asdict(check(repository, None)[1])
     damage(repository, tmp_path / "namespace")
     expected, expected_counts, _ = check(repository, None)
@@ -107,3 +115,25 @@ def test_a_sample(repository: Repository) -> None:
     _, counts, told = check(repository, LocalRunner(), sample=0.2)
     assert 20 < told < 120
     assert counts.objects == 300
+
+
+def test_parts_of_a_listing_have_every_key_once() -> None:
+    store = MemoryStore()
+    digests = [h(b"%d" % n).hex() for n in range(2_000)]
+    names = [data_key(digest) for digest in digests]
+    others = ["data/zz/x", "data/0", "data/00", "data/ff0/x", "data/fg/x", "data/é/x", "data/A/b"]
+    beside = ["dat", "data", "data0", "data.x/a", "_lakefs/x", "e"]
+    for size, name in enumerate([*names, *others, *beside]):
+        store.put(name, b"x" * (size % 7), ANY)
+    location = OpenStore(store)
+    parts = [bulk_module.list_part(number, location=location) for number in range(256)]
+    assert sum(len(part.foreign) for part in parts) == 40 * len(others)
+    random.Random(5).shuffle(parts)
+    with DataIndex() as index, DataIndex() as serial:
+        found = list(index.fill(store, hash_data=False, lister=lambda: iter(parts)))
+        assert found == list(serial.fill(store, hash_data=False)) == []
+        assert index.count == serial.count == len(names) + len(others)
+        for size, name in enumerate([*names, *others]):
+            assert index.problem_of(name, size % 7) is None
+            assert index.problem_of(name, 9) == serial.problem_of(name, 9)
+        assert index.problem_of(data_key("00" * 32), 1) == "missing"
