@@ -185,8 +185,10 @@ class Runner:
 
     First, all tests run once without a mutant, to record the lines of the suite's modules that
     each one runs, its duration, and whether it starts a process. For a mutant inside a function,
-    only the tests that run the changed statement run; for one outside of functions, all that run
-    any of the modules. Tests that start processes always run, because lines are not recorded there.
+    only the tests that run the changed statement run, and those that start processes, because lines
+    are not recorded there. For a mutant outside of functions, all run: tests and other modules may
+    use a constant without running a line of its module.
+
     The order is by the chance to detect the mutant soon: tests that run the changed line come
     first, then those that detected other mutants of the module, then short ones.
 
@@ -286,10 +288,8 @@ class Runner:
         lines = statement_at(self._path(module).read_text(), number) if is_inside else None
         selected = []
         for test in self.tests:
-            of_test = self._lines[test]
-            used = of_test.get(module, set())
-            # Other modules import constants, so tests of any module may detect a changed one.
-            is_in_reach = bool(of_test if lines is None else used.intersection(lines))
+            used = self._lines[test].get(module, set())
+            is_in_reach = lines is None or not used.isdisjoint(lines)
             if is_in_reach or test in self._starting:
                 hits = (number in used) + bool(used)
                 cost = self._seconds[test] / (1 + 5 * self._kills[module, test])

@@ -572,6 +572,8 @@ def test_a_batch_works_without_conditional_writes(store: S3Store, server: StubSe
     batch.flush()
     assert methods(server) == ["PUT", "HEAD", "HEAD", "PUT", "HEAD"]
     assert "If-None-Match" not in server.requests[3].headers
+    server.answers = [Answer(404), OK, HEAD]
+    assert [store.put_new("k", b"body") for _ in range(2)] == [True, False]
     server.answers = [s3_error(501, "NotImplemented")]
     with pytest.raises(Unsupported):
         store.put("ref", b"", ABSENT)
