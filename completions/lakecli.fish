@@ -673,7 +673,7 @@ function __lakecli_options
         '--no-color' 'No colours, boxed tables or progress bars' \
         '-q' 'Show no progress and no notes' \
         '--quiet' 'Show no progress and no notes' \
-        '--verbose' 'Show debug messages and tracebacks'
+        '--verbose' 'Show debug messages, the number of requests, tracebacks'
 end
 
 # Print what completes the value of option $argv[2] of the command $argv[1]; fails where it

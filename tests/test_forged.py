@@ -360,7 +360,7 @@ class Prison:
             operations = cli("op", "log", "lakefs://demo", "--json")
             newest = operations.json_lines[0]["id"] if operations.stdout else "0"
             sample = Sample(work / "files", NAMESPACE, operation=newest)
-            for line in choose(list(command_lines(sample))):
+            for line in choose([*command_lines(sample), *in_place(work / "files")]):
                 wrong += self.check(forgery, line, cli)
             jail.requests.discard(OTHER)
             second = cli("branch", "list", "lakefs://second")
@@ -391,6 +391,19 @@ class Prison:
         if took > SECONDS:
             wrong.append(f"{title} took {took:.0f} s")
         return wrong
+
+
+def in_place(directory: Path) -> Iterator[tuple[str, ...]]:
+    """Yield commands that read the namespace without a clone."""
+    main = f"{NAMESPACE}@main"
+    yield ("fs", "cat", f"{main}/a")
+    yield ("fs", "download", "-r", f"{main}/", str(directory / "in-place"))
+    yield ("fs", "presign", f"{main}/a")
+    yield ("diff", f"{main}~1", main)
+    yield ("log", main)
+    yield ("reflog", main)
+    yield ("branch", "list", NAMESPACE)
+    yield ("tag", "list", NAMESPACE)
 
 
 def put(jail: Jail, namespace: str, objects: dict[str, bytes]) -> None:
@@ -450,7 +463,7 @@ CHOSEN = 2
 SLICES = 8
 ALWAYS = (
     ("fs", "ls", "--recursive"), ("fs", "cat"), ("fs", "download", "-r"), ("fsck", "--data"),
-    ("gc", "run", "-y"),
+    ("gc", "run", "-y"), ("fs", "cat", f"{NAMESPACE}@main/a"),
 )  # fmt: skip
 """Commands that meet every forgery: they read everything there is."""
 

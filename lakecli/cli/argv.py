@@ -43,7 +43,9 @@ GLOBAL_OPTIONS: Final = (
     GlobalOption("json", ("--json",), None, "Answer in JSON"),
     GlobalOption("quiet", ("-q", "--quiet"), None, "Show no progress and no notes"),
     GlobalOption("no_color", ("--no-color",), None, "No colours, boxed tables or progress bars"),
-    GlobalOption("verbose", ("--verbose",), None, "Show debug messages and tracebacks"),
+    GlobalOption(
+        "verbose", ("--verbose",), None, "Show debug messages, the number of requests, tracebacks"
+    ),
     GlobalOption("log_level", ("--log-level",), "LEVEL", "Log from this level on: debug, info, …"),
     GlobalOption("log_format", ("--log-format",), "FORMAT", "Format of the log: text or json"),
     GlobalOption(

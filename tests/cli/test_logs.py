@@ -94,7 +94,8 @@ def test_no_secret_is_logged_and_requests_are_counted(
     cli.now = system_now()
     log = tmp_path / "log"
     options = ("--log-level", "trace", "--log-output", str(log), "--log-format", "json")
-    cli.ok("repo", "create", "lakefs://demo", f"s3://{new_bucket(moto_endpoint)}/lake", *options)
+    namespace = f"s3://{new_bucket(moto_endpoint)}/lake"
+    cli.ok("repo", "create", "lakefs://demo", namespace, *options)
     (tmp_path / "a").write_text("a")
     cli.ok("fs", "upload", tmp_path / "a", "lakefs://demo/main/a", *options)
     url = cli.ok("fs", "presign", "lakefs://demo/main/a", *options).stdout.strip()
@@ -110,6 +111,14 @@ def test_no_secret_is_logged_and_requests_are_counted(
     assert requests[0]["status"] == 200
     assert records(log)[-1]["requests"] == 1
     assert shown.stderr.splitlines()[-1] == "debug: requests to buckets: 1 (1 GET)"
+    cli.ok("commit", "lakefs://demo/main", "-m", "first")
+    cli.ok("push", "lakefs://demo/main")
+    # The repository, the refs, and the state of collection: an absent object is asked for twice.
+    fetched = cli.ok("fetch", "lakefs://demo", "--verbose").stderr.splitlines()
+    assert fetched[-1] == "debug: requests to buckets: 4 (4 GET)"
+    # The bucket's region; the repository, the branch, its pack, the object: the tree is cached.
+    in_place = cli.ok("fs", "cat", f"{namespace}@main/a", "--verbose").stderr.splitlines()
+    assert in_place[-1] == "debug: requests to buckets: 5 (4 GET, 1 HEAD)"
 
 
 def test_urls_lose_what_may_be_secret() -> None:
