@@ -153,6 +153,22 @@ def test_the_namespace_may_have_an_at_sign_and_be_a_base_uri(
     assert "odd" in cli.ok("log", "main").stdout
 
 
+def test_objects_outside_the_namespace_are_read_only_where_that_is_allowed(
+    demo: Demo, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli = demo.cli
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a").write_text("raw")
+    cli.ok("import", "--from", tmp_path / "raw", "--to", "lakefs://demo/main/", "-m", "raw")
+    cli.ok("push", "lakefs://demo/main")
+    monkeypatch.setenv("LAKECLI_HOME", str(home / "elsewhere"))
+    refused = cli("fs", "cat", f"{demo.namespace}@main/a")
+    assert refused.exit_code == ExitCode.REFUSED
+    _, _, command = refused.stderr.partition("objects there: lakecli ")
+    cli.ok(*shlex.split(command))
+    assert cli.ok("fs", "cat", f"{demo.namespace}@main/a").stdout == "raw"
+
+
 @pytest.fixture(params=["s3", "gs", "az"])
 def namespace(request: pytest.FixtureRequest, cli: Cli, aws_environment: pytest.MonkeyPatch) -> str:
     """A namespace in a bucket of each kind."""

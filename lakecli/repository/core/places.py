@@ -95,7 +95,10 @@ class Trust(NamedTuple):
         """Return the command that allows places, for this repository alone."""
         import shlex
 
-        key = f"repo.{self.repository}.{SETTING}" if self.repository else SETTING
+        has_settings = (
+            self.repository and "/" not in self.repository
+        )  # no namespace in place of a name
+        key = f"repo.{self.repository}.{SETTING}" if has_settings else SETTING
         # Spaces and commas separate a list: a place that contains one is replaced by its parent.
         cut = [re.split(r"(?=/[^/]*[,\s])", place)[0] for place in places]
         listed = dict.fromkeys([*self.allowed, *cut])
