@@ -264,6 +264,8 @@ class Runner:
         seconds = 20 + 3 * sum(self._seconds[test] for test in tests)
         if codes == {}:
             return None
+        if not tests:
+            return Trial(passed=True, seconds=0, output="no test runs the statement")
         if codes is None:
             names = [test.removeprefix("tests/") for test in tests]
             return self._bench.mutate(module, code, names, seconds=seconds + 60)

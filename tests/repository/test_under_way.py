@@ -12,8 +12,10 @@ from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
+from lakecli.repository.core import clean
 from lakecli.repository.core.clean import unstage_unchanged
 from lakecli.repository.core.under_way import STALE_AFTER, CommitUnderWay
+from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import restore, undo
@@ -217,6 +219,21 @@ def test_a_branch_does_not_follow_while_its_commit_is_pushed(repository: Reposit
 
     commit_with(repository, "send", follow, allow_empty=False)
     assert read(repository, "main") == read(repository, "main@") == checksums(CHANGED)
+
+
+def test_what_equals_the_head_is_unstaged_in_batches(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clean, "_BATCH", 1)
+    stage(repository, "main", {b"b": b"2", b"c": b"3"})
+    commit(repository, "main", message="two", committer="me")
+    branch.create(repository, "side", source="main")
+    stage(repository, "side", {b"a": b"9", b"b": b"9", b"c": b"9"})
+    incoming = commit(repository, "side", message="side", committer="me").id
+    stage(repository, "main", {b"a": b"1", b"b": b"mine", b"c": b"3"})
+    unstage_unchanged(repository, "main", incoming)
+    with repository.lake.kv.read() as txn:
+        assert [path for path, _ in view_of_branch(repository, txn, "main").staged()] == [b"b"]
 
 
 class KilledError(BaseException):

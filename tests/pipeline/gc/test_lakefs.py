@@ -27,6 +27,7 @@ from lakecli.pipeline.gc.shared import LakeFsWrites, SharedNamespace
 from lakecli.pipeline.gc.tasks import addresses_in, digests_of
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import push as pushing
 from lakecli.repository import rm
 from lakecli.repository.check.fsck import fsck
@@ -358,14 +359,27 @@ def test_a_dump_that_is_killed_leaves_garbage_only(taken: Taken) -> None:
     assert len(taken.listed(DUMPS)) == 1
 
 
-def test_lakefs_that_goes_on_is_noticed_by_the_time_in_its_names(taken: Taken) -> None:
+@pytest.mark.parametrize("step", ["gc:prepare", "gc:sweeping"])
+def test_lakefs_that_goes_on_is_noticed_by_the_time_in_its_names(taken: Taken, step: str) -> None:
     taken.time.pass_by(MONTH)
     taken.collect(lakefs_stopped=True)
     name = "data/" + "0" * 20 + "/" + xid(taken.time.now + DAY)
-    taken.store.put(name, b"new", ANY)
+    phases: list[Phase] = []
+
+    def on_step(found: str) -> None:
+        if found == step:
+            taken.store.put(name, b"new", ANY)
+        if found.startswith("gc:"):
+            phases.append(read_state(taken.store).phase)
+
+    lake = taken.clones[0].lake
+    lake.runtime = lake.runtime._replace(on_step=on_step)
     taken.time.pass_by(LONG)
     with pytest.raises(LakeFsWrites, match=name):
         taken.collect()
+    # If it is noticed before the sweep, no writer has to wait.
+    assert (Phase.SWEEPING in phases) is (step == "gc:sweeping")
+    lake.runtime = lake.runtime._replace(on_step=lambda _step: None)
     assert STAGED in taken.listed()
     taken.store.delete([name])
     assert counts(taken.collect())["lakefs"]

@@ -14,6 +14,7 @@ from lakecli.pipeline.gc import own, sweep
 from lakecli.pipeline.gc.mark import Tally
 from lakecli.pipeline.gc.records import GcReport, GcStatus
 from lakecli.pipeline.gc.run import Action
+from lakecli.progress import NoProgress
 from lakecli.remote.collection import Phase
 from tests.pipeline.gc.shared import GRACE, LONG, Shared, make_commit, push, upload
 
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DAY = timedelta(days=1)
+
+
+class Counted(NoProgress):
+    """Counts the objects that were finished."""
+
+    items = 0
+
+    def advance(self, *, items: int = 0, size: int = 0) -> None:
+        assert size == 0
+        self.items += items
 
 
 @pytest.fixture
@@ -38,7 +49,9 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
     upload(ada, b"left", b"4444")
     upload(ada, b"kept", b"55555")
     shared.time.pass_by(LONG)
-    report = shared.collect(ben)
+    progress = Counted()
+    report = shared.collect(ben, progress=progress)
+    assert progress.items == len(shared.tables) == 4
     garbage = Tally("data", 2, 9)
     since, sweep_at = report.status.since, report.status.sweep_at
     # With the commit of the empty tree. The range with a and b is in two trees and read once.
