@@ -90,6 +90,16 @@ def test_a_read_state_is_trusted_for_an_hour(place: Place) -> None:
     assert place.store.counts == {"get": 1}
 
 
+def test_a_command_that_begins_after_an_hour_reads_the_state_again(place: Place) -> None:
+    place.set_state(Phase.IDLE)
+    place.guard.begin()
+    place.guard.begin()
+    assert place.store.counts == {"get": 1}
+    place.now += STALE_AFTER + timedelta(seconds=1)
+    place.guard.begin()
+    assert place.store.counts == {"get": 2}
+
+
 def test_old_objects_are_renewed_while_the_collection_is_idle(place: Place) -> None:
     place.put(KEY, days=1.1)
     place.put(OTHER, days=0.9)  # less than half of the grace period

@@ -17,6 +17,7 @@ from lakecli.remote.commit_data import encode_commit
 from lakecli.remote.packs import REPLACES, read_pack, write_pack
 from lakecli.sstable.writer import TableWriter
 from tests.remote.test_packs import AT, make
+from tests.support.counting import CountingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,8 +68,9 @@ def test_all_packs_are_read(store: MemoryStore) -> None:
 
 
 def test_a_pack_that_was_replaced_since_the_listing_is_read_in_its_replacement(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    store = CountingStore()
     first, second = write_pack(store, [A]), write_pack(store, [C])
     listings = 0
     real = MemoryStore.list
@@ -84,6 +86,8 @@ def test_a_pack_that_was_replaced_since_the_listing_is_read_in_its_replacement(
 
     monkeypatch.setattr(MemoryStore, "list", list_)
     assert set(read_all(store).commits) == {A.id, B.id, C.id}
+    read = [key for kind, key in store.keys if kind == "get"]
+    assert len(read) == len(set(read)) == 3
     assert (listings, second in garbage(store)) == (2, False)
 
 
