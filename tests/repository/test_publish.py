@@ -302,6 +302,28 @@ def test_a_move_that_an_earlier_command_sent_is_not_forgotten_if_the_store_fails
     assert (finished.state, pushes(repository)) == (State.APPLIED, 1)
 
 
+def test_the_first_move_of_a_ref_is_found_though_others_have_moved_it_on(
+    repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_commit(repository, b"a")
+    put = bucket.put
+
+    def reply_lost(key: str, *args: Any, **kwargs: Any) -> Any:
+        version = put(key, *args, **kwargs)
+        if key.startswith(layout.REFS):
+            monkeypatch.undo()
+            other = chains.intent("other", made.id, chains.commit(9), since=1)
+            apply(bucket, other, retries=chains.PATIENT)
+            raise unreachable()
+        return version
+
+    monkeypatch.setattr(bucket, "put", reply_lost)
+    result = publishing.publish(
+        repository, RefKind.BRANCH, "main", before=None, after=made.id, who="me", why="push"
+    )
+    assert result.outcome is Outcome.APPLIED
+
+
 def test_a_move_that_was_never_sent_is_forgotten(
     repository: Repository, bucket: FaultyStore
 ) -> None:

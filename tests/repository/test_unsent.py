@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.errors import NothingToDo
 from lakecli.ids import WriteId
 from lakecli.kv.intents import IntentStore
 from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import CommitId, RefKind
 from lakecli.repository import branch, tag
+from lakecli.repository.commit import commit
 from lakecli.repository.core import unsent
 from lakecli.repository.core.unsent import (
     Unsent,
@@ -23,6 +25,7 @@ from lakecli.repository.core.unsent import (
     note_taken_back,
 )
 from tests.support.clones import make_commit, synced
+from tests.support.lakes import stage
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
@@ -206,3 +209,17 @@ def test_a_ref_is_held_until_it_moves_in_the_bucket(
         assert is_held(txn, repository, tracked)
         assert not is_held(txn, repository, tracked._replace(write_id=WriteId("1f" * 16)))
         assert not is_held(txn, repository, tracked._replace(kind=TAG))
+
+
+def test_a_ref_stays_held_while_only_its_staging_area_changes(
+    repository: Repository, commits: dict[str, CommitId | None]
+) -> None:
+    tracked = track(repository, BRANCH, commits["3"])
+    fields = {"held": tracked.write_id, "kind": BRANCH, "name": "main"}
+    with repository.lake.kv.write() as txn:
+        IntentStore(txn, repository.key).put(unsent._row("held", BRANCH, "main"), fields)
+    stage(repository, "main", {b"1": b"1"})  # as the head has it
+    with pytest.raises(NothingToDo):
+        commit(repository, "main", message="m", committer="me")
+    with repository.lake.kv.read() as txn:
+        assert is_held(txn, repository, tracked)
