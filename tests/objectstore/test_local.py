@@ -4,6 +4,7 @@ import ctypes
 import errno
 import fcntl
 import gc
+import io
 import os
 import pwd
 import signal
@@ -762,6 +763,31 @@ def test_a_file_that_is_read_in_small_pieces_is_whole(
     assert store.get("a") == body
     assert store.get("a", start=10, length=30) == body[10:40]
     assert store.get("a", start=190, length=30) == body[190:]
+
+
+def test_an_end_of_a_file_is_read(store: LocalStore) -> None:
+    store.put("a", b"0123456789", ANY)
+    expected = {-1: b"9", -2: b"89", -10: b"0123456789", -11: b"0123456789"}
+    assert {start: store.get("a", start=start) for start in expected} == expected
+
+
+def test_a_condition_is_checked_again_once_the_body_is_written(
+    store: LocalStore, tmp_path: Path
+) -> None:
+    """Another writer is faster, after the first check."""
+
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            store.put("k", b"faster", ANY)
+            return super().read(size)
+
+    with pytest.raises(ConditionFailed, match="there already"):
+        store.put("k", Slow(b"slow"), ABSENT)
+    assert store.get("k") == b"faster"
+    with pytest.raises(ConditionFailed, match="of another version"):
+        store.put("k", Slow(b"slow"), Match(store.head("k").version))
+    assert store.get("k") == b"faster"
+    assert leftovers(tmp_path) == []
 
 
 def test_opening_a_directory_makes_none(tmp_path: Path) -> None:
