@@ -27,6 +27,18 @@ pytestmark = pytest.mark.xdist_group("spark")
 ROOT = Path(__file__).parents[2]
 ROWS = 2_000
 
+SUBMITTED = """
+import os
+from operator import neg
+from pathlib import Path
+from lakecli.pipeline.spark_runner import SparkRunner
+
+with SparkRunner(environ=os.environ, cache=Path("cache")) as runner:
+    conf = runner.context.getConf()
+    found = sorted(runner.run(neg, [3, 4]))
+    print(runner.context.master, runner.context.appName, conf.get("spark.ours.x"), found)
+"""
+
 WRONG_MASTER = """
 import os, sys
 from pathlib import Path
@@ -222,3 +234,30 @@ def test_a_port_that_is_no_master_is_an_error_soon(standalone: Standalone, tmp_p
     # Spark itself tries again for a minute.
     log = (tmp_path / "spark.log").read_text("utf-8")
     assert "All masters are unresponsive" not in log
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_a_program_of_spark_submit_has_its_master_and_settings(tmp_path: Path) -> None:
+    (tmp_path / "inner.py").write_text(SUBMITTED)
+    program = tmp_path / "program.py"  # as the page on Spark has it for the cluster mode
+    program.write_text(
+        "import subprocess, sys\nsubprocess.run([sys.executable, 'inner.py'], check=True)\n"
+    )
+    environ = environment_of(tmp_path)
+    java = java_settings(os.environ, tmp_path / "java")
+    variables = {**environ, **java, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [
+            Path(environ["SPARK_HOME"], "bin/spark-submit"),
+            *("--master", "local[1]", "--name", "mine", "--conf", "spark.ours.x=7"),
+            program,
+        ],
+        cwd=tmp_path,
+        env={key: value for key, value in variables.items() if value},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert "local[1] mine 7 [(3, -3), (4, -4)]" in done.stdout, done.stderr[-4_000:]
