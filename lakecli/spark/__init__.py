@@ -3,6 +3,7 @@
 ::
 
     source, types      the data source and its columns; filters: pushed down
+    source_table       the rows of a table in it; worker_errors: its errors
     snapshot           a ref pinned on the driver: a tree and staged changes
     entries, decode    read entries on executors; history: commits, refs, differences
     table, layout      read tables from directories; remote and fetch: from buckets

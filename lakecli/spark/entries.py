@@ -12,8 +12,8 @@ from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.ranges import iter_blocks
 from lakecli.spark.decode import RANGE_ID, decode_batch
 from lakecli.spark.filters import narrow, window_of
-from lakecli.spark.snapshot import hints_told
 from lakecli.spark.types import arrow_schema
+from lakecli.spark.worker_errors import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -76,7 +76,7 @@ class EntriesReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the groups of ranges, and the staged records."""
-        with hints_told():
+        with told():
             window, staged = self._window, self._staged()
             if window.is_empty:
                 return []
@@ -116,7 +116,7 @@ class EntriesReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
-        with hints_told():
+        with told():
             schema = arrow_schema(self._schema)
             if isinstance(partition, StagedPartition):
                 yield _rows(schema, partition.keys, partition.values, None)

@@ -16,8 +16,9 @@ from lakecli.errors import UsageError
 from lakecli.model import Difference
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.filters import Window, window_of
-from lakecli.spark.snapshot import hints_told, opened
+from lakecli.spark.snapshot import opened
 from lakecli.spark.types import COMMITS, REFS, arrow_schema
+from lakecli.spark.worker_errors import told
 from lakecli.uri import parse
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class DiffReader(DataSourceReader):
         from lakecli.pipeline.intervals import intervals
 
         start, stop = self._window
-        with hints_told():
+        with told():
             if self._window.is_empty:
                 return []
             store = self._trees.location.trees()
@@ -186,7 +187,7 @@ class DiffReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the differences of an interval, in path order."""
         schema = arrow_schema(self._schema)
-        with hints_told():
+        with told():
             rows: list[Row] = []
             for difference in self._differences(partition.value):
                 rows.append(_difference_row(difference))

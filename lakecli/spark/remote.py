@@ -228,7 +228,7 @@ class Source:
             StructField(each.name, each.dataType, metadata=each.metadata) for each in fields
         ]
         schema = StructType([*nullable, StructField(DIRECTORY, IntegerType())])
-        tasks = list(_tasks(files))
+        tasks = list(tasks_of(files))
         reader = Reader(
             self._location,
             tasks,
@@ -244,7 +244,8 @@ class Source:
         return numbers.mapInArrow(read, schema)
 
 
-def _tasks(files: Sequence[Remote]) -> Iterator[list[Remote]]:
+def tasks_of(files: Sequence[Remote]) -> Iterator[list[Remote]]:
+    """Yield the files of each task."""
     task: list[Remote] = []
     size = 0
     for file in files:

@@ -1,4 +1,4 @@
-"""The data source ``lakefs``: a ref's entries, and commits, refs and differences, as rows.
+"""The data source ``lakefs``: entries, commits, refs, differences and tables, as rows.
 
 The driver looks everything up in the local store once, when the DataFrame is created; all actions
 on the DataFrame, on all executors, read that state.
@@ -17,8 +17,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from lakecli.errors import UsageError
 from lakecli.spark import history
 from lakecli.spark.entries import EntriesReader, FilteringEntriesReader
-from lakecli.spark.snapshot import hints_told, take_snapshot
-from lakecli.spark.types import COLUMNS, DIFF, ENTRIES, check_schema, chosen
+from lakecli.spark.snapshot import take_snapshot
+from lakecli.spark.source_table import TableReader, look_at_table, schema_of
+from lakecli.spark.types import COLUMNS, DIFF, ENTRIES, check_schema, chosen, chosen_fields
+from lakecli.spark.worker_errors import told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -27,10 +29,15 @@ if TYPE_CHECKING:
 
 NAME: Final = "lakefs"
 
+TABLE: Final = "table"
+
 ENTRIES_PER_PARTITION: Final = 131_072
 
 _OPTIONS: Final = frozenset(
-    {"path", "home", "what", "diff", "columns", "prefix", "pushdown", "entriesperpartition"}
+    {
+        *("path", "home", "what", "diff", "format", "columns", "prefix", "pushdown"),
+        "entriesperpartition",
+    }
 )
 
 
@@ -41,6 +48,7 @@ class LakefsSource(DataSource):
         path: ``lakefs://REPOSITORY/REF[/PREFIX]``, which ``load`` takes.
         home: directory of lakecli's data, as ``LAKECLI_HOME``.
         what: ``entries`` (the default), ``commits`` or ``refs``.
+        format: ``parquet``: the rows of the table at the path.
         diff: ``LEFT...RIGHT`` or ``LEFT..RIGHT``: differences, in Git's sense of the dots.
         columns: names separated by commas; only these columns are decoded.
         prefix: additional prefix of the paths, after the one in the URI; limits the ranges read.
@@ -53,14 +61,21 @@ class LakefsSource(DataSource):
         NotFound: the repository or a ref does not exist.
     """
 
+    _schema: StructType | str
+    _what: str
+    _moment: Any
+
     home: str | None = None
     """Default of the option ``home``."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        with hints_told():
+        with told():
             given = {name.lower(): text for name, text in options.items()}
             _check_options(given)
+            if "format" in given:
+                self._open_table(given)
+                return
             self._diff = given.get("diff", "")
             self._what = DIFF if self._diff else given.get("what", ENTRIES)
             if self._what not in COLUMNS or (self._what == DIFF and not self._diff):
@@ -75,18 +90,32 @@ class LakefsSource(DataSource):
                 given.get("path", ""), given.get("home", self.home), given.get("prefix", "")
             )
 
+    def _open_table(self, given: Mapping[str, str]) -> None:
+        others = sorted(set(given) - {"format", "path", "home", "columns"})
+        if given["format"].lower() != "parquet" or others:
+            what = f"option {others[0]}" if others else f"format {given['format']!r}"
+            raise UsageError(
+                f"{what} does not work for tables in the data source",
+                hint="use lakecli.spark.read_table, which reads CSV and JSON, too",
+            )
+        self._what = TABLE
+        self._moment = look_at_table(given.get("path", ""), home=given.get("home", self.home))
+        self._schema = chosen_fields(schema_of(self._moment), given.get("columns", ""))
+
     @classmethod
     def name(cls) -> str:
         """Return the name for ``format``."""
         return NAME
 
-    def schema(self) -> str:
+    def schema(self) -> StructType | str:
         """Return the columns that were chosen."""
         return self._schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of rows with a schema, which the user may have given."""
-        with hints_told():
+        if self._what == TABLE:
+            return TableReader(self._moment, schema)
+        with told():
             check_schema(self._what, schema)
         if self._what == ENTRIES:
             reader = FilteringEntriesReader if self._is_pushed else EntriesReader
@@ -118,7 +147,7 @@ def _check_options(given: Mapping[str, str]) -> None:
     if unknown:
         raise UsageError(
             f"unknown option {unknown[0]!r} of the data source",
-            hint="columns, diff, entriesPerPartition, home, prefix, pushdown, what",
+            hint="columns, diff, entriesPerPartition, format, home, prefix, pushdown, what",
         )
     if not given.get("path"):
         raise UsageError("no URI to load", hint='.load("lakefs://REPOSITORY/REF/PREFIX")')

@@ -72,6 +72,29 @@ def chosen(what: str, columns: str) -> str:
     return ", ".join(f"{name} {known[name]}" for name in names)
 
 
+def chosen_fields(schema: StructType, columns: str) -> StructType:
+    """Return some columns of a table; all if `columns` is empty.
+
+    Args:
+        schema: all columns.
+        columns: names separated by commas.
+
+    Raises:
+        UsageError: a column does not exist.
+    """
+    from pyspark.sql.types import StructType
+
+    known = {field.name.lower(): field for field in schema.fields}
+    names = [name.strip() for name in columns.split(",")] if columns.strip() else list(known)
+    for name in names:
+        if name.lower() not in known:
+            raise UsageError(
+                f"column {name!r} of the table is unknown",
+                hint=f"columns: {', '.join(schema.names)}",
+            )
+    return StructType([known[name.lower()] for name in names])
+
+
 def check_schema(what: str, schema: StructType) -> None:
     """Refuse a schema with other columns or types than a kind of rows has.
 

@@ -1,0 +1,31 @@
+"""Errors of the data source, which Spark runs in worker processes of its own."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import LakeError
+from lakecli.spark.snapshot import hints_told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HIDE: Final = "SPARK_HIDE_TRACEBACK"
+"""The variable by which PySpark leaves the traceback out of the error that it sends."""
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Have a worker send an error of lakecli as its message and hint, without a traceback.
+
+    A worker that has sent an error ends, so the variable does not outlive it. The setting of Spark
+    for the same purpose would hide the tracebacks of the user's own functions, too.
+    """
+    try:
+        with hints_told():
+            yield
+    except LakeError:
+        os.environ[_HIDE] = "1"
+        raise
