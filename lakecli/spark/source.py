@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
 from lakecli.errors import UsageError
 from lakecli.spark import history
@@ -123,6 +123,21 @@ class LakefsSource(DataSource):
         if self._what == DIFF:
             return history.DiffReader(self._moment, schema, entries_per_partition=self._target)
         return history.RecordsReader(self._moment, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+        """Refuse to write: only `write_table` has what safe writes need.
+
+        Raises:
+            UsageError: always.
+        """
+        del schema, overwrite
+        error = UsageError(
+            "the data source reads only",
+            hint='lakecli.spark.write_table(frame, "lakefs://REPOSITORY/BRANCH/PATH", '
+            'mode="append", partition_by=["day"])',
+        )
+        with told():
+            raise error
 
     def _look(self, uri: str, home: str | None, prefix: str) -> Any:  # noqa: ANN401 - as the reader takes it
         if self._what == ENTRIES:

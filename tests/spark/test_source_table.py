@@ -82,6 +82,11 @@ def test_errors_have_a_hint_and_no_traceback(
         (lambda: load(URI, format="csv"), "format 'csv' does not work", "read_table"),
         (lambda: load(URI, format="parquet", prefix="x"), "option prefix does not work", "hint"),
         (lambda: load(URI, format="parquet", columns="z"), "in different kinds", "hint: "),
+        (
+            lambda: fine.write.format("lakefs").mode("append").save(URI),
+            "the data source reads only",
+            "hint: lakecli.spark.write_table(",
+        ),
         (lambda: load(URI, what="nothing"), "unknown rows: 'nothing'", "hint: what: "),
     ]
     for call, message, hint in cases:
