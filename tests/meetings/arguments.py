@@ -51,13 +51,17 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "branch rename": [["branch", "rename", f"{REPOSITORY}/dev", "renamed"]],
     "branch reset": [
         ["branch", "reset", f"{REPOSITORY}/main", "-y"],
-        ["branch", "reset", f"{REPOSITORY}/main", "--to", "v1", "-y"],
+        [
+            *("branch", "reset", f"{REPOSITORY}/main", "--to", f"{REPOSITORY}/v1~1"),
+            *("--force-with-lease", "-y"),
+        ],
     ],
     "branch revert": [["branch", "revert", f"{REPOSITORY}/main", f"{REPOSITORY}/main", "-y"]],
     "cherry-pick": [["cherry-pick", f"{REPOSITORY}/dev", f"{REPOSITORY}/main"]],
     "clone": [
         ["clone", NAMESPACE, "lakefs://again"],
         ["clone", "--from-lakefs", LAKEFS, "lakefs://taken", "--take-over"],
+        ["clone", "--from-lakefs", LAKEFS, "lakefs://borrowed"],
     ],
     "commit": [
         ["commit", f"{REPOSITORY}/main", "--message", "m"],

@@ -11,6 +11,7 @@ import pytest
 
 from tests.meetings.hook import Hook
 from tests.meetings.matrix import Matrix
+from tests.meetings.recorder import Recorder
 from tests.meetings.world import Machines
 from tests.support.waits import skip_waits
 
@@ -23,7 +24,7 @@ def _world() -> Iterator[tuple[Matrix, Hook]]:
     directory = Path(tempfile.mkdtemp())
     hook = Hook()
     with Machines(directory) as world:
-        yield Matrix(world, hook), hook
+        yield Matrix(world, hook, Recorder(world.live)), hook
     shutil.rmtree(directory)
 
 
@@ -37,7 +38,9 @@ def hook(_world: tuple[Matrix, Hook]) -> Hook:
 def matrix(_world: tuple[Matrix, Hook], monkeypatch: pytest.MonkeyPatch) -> Matrix:
     """Return the matrix, which remembers the outcomes of serial orders from test to test."""
     matrix, hook = _world
+    matrix.recorder.install(monkeypatch)
     hook.install(monkeypatch)
     skip_waits(monkeypatch)
     hook.build_once(monkeypatch)
+    hook.use_one_thread(monkeypatch)
     return matrix

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import functools
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.cli import build
+from lakecli.cli import build, declare
 from lakecli.kv import environment
 from lakecli.kv.env import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.repository.transfer.parallel import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pytest
 
+_RACE: Final = "race"
+"""The pool whose threads must meet: they try out whether a store has conditional writes."""
+
 _DURABLE: Final = ("put", "delete", "delete_matching", "copy")
-_READS: Final = ("get", "get_versioned", "open", "head", "list")
 
 
 class Hook:
-    """Calls back before each write transaction of a local store and each write to the bucket.
-
-    Attributes:
-        reads: how often a bucket was read.
-    """
+    """Calls back before each write transaction of a local store and each write to the bucket."""
 
     def __init__(self) -> None:
-        self.reads = 0
         self._call: Callable[[str], None] | None = None
 
     @contextmanager
@@ -45,20 +44,29 @@ class Hook:
         for place, names in ((LocalStore, ("write",)), (MemoryStore, _DURABLE)):
             for name in names:
                 monkeypatch.setattr(place, name, self._watched(getattr(place, name), name))
-        for name in _READS:
-            monkeypatch.setattr(MemoryStore, name, self._counted(getattr(MemoryStore, name)))
 
     def build_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Build each command's parser once, and look up the file system of a home only once."""
         monkeypatch.setattr(build, "build", functools.cache(build.build))
+        monkeypatch.setattr(declare, "declaration", functools.cache(declare.declaration))
         monkeypatch.setattr(environment, "_refuse_network", lambda _directory: None)
 
-    def _counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            self.reads += 1
-            return method(*args, **kwargs)
+    def use_one_thread(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the calling thread do what pools of threads would, so that steps have an order."""
+        submit, prepare = ThreadPoolExecutor.submit, Workers.__init__
 
-        return counted
+        def submit_here(pool: Any, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            if pool._thread_name_prefix == _RACE:
+                return submit(pool, work, *args, **kwargs)
+            future: Future[Any] = Future()
+            try:
+                future.set_result(work(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 — as a pool does
+                future.set_exception(error)
+            return future
+
+        monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_here)
+        monkeypatch.setattr(Workers, "__init__", lambda workers, _count: prepare(workers, 1))
 
     def _watched(self, method: Callable[..., Any], name: str) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:

@@ -102,6 +102,13 @@ class LongTeam(RuleBasedStateMachine):
         if path != to:
             self.team.move(person, path, to, sync=sync)
 
+    @rule(person=WHO, branch=BRANCH, path=PATH, text=st.sampled_from(TEXTS[:2]), sync=SYNC)
+    def update_metadata(
+        self, *, person: str, branch: str, path: str, text: str, sync: bool
+    ) -> None:
+        if self.on(person, branch):
+            self.team.update_metadata(person, branch, path, text, sync=sync)
+
     # -- commits -----------------------------------------------------------------------------
 
     @rule(person=WHO, branch=BRANCH, sync=SYNC)
@@ -113,6 +120,10 @@ class LongTeam(RuleBasedStateMachine):
     def commit_part(self, *, person: str, branch: str, prefix: str, sync: bool) -> None:
         if self.on(person, branch):
             self.team.commit(person, branch, sync=sync, below=prefix)
+
+    @rule(person=WHO, path=PATH, text=TEXT, sync=SYNC)
+    def commit_directory(self, *, person: str, path: str, text: str, sync: bool) -> None:
+        self.team.commit_directory(person, path, text, sync=sync)
 
     @rule(person=WHO, ref=st.sampled_from(["main~1", "dev"]), sync=SYNC)
     def reset_to(self, *, person: str, ref: str, sync: bool) -> None:
@@ -177,6 +188,12 @@ class LongTeam(RuleBasedStateMachine):
     @rule(person=WHO, sync=SYNC)
     def delete_branch(self, *, person: str, sync: bool) -> None:
         self.team.run(person, "branch", "delete", self.uri("dev"), "-y", sync=sync)
+
+    @rule(person=WHO, sync=SYNC)
+    def rename_branch(self, *, person: str, sync: bool) -> None:
+        """Rename a branch, or give it its name back."""
+        name, new = ("dev", "side") if self.on(person, "dev") else ("side", "dev")
+        self.team.run(person, "branch", "rename", self.uri(name), new, sync=sync)
 
     @rule(person=WHO, branch=BRANCH, sync=SYNC)
     def reset(self, *, person: str, branch: str, sync: bool) -> None:

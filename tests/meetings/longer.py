@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.cli.exit_codes import ExitCode
 from tests.meetings.arguments import REPOSITORY
-from tests.meetings.matrix import REFUSED
+from tests.meetings.oracle import REFUSED
 from tests.meetings.outcomes import contents_of, refs
 from tests.meetings.situations import SITUATIONS
 from tests.meetings.world import MACHINES, NAMESPACE
@@ -145,7 +145,9 @@ class Longer:
         ]
         values = []
         for several in _orders(meeting.commands, done):
-            order = self._matrix.in_order(meeting.situation, several, sync=meeting.sync).state
+            order = self._matrix.in_order(
+                meeting.situation, several, sync=meeting.sync
+            ).outcome.state
             if order == state:
                 return None
             values.append(_values(order))
@@ -252,9 +254,8 @@ class Longer:
         return self._random.choice(list(SITUATIONS)), self._random.choice((False, True))
 
     def _pause(self, situation: str, command: Command, *, sync: bool) -> int:
-        return self._random.choice(
-            self._matrix.pauses(situation, command.line, command.machine, sync=sync) or [0]
-        )
+        solo = self._matrix.solo(situation, command.line, command.machine, sync=sync)
+        return self._random.randrange(len(solo.steps) or 1)
 
     def _backups_of(self, situation: str) -> list[dict[str, Any]]:
         """Return what the bucket held after each push of the history of a situation."""

@@ -39,11 +39,11 @@ class Losses:
         self._staged_at: dict[str, datetime] = {}
         self._tables: dict[str, set[str]] = {}
 
-    def note_staged(self, checksums: Iterable[str | None]) -> None:
+    def note_staged(self, staged: Iterable[str | None]) -> None:
         """Note that somebody has just staged these bytes."""
-        for checksum in checksums:
-            if checksum is not None:
-                self._staged_at[checksum] = self._world.now
+        for each in staged:
+            if each is not None:
+                self._staged_at[each.split()[0]] = self._world.now
 
     def note_sweep(self, before: set[str]) -> list[str]:
         """Note what a collection has deleted; return what it must not delete.
@@ -88,6 +88,6 @@ class Losses:
         return self._tables.get(commit_id, set())
 
 
-def data_keys(checksums: Iterable[str | None]) -> set[str]:
-    """Return the keys of data objects."""
-    return {data_key(checksum) for checksum in checksums if checksum is not None}
+def data_keys(values: Iterable[str | None]) -> set[str]:
+    """Return the keys of the data objects of what is at paths; see `model.Tree`."""
+    return {data_key(each.split()[0]) for each in values if each is not None}

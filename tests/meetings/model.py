@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.kv.operations import Operation
-    from lakecli.model import Commit
+    from lakecli.model import Commit, Entry
     from lakecli.repository.core.lake import Repository
     from tests.meetings.world import Machines
 
@@ -37,10 +37,12 @@ REFLOG_KEPT: Final = timedelta(days=29)
 PEOPLE: Final = ("ada", "bob", "eve")
 
 Tree = dict[str, str]
-"""Checksums by path."""
+"""What is at each path: the checksum, and the metadata `KEY` after a space, if it has that."""
 
 Staged = dict[str, str | None]
-"""Checksums by path; ``None``: it is removed."""
+"""The same of what is staged; ``None``: it is removed."""
+
+KEY: Final = "k"
 
 
 @dataclass
@@ -193,7 +195,9 @@ class Model:
         logged = self.logged[who]
         expected = {each for each, at in logged.items() if now - at < LOG_KEPT}
         assert expected <= found.keys(), f"operations are gone from the log\n{self.story()}"
-        logged |= {each: at for each, at in found.items() if now - at < timedelta(days=1)}
+        # A date in the future is that of a clock that was wrong: nobody knows when it was.
+        day = timedelta(days=1)
+        logged |= {each: at for each, at in found.items() if timedelta() <= now - at < day}
 
     def check_sweep(self, keys: set[str]) -> None:
         """Compare what a collection has deleted with what it must not delete.
@@ -231,7 +235,7 @@ class Model:
         """
         try:
             with open_view(repository, ref) as view:
-                return {path.decode(): decode_entry(value).checksum for path, value in view.scan()}
+                return {path.decode(): _shown(decode_entry(value)) for path, value in view.scan()}
         except MissingTable:
             lost = self.losses.missing(self.losses.tables_of(head or ref))
             assert lost, f"{ref} cannot be read\n{self.story()}"
@@ -310,6 +314,10 @@ class Model:
         home = self.world.home(person)
         runtime = Runtime(lambda: self.world.time_of(person), lambda: os.urandom(16), "library")
         return Lake.open(Home(home / "store", home / "cache"), runtime)
+
+
+def _shown(entry: Entry) -> str:
+    return f"{entry.checksum} {entry.metadata.get(KEY, '')}".rstrip()
 
 
 def _way(branch: str, operations: Sequence[Operation]) -> list[str]:

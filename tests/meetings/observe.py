@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _IDS = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}|\b[0-9a-f]{12}\b")
 
+_contents: dict[object, dict[str, str]] = {}
+"""Checksums by path, for each tree and what is staged on top of it."""
+
 
 def observe(world: Machines) -> dict[str, Any]:
     """Return everything that a user of either machine can rely on."""
@@ -55,9 +58,12 @@ def _repository(repository: Repository) -> dict[str, Any]:
     contents = {}
     for name in heads:
         with open_view(repository, name) as view:
-            contents[name] = {
-                path.decode(): decode_entry(value).checksum for path, value in view.scan()
-            }
+            key = view.commit.metarange_id, tuple(view.staged())
+            if key not in _contents:
+                _contents[key] = {
+                    path.decode(): decode_entry(value).checksum for path, value in view.scan()
+                }
+            contents[name] = _contents[key]
     return {"branches": heads, "tags": tags, "contents": contents}
 
 

@@ -30,6 +30,11 @@ class Meeting(NamedTuple):
     second: tuple[str, ...]
     machine: str
 
+    @property
+    def commands(self) -> tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]:
+        """Each command line with its machine."""
+        return ("ada", self.first), (self.machine, self.second)
+
     def __str__(self) -> str:
         mode = "auto" if self.sync else "manual"
         first, second = " ".join(self.first), " ".join(self.second)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,7 @@ from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.upload import UploadOptions
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.effects import AUTOMATIC, Areas, Effects, effect_of
-from tests.meetings.model import PEOPLE, Model, Staged
+from tests.meetings.model import KEY, PEOPLE, Model, Staged
 from tests.meetings.world import NAMESPACE
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Team(Model):
         before = self._after_following(person, operations, before)
         if argv[0] == "gc":
             self.check_sweep(keys)
-        if argv[:2] == ("branch", "delete"):
+        if argv[:2] in (("branch", "delete"), ("branch", "rename")):
             self.deleters.add((person, argv[2].removeprefix(f"{REPOSITORY}/")))
         is_excused = reply.exit_code == ExitCode.INTEGRITY and self.refers_to_lost(person)
         assert is_excused or reply.exit_code not in DEFECTS, self.story()
@@ -200,6 +201,35 @@ class Team(Model):
             return "main", {to: self.contents_of(person, "main")[path], path: None}
 
         self.run(person, "fs", "mv", _uri("main", path), _uri("main", to), sync=sync, stages=stages)
+
+    def update_metadata(
+        self, person: str, branch: str, path: str, text: str, *, sync: bool
+    ) -> None:
+        """Give a path other metadata."""
+
+        def stages() -> tuple[str, Staged]:
+            return branch, {path: f"{self.contents_of(person, branch)[path].split()[0]} {text}"}
+
+        line = ("fs", "update-metadata", _uri(branch, path), "--meta", f"{KEY}={text}")
+        self.run(person, *line, sync=sync, stages=stages)
+
+    def commit_directory(self, person: str, path: str, text: str, *, sync: bool) -> None:
+        """Commit one file of a directory that is linked with main."""
+        directory = self.world.files(person) / "linked"
+        if not directory.exists():
+            line = ("local", "clone", _uri("main", ""), str(directory), "--gitignore=false")
+            if self.run(person, *line, sync=sync).exit_code != ExitCode.OK:
+                shutil.rmtree(directory, ignore_errors=True)
+                return
+        file = directory / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        reply = self.run(
+            person, "local", "commit", str(directory), "-m", "m", "--ours", "-y", sync=sync
+        )
+        if reply.exit_code == ExitCode.OK:
+            head = self.places[person]["main"].head
+            assert self.trees[head].get(path) == checksum_of(text), self.story()
 
     def reset(self, person: str, branch: str, *, sync: bool) -> None:
         """Drop what is staged on a branch."""

@@ -9,8 +9,8 @@ import pytest
 
 from lakecli import layout
 from lakecli.objectstore.base import ABSENT, ConditionFailed
-from lakecli.repository import repo
-from lakecli.repository.core import landing, namespace, unsent
+from lakecli.repository import branch, repo
+from lakecli.repository.core import landing, namespace, under_way, unsent
 from lakecli.repository.undo import apply as op_apply
 from tests.meetings.arguments import REPOSITORY, SPECIAL
 from tests.meetings.outcomes import Meeting
@@ -96,6 +96,24 @@ def _claims_blindly(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(namespace, "claim", claim)
 
 
+def _sends_what_was_put_back(patch: pytest.MonkeyPatch) -> None:
+    """A branch that was moved back and put back here is ahead of what is sent, and that is enough.
+
+    Then `branch reset` says that it moved the branch.
+    """
+    stands_for = under_way._stands_for
+
+    def is_ahead(txn: Any, repository: Any, intent: Any, position: Any) -> bool:
+        return stands_for(txn, repository, intent._replace(before=None), position)
+
+    patch.setattr(under_way, "_stands_for", is_ahead)
+
+
+def _says_that_it_moved(patch: pytest.MonkeyPatch) -> None:
+    """`branch reset` does not look whether the branch was put back before it was pushed."""
+    patch.setattr(branch, "is_put_back", lambda *_: False)
+
+
 def _meeting(
     situation: str, first: str, second: str, machine: str = "ada", *, sync: bool = False
 ) -> Meeting:
@@ -105,6 +123,7 @@ def _meeting(
 CREATE: Final = " ".join(SPECIAL["repo create"][0])
 COMMIT: Final = f"commit {MAIN} --message m"
 MERGE: Final = f"merge {DEV} {MAIN} --message m"
+RESET: Final = " ".join(SPECIAL["branch reset"][1])
 UPLOAD: Final = f"fs upload {{files}}/new {MAIN}/t/1"
 MUTANTS: Final = {
     "moves any head": Mutant(
@@ -123,6 +142,10 @@ MUTANTS: Final = {
         _forgets_what_was_undone,
         _meeting("clean", f"tag delete {REPOSITORY}/v1 -y", f"undo {REPOSITORY}", sync=True),
     ),
+    "sends what was put back": Mutant(
+        _sends_what_was_put_back, _meeting("staged", RESET, f"undo {REPOSITORY}")
+    ),
+    "says that it moved": Mutant(_says_that_it_moved, _meeting("apart", RESET, f"pull {MAIN}")),
     "registers twice": Mutant(_registers_twice, _meeting("clean", CREATE, CREATE)),
     "claims blindly": Mutant(_claims_blindly, _meeting("clean", CREATE, CREATE, "bob")),
     "blames the lists": Mutant(
@@ -131,20 +154,14 @@ MUTANTS: Final = {
 }
 
 
-def _problems(matrix: Matrix, meeting: Meeting) -> list[str]:
-    solo = matrix.solo(meeting.situation, meeting.first, "ada", sync=meeting.sync)
-    found = (matrix.problem(meeting, step) for step in range(len(solo.steps)))
-    return [problem for problem in found if problem is not None]
-
-
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS.keys())
 def test_the_matrix_refuses_a_mutant_and_nothing_else(
     matrix: Matrix, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
 ) -> None:
-    assert _problems(matrix, mutant.meeting) == []
+    assert [*matrix.problems(mutant.meeting)] == []
     mutant.apply(monkeypatch)
     matrix.forget()
     try:
-        assert _problems(matrix, mutant.meeting) != []
+        assert [*matrix.problems(mutant.meeting)] != []
     finally:
         matrix.forget()

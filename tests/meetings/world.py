@@ -1,7 +1,7 @@
 """Machines on one bucket in memory, which can be restored to a snapshot quickly.
 
-Clocks stand still and IDs are numbered by run, so the same commands in the same order have the
-same outcome.
+Clocks stand still, and IDs depend on the command line and on how often it has run. So the same
+commands in the same order have the same outcome, and in another order the same IDs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import io
 import os
 import shutil
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -58,7 +59,7 @@ class Snapshot(NamedTuple):
     objects: Mapping[str, Stored]
     uploads: Mapping[str, MemoryUpload]
     writes: int
-    runs: int
+    runs: Mapping[tuple[str, ...], int]
     files: Mapping[str, File]
     directories: frozenset[str]
 
@@ -81,7 +82,7 @@ class Machines:
         self.live = directory / "live"
         self.now = START
         self.ahead: dict[str, timedelta] = {}
-        self._runs = 0
+        self._runs: Counter[tuple[str, ...]] = Counter()
         self._open: dict[str, LocalStore] = {}
         self._digests: dict[int, tuple[Stored, bytes]] = {}
         self._restored: dict[str, tuple[File, int]] = {}
@@ -179,7 +180,7 @@ class Machines:
             dict(bucket.objects),
             dict(bucket.uploads),
             bucket.writes,
-            self._runs,
+            dict(self._runs),
             {name: self._read(name, status) for name, status in self._iter_files()},
             frozenset(self._iter_directories()),
         )
@@ -188,7 +189,7 @@ class Machines:
         """Return to the state of a snapshot; only files that differ from it are written."""
         self.close_stores()
         self.now = saved.now
-        self._runs = saved.runs
+        self._runs = Counter(saved.runs)
         self.bucket.objects.clear()
         self.bucket.objects.update(saved.objects)
         self.bucket.uploads.clear()
@@ -246,6 +247,14 @@ class Machines:
                         digest.update(b"%d %d " % (len(record), len(value)))
                         digest.update(table + record + value)
         return digest.digest()
+
+    def keys_of_contents(self) -> frozenset[str]:
+        """Return the keys of the data, trees and packs in the bucket, named by their contents."""
+        return frozenset(
+            key
+            for key in self.bucket.objects
+            if "/data/" in key or "/_lakefs/" in key or "/_lakecli/commits/" in key
+        )
 
     def _digest_of(self, stored: Stored) -> bytes:
         known = self._digests.get(id(stored))
@@ -305,8 +314,8 @@ class Machines:
 
     def _ids(self, machine: str, argv: Sequence[str]) -> Callable[[], bytes]:
         """Return a source of IDs that no other run shares since the last snapshot."""
-        self._runs += 1
-        run_number, count = self._runs, 0
+        self._runs[machine, *argv] += 1
+        run_number, count = self._runs[machine, *argv], 0
 
         def new_id() -> bytes:
             nonlocal count
