@@ -5,7 +5,10 @@
 - `arguments`: a command line for every command of the table, made from what it declares.
 - `situations`: where two commands begin.
 - `observe`, `outcomes`: what a user can see afterwards, and when two outcomes agree.
-- `matrix`: one command paused at a step while another one runs, compared with the serial orders.
+- `accesses`, `recorder`: what commands read and write, and when it matters which of two is first.
+- `serial`: commands alone, and one after the other.
+- `matrix`, `oracle`: one command paused at a step while another one runs, compared with the serial
+  orders.
 - `model`, `losses`, `effects`: what the team should see, what a bucket may lose, and what is staged
   again when an operation is undone.
 - `team`, `life`: commands of three people, chosen at random.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.meetings.life import check_lives, check_some_lives, find_failing_lives
-from tests.meetings.team import Team, days
+from tests.meetings.team import Team, days, operations
 from tests.meetings.world import Machines
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def test_an_operation_dated_in_the_future_may_expire_with_older_ones(tmp_path: P
         for passed in (16, 33):
             world.pass_time(days(passed))
             team.upload("bob", "main", "p/1", f"after {passed} days", sync=False)
+        assert len([*operations(team, "bob")]) == 1
 
 
 @pytest.mark.nightly
