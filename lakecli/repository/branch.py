@@ -229,9 +229,7 @@ def reset(
     return when_none_under_way(repository, act)
 
 
-def is_put_back(
-    repository: Repository, before: CommitId, moved: CommitId, now: CommitId | None
-) -> bool:
+def is_put_back(repository: Repository, before: CommitId, moved: CommitId, now: CommitId) -> bool:
     """Return whether a branch that was moved has what it had before, and lost by the move.
 
     Args:
@@ -242,7 +240,7 @@ def is_put_back(
     """
     from lakecli.refs.graph import is_ancestor
 
-    if now is None or now == moved:
+    if now == moved:
         return False
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)

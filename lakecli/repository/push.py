@@ -24,7 +24,7 @@ from lakecli.repository.sharing.fetch import fetch, take_packs
 from lakecli.repository.sharing.refusals import refused, stale
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import CommitId
@@ -111,7 +111,12 @@ class PushReport(NamedTuple):
 
 
 def push(
-    repository: Repository, name: str, *, kind: RefKind | None = None, options: PushOptions
+    repository: Repository,
+    name: str,
+    *,
+    kind: RefKind | None = None,
+    options: PushOptions,
+    is_wanted: Callable[[CommitId], bool] = lambda _position: True,
 ) -> Pushed:
     """Move a branch or a tag in the bucket to where it stands here.
 
@@ -120,8 +125,11 @@ def push(
         name: the name of the ref.
         kind: a branch or a tag; ``None``: whichever exists, a branch first.
         options: how to push.
+        is_wanted: tells whether a position of the ref here may be pushed; another process may have
+            moved it.
 
     Raises:
+        LostRace: another process has moved the ref here to a position that may not be pushed.
         NotFound: no such ref here; the message names an interrupted push of it.
         NonFastForward: the bucket has commits that the branch does not reach.
         StaleLease: the ref does not stand where the lease says.
@@ -138,7 +146,7 @@ def push(
         except NotFound as error:
             raise _interrupted(repository, kind, name, finished) or error from None
         expected = TrackingStore(txn, repository.key).position(kind, name)
-    return _push(repository, kind, name, expected=expected, options=options)
+    return _push(repository, kind, name, expected=expected, options=options, is_wanted=is_wanted)
 
 
 def push_all(
@@ -236,6 +244,7 @@ def _push(
     *,
     expected: CommitId | None,
     options: PushOptions,
+    is_wanted: Callable[[CommitId], bool] = lambda _position: True,
 ) -> Pushed:
     """Move a ref; try again if it moved meanwhile, here or there, and may still be pushed.
 
@@ -245,6 +254,7 @@ def _push(
         name: the name of the ref.
         expected: where it was last seen before this command, for a lease.
         options: how to push.
+        is_wanted: as of `push`.
     """
     for _ in range(MAX_ATTEMPTS):
         remote = _look(repository, kind, name)
@@ -252,6 +262,11 @@ def _push(
         with repository.lake.kv.read() as txn:
             _, after = _local(txn, repository, kind, name)
             state = _compare(txn, repository, kind, before=before, after=after)
+        if not is_wanted(after):
+            raise LostRace(
+                f"{kind} {name} was put back meanwhile, to {after}",
+                hint=f"see what was done: lakecli op log {repository.uri}",
+            )
         if state is Pushing.UP_TO_DATE:
             tracking.track_now(repository, remote)
             return Pushed(kind, name, before, after, state)

@@ -11,7 +11,7 @@ from lakecli.cli.params import BranchUri, ForceWithLease, Yes
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import ref_record
 from lakecli.cli.text import quote_path
-from lakecli.errors import LostRace, UsageError
+from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, check_path, ref_of
 
 if TYPE_CHECKING:
@@ -123,12 +123,14 @@ def _move(
     context.out.emit(ref_record(moved), text=lambda: [f"Commit ID: {moved.commit_id}"])
     if required is not None:
         options = PushOptions(who=context.committer(), lease=required)
-        pushed = push(repository, name, kind=RefKind.BRANCH, options=options)
-        if is_put_back(repository, branch.commit_id, moved.commit_id, pushed.after):
-            raise LostRace(
-                f"branch {name} was put back meanwhile, to {pushed.after}",
-                hint=f"see what was done: lakecli op log {repository.uri}",
-            )
+        was, now = branch.commit_id, moved.commit_id
+        pushed = push(
+            repository,
+            name,
+            kind=RefKind.BRANCH,
+            options=options,
+            is_wanted=lambda position: not is_put_back(repository, was, now, position),
+        )
         context.out.note(pushed_line(pushed, dry_run=False))
     elif not repository.syncs and is_shared(repository):
         context.out.hint(
