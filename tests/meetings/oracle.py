@@ -13,9 +13,9 @@ Some kinds of outcome are neither, and promised nevertheless:
 - `merge`, `tag create` and the like use the refs that they read as these stood at the beginning.
   `undo` takes back the newest operation of its own beginning. So each ref, not the whole, is as
   one of the two commands alone leaves it.
-- A command that moves a ref here and then in the bucket may be refused there. It says so, and what
-  it did here stays here: see `lakecli help remotes`. So here it is as one of the two commands alone
-  leaves it, and everywhere else as the other one does.
+- A command that moves a branch or a tag here, and then in the bucket, may be refused there. It says
+  so, and what it did here stays here: see `lakecli help remotes`. So here it is as one of the two
+  commands alone leaves it, and everywhere else as the other one does.
 - `undo` may take back what a command did here that was still to send it. That command is refused.
 - A command may send what another one on its machine has noted. Then it reports, too, what the
   bucket refused of it.
@@ -65,6 +65,13 @@ READERS: Final = ("merge", "cherry-pick", "branch create", "tag create")
 
 DELETE: Final = ("branch", "delete")
 RENAME: Final = ("branch", "rename")
+
+LOCAL_FIRST: Final = (
+    *((kind, verb) for kind in ("branch", "tag") for verb in ("create", "delete")),
+    ("branch", "rename"),
+    ("branch", "reset"),
+)
+"""Commands that move a ref here before they move it in the bucket."""
 
 ONCE: Final = (tuple(SPECIAL["repo create"][0]), *map(tuple, SPECIAL["clone"][1:]))
 """Commands of which only one may report success: its user goes on with what it made."""
@@ -158,6 +165,8 @@ class Oracle:
             if reply is None or reply.exit_code != ExitCode.LOST_RACE:
                 continue
             mine, theirs = meeting.commands[refused], meeting.commands[1 - refused]
+            if mine[1][:2] not in LOCAL_FIRST:
+                continue
             alone, other = (self._in_order(meeting, each) for each in (mine, theirs))
             if others is None or other.first is None or others.exit_code != other.first.exit_code:
                 continue
