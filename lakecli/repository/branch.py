@@ -230,7 +230,7 @@ def reset(
 
 
 def is_put_back(repository: Repository, before: CommitId, moved: CommitId, now: CommitId) -> bool:
-    """Return whether a branch that was moved has what it had before, and lost by the move.
+    """Return whether a branch that was moved stands where it had been, or on top of that again.
 
     Args:
         repository: the repository of the branch.
@@ -244,7 +244,8 @@ def is_put_back(repository: Repository, before: CommitId, moved: CommitId, now: 
         return False
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
-        return is_ancestor(refs, before, now) and not is_ancestor(refs, before, moved)
+        is_on_top = is_ancestor(refs, before, now) and not is_ancestor(refs, before, moved)
+        return is_on_top or is_ancestor(refs, now, before)
 
 
 def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head: CommitId) -> None:

@@ -25,6 +25,7 @@ from lakecli.repository.core.clean import unstage_unchanged
 from lakecli.repository.core.landing import follow_head
 from lakecli.repository.core.pending import finish_pending
 from lakecli.repository.core.transaction import MAX_ATTEMPTS
+from lakecli.repository.core.under_way import check_none_taken_back
 from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.refusals import NonFastForward
@@ -122,6 +123,7 @@ def pull(
         DirtyBranch: a merge is needed, and the branch has uncommitted changes.
         MergeConflict: both sides changed the same paths differently, and no strategy decides.
         NonFastForward: a merge is needed, and `PullOptions.ff_only` is set.
+        CommitUnderWay: another process is pushing the branch, which was moved back here.
         Unreachable, PermissionDenied, …: as `fetch` does.
     """
     finish_pending(repository)
@@ -255,6 +257,9 @@ def _follow(repository: Repository, name: str, plan: _Plan) -> bool:
         else:
             if _fingerprint(view_of_branch(repository, txn, name)) != staged:
                 return False
+            check_none_taken_back(
+                txn, repository, RefKind.BRANCH, name, to=plan.there, has_asked=True
+            )
             after = before._replace(commit_id=plan.there)
             follow_head(txn, before, after)
         refs.put_branch(after)

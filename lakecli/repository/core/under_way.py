@@ -162,8 +162,8 @@ def _stands_for(
 ) -> bool:
     """Return whether a ref at a position still is what a push sends, or a branch ahead of it.
 
-    A deletion is sent whatever stands here. Where a branch is moved back, the commit that it is
-    moved from is ahead too; yet a ref that stands there again was put back.
+    A deletion is sent whatever stands here. Where a branch is moved back, the commits that it is
+    moved away from are ahead too; yet a ref that stands on one of them again was put back.
     """
     from lakecli.refs.graph import is_ancestor
     from lakecli.refs.ref_store import RefStore
@@ -177,7 +177,7 @@ def _stands_for(
         return False
     if before is None or is_ancestor(refs, before, after):
         return True
-    return not is_ancestor(refs, before, position)
+    return not (is_ancestor(refs, before, position) or is_ancestor(refs, position, before))
 
 
 def _under_way(begun: Begun, what: str) -> CommitUnderWay:
