@@ -180,10 +180,12 @@ def test_the_root_may_be_a_symbolic_link(tmp_path: Path) -> None:
 def test_special_files_are_not_objects(store: LocalStore, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert list(store.list()) == []
+    before = _open_descriptors()
     with pytest.raises(ObjectNotFound):
         store.get("pipe")
     with pytest.raises(ObjectNotFound):
         store.head("pipe")
+    assert _open_descriptors() == before
 
 
 def test_a_directory_cannot_hold_an_object_below_another(store: LocalStore) -> None:
@@ -637,6 +639,30 @@ def test_a_copy_is_whole_however_little_the_kernel_copies_at_once(
     monkeypatch.setattr(os, "copy_file_range", copy_little)
     store.copy("from", "to")
     assert store.get("to") == bytes(range(size))
+
+
+def test_a_copy_goes_on_where_the_kernel_gave_up(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("from", bytes(range(100)), ANY)
+    copy, calls = os.copy_file_range, []
+
+    def copy_once(source: int, target: int, _count: int) -> int:
+        calls.append(source)
+        if len(calls) > 1:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return copy(source, target, 7)
+
+    monkeypatch.setattr(os, "copy_file_range", copy_once)
+    store.copy("from", "to")
+    assert store.get("to") == bytes(range(100))
+
+
+def test_every_prefix_of_a_missing_directory_is_an_error(tmp_path: Path) -> None:
+    missing = LocalStore(str(tmp_path / "missing"))
+    for prefix in ("", "a/", "../", "_lakecli/tmp/"):
+        with pytest.raises(BucketNotFound):
+            list(missing.list(prefix))
 
 
 def test_local_path_returns_the_file(store: LocalStore, tmp_path: Path) -> None:
