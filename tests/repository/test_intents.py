@@ -13,7 +13,7 @@ from lakecli.kv.intents import IntentStore
 from lakecli.layout import MAX_SEQUENCE
 from lakecli.model import CommitId, RefKind, StagingToken
 from lakecli.remote.move import Intent
-from lakecli.repository.core import intents
+from lakecli.repository.core import intents, under_way
 from lakecli.repository.core.intents import Begun
 from lakecli.repository.core.landing import Landing
 
@@ -86,6 +86,25 @@ def test_only_a_move_that_is_still_recorded_is_marked_as_sent(repository: Reposi
         intents.write_down(txn, repository, begun)
         assert intents.mark_sent(txn, repository, begun, AT)
     assert rows(repository) == {begin("1", sent=AT)}
+
+
+def test_no_local_command_waits_for_a_deletion_in_the_bucket(repository: Repository) -> None:
+    begun = Begun(begin("1").intent._replace(after=None), None)
+    with repository.lake.kv.write() as txn:
+        intents.write_down(txn, repository, begun)
+        assert not under_way.mark_sent(txn, repository, begun)
+    assert rows(repository) == {begun}
+
+
+@pytest.mark.parametrize("option", ["has_asked", "ignores_stale"])
+def test_a_move_that_was_sent_long_ago_hides_no_other(repository: Repository, option: str) -> None:
+    present = begin("2", landing=LANDING, sent=repository.lake.now())
+    others = [begin("0", name="other", sent=AT), begin("1", landing=LANDING, sent=AT)]
+    with repository.lake.kv.write() as txn:
+        for each in (*others, present):
+            intents._put(txn, repository, each)
+        with pytest.raises(under_way.CommitUnderWay):
+            under_way.check_none_sent(txn, repository, "b", **{option: True})
 
 
 def test_a_row_of_an_early_version_may_have_been_sent(repository: Repository) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.commit_record import describe_commit
 from lakecli.repository.core.landing import Landing
+from lakecli.repository.core.namespace import NewerRepository
 from lakecli.repository.core.pending import State, finish_pending
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.view import view_of_branch
@@ -374,6 +376,21 @@ def test_a_namespace_that_another_repository_took_is_refused(
     for verb in (fetch, lambda each: push(each, "main", options=ME)):
         with pytest.raises(OtherRepository, match="abababab"):
             verb(repository)
+
+
+@pytest.mark.parametrize("need", ["needs_read", "needs_write"])
+def test_a_namespace_that_needs_a_newer_version_is_refused(
+    repository: Repository, bucket: FaultyStore, need: str
+) -> None:
+    fields = {**json.loads(bucket.get(layout.REPOSITORY)), need: ["telepathy"]}
+    bucket.put(layout.REPOSITORY, json.dumps(fields).encode(), ANY)
+    if need == "needs_read":
+        with pytest.raises(NewerRepository, match="telepathy"):
+            publishing.check_readable(repository)
+    else:
+        publishing.check_readable(repository)
+    with pytest.raises(NewerRepository, match="telepathy"):
+        publishing.check_writable(repository)
 
 
 # -- data objects ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, PermissionDenied, Unreachable
 from lakecli.kv.intents import IntentStore
+from lakecli.layout import sstable_key
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.core.clean import check_clean
@@ -22,7 +23,7 @@ from tests.support.clones import Clones, synced
 from tests.support.lakes import checksums, read, stage, through
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from lakecli.model import Commit
@@ -96,6 +97,52 @@ def test_a_lost_race_is_followed_by_a_pause_that_grows(
     assert slept == [0.2, 0.4, 0.8, 0.2]
     with command(ada):
         assert messages(ada) == ["bob's", "ada's", "bob's", "ada's", "ada's", "ada's"]
+
+
+@pytest.mark.parametrize("there", ["branch", "tag"])
+def test_a_ref_of_the_bucket_does_not_take_the_name_of_another_one_here(
+    clones: tuple[Repository, ...], there: str
+) -> None:
+    ada, bob, _ = clones
+    put(ada, {b"a": b"1"}, "one")
+
+    def make(repository: Repository, kind: str) -> None:
+        if kind == "branch":
+            branch.create(repository, "x", source="main")
+        else:
+            tag.create(repository, "x", "main")
+
+    here = "tag" if there == "branch" else "branch"
+    with command(ada) as shared:
+        make(shared, there)
+    make(bob, here)
+    with command(bob) as shared:
+        shown = {"branch": branch.show, "tag": tag.show}
+        found = [kind for kind, show in shown.items() if _has(shared, show)]
+    assert found == [here]
+
+
+def _has(repository: Repository, show: Callable[[Repository, str], object]) -> bool:
+    try:
+        show(repository, "x")
+    except NotFound:
+        return False
+    return True
+
+
+def test_a_branch_stays_if_it_cannot_be_found_out_what_is_staged_on_it(
+    clones: tuple[Repository, ...],
+) -> None:
+    ada, bob, _ = clones
+    put(ada, {b"a": b"1"}, "one")
+    with command(bob):
+        head = branch.show(bob, "main").commit_id
+    stage(bob, "main", {b"b": b"2"})
+    made = put(ada, {b"a": b"2"}, "two")
+    ada.store.delete([sstable_key(made.metarange_id)])
+    bob.forget_trees()
+    with command(bob):
+        assert branch.show(bob, "main").commit_id == head
 
 
 def test_a_commit_of_one_machine_reaches_all(clones: tuple[Repository, ...]) -> None:
