@@ -15,7 +15,7 @@ from lakecli.layout import ref_key
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
-from lakecli.remote.move import Outcome, apply, look_up
+from lakecli.remote.move import Outcome, Outdated, apply, look_up
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs
 from lakecli.remote.refs import find_ref
 from lakecli.retry import REF_MOVES, Retries, RetryPolicy
@@ -265,6 +265,24 @@ def test_a_request_that_was_never_sent_is_not_of_unknown_outcome(bucket: Bucket)
     assert look_up(bucket.store, wanted) is None
     with pytest.raises(BucketNotFound):
         apply(MemoryStore(missing=True), wanted, retries=PATIENT)
+
+
+@pytest.mark.parametrize(("number", "error"), [(1, Outdated), (2, OutcomeUnknown)])
+def test_what_is_given_up_before_a_request_is_unknown_only_if_another_one_was_sent(
+    bucket: Bucket, number: int, error: type[Exception]
+) -> None:
+    advance(bucket.store, 1)
+    steps: list[str] = []
+
+    def give_up(step: str) -> None:
+        steps.append(step)
+        if steps.count("put") == number:
+            raise Outdated
+
+    store = bucket.troubled(("put", Fault("timeout", "no")))
+    with pytest.raises(error):
+        apply(store, intent("w", commit(1), commit(2)), retries=PATIENT, on_step=give_up)
+    assert len(checked_moves(bucket.store)) == 1
 
 
 def test_a_refusal_is_final(bucket: Bucket) -> None:
