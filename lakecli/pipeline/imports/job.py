@@ -214,6 +214,8 @@ class _Run:
     ) -> FinishedParts:
         """Import all parts on top of the tree `base`; see `Task` for the rest."""
         options = self._options
+        if isinstance(self._source, Manifest) and (rows := self._source.known_rows()):
+            options.progress.expect(items=rows)
         now = self._repository.lake.now()
         task = Task(
             location=StoreLocation.of(self._repository),
@@ -288,12 +290,15 @@ class _Run:
 
     def _take(self, done: FinishedParts, results: Iterator[tuple[Item, PartResult | None]]) -> None:
         on_step = self._repository.lake.runtime.on_step
+        counted = 0
         for item, result in results:
             done.take(item, result)
             on_step("part")
-            tally = done.last_tally
-            size = tally.size if self._options.copies else 0  # else their bytes stay where they are
-            self._options.progress.advance(items=tally.objects, size=size)
+            # With the objects of parts that an earlier run finished.
+            objects, counted = done.report.tally.objects - counted, done.report.tally.objects
+            # Without copies, their bytes stay where they are.
+            size = done.last_tally.size if self._options.copies else 0
+            self._options.progress.advance(items=objects, size=size)
 
 
 def _is_cluster(runner: Runner) -> TypeGuard[SparkRunner]:

@@ -185,6 +185,11 @@ class Manifest(NamedTuple):
             return min(rows, sum(file.size for file in self.files))
         return sum(map(_rows_of_text, self.files))
 
+    def known_rows(self) -> int | None:
+        """Return the number of objects, if the files say so: those of text and versions do not."""
+        has_all = self.is_parquet and not (self.layout.latest or self.layout.deleted)
+        return self.estimate() if has_all else None
+
     def sized_pieces(self, *, divides: bool) -> list[tuple[Piece, int]]:
         """Return pieces that can be read at the same time, with their rows or bytes of text.
 

@@ -41,6 +41,7 @@ from tests.pipeline.imports.lists import (
 )
 from tests.pipeline.imports.sources import value_of
 from tests.support.lakes import make_repository, open_lake
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -562,3 +563,15 @@ def test_footers_are_read_once(
     assert source.estimate() == 3
     assert len(source.sized_pieces(divides=True)) == 3
     assert len(opened) == len(set(opened)) == 3
+
+
+@pytest.mark.parametrize(("form", "expected"), [("x.parquet", [(3_000, 0)]), ("x.csv", [])])
+def test_progress_has_a_total_where_it_is_known(
+    repository: Repository, tmp_path: Path, form: str, expected: list[tuple[int, int]]
+) -> None:
+    write = write_parquet if form.endswith("parquet") else write_csv
+    source = write(tmp_path / form, [row_of(key, NUMBERS[key]) for key in sorted(KEYS)])
+    progress = RecordedProgress()
+    run(repository, source, progress=progress)
+    assert progress.expected == expected
+    assert (progress.items, progress.size) == (3_000, 0)
