@@ -21,6 +21,7 @@ Some kinds of outcome are neither, and promised nevertheless:
   bucket refused of it.
 - A branch that is renamed has two names in the bucket for a moment. Another machine that undoes or
   restores then may take back one of the two moves. So each ref is as in one of the orders.
+- `op restore` takes back all that came after an operation, so the second command, too.
 - Who deletes or renames a branch that another machine has just deleted or renamed is told nothing.
 """
 
@@ -211,6 +212,10 @@ class Oracle:
             for command in (one, other):
                 alone = self._in_order(meeting, command)
                 yield Outcome(alone.first, alone.first, alone.state)
+        if same_command(meeting.first)[0] == "restore":
+            # It takes back whatever came after its operation, so also what the second one did.
+            alone = self._in_order(meeting, one)
+            yield Outcome(alone.first, self._in_order(meeting, other).first, alone.state)
         if met.first.exit_code in REFUSED:
             alone = self._in_order(meeting, other)
             yield Outcome(met.first, alone.first, alone.state)
