@@ -75,8 +75,7 @@ class Logs:
     Args:
         given: the options.
         argv: the command line.
-        out: for ``--verbose``.
-        stderr: for messages without ``--log-output``.
+        out: writes to standard error.
         now: the clock.
 
     Raises:
@@ -90,7 +89,6 @@ class Logs:
         argv: Sequence[str],
         *,
         out: Output,
-        stderr: TextIO,
         now: Callable[[], datetime],
     ) -> None:
         self._out = out
@@ -104,7 +102,7 @@ class Logs:
         if given.verbose:
             handlers.append(_Showing(out))
         if are_wanted(given):
-            handlers += self._written(given, stderr, now)
+            handlers += self._written(given, now)
         self._logger.handlers[:] = handlers
         self._logger.propagate = False
         self._logger.setLevel(logging.DEBUG)
@@ -113,23 +111,27 @@ class Logs:
         self._log.info("begin", extra={"fields": {"command": shlex.join(words)}})
         out.heard = self._hear
 
-    def _written(
-        self, given: Globals, stderr: TextIO, now: Callable[[], datetime]
-    ) -> list[logging.Handler]:
+    def _written(self, given: Globals, now: Callable[[], datetime]) -> list[logging.Handler]:
         level = _chosen("--log-level", (given.log_level or "info").lower(), LEVELS)
         form = _chosen("--log-format", (given.log_format or "text").lower(), FORMATS)
         handlers: list[logging.Handler] = []
         for place in ("-" if given.log_output is None else given.log_output).split(","):
-            if place in STDERR:
-                stream = stderr
-            else:
-                stream = _opened(place)
-                self._files.append(stream)
-            handler = logging.StreamHandler(stream)
+            handler = _Writing(self._out.log if place in STDERR else self._file(place))
             handler.setLevel(LEVELS[level])
             handler.setFormatter(_Formatter(now, is_json=form == "json"))
             handlers.append(handler)
         return handlers
+
+    def _file(self, place: str) -> Callable[[str], None]:
+        """Open a file, and return what writes a line to it at once."""
+        file = _opened(place)
+        self._files.append(file)
+
+        def write(line: str) -> None:
+            file.write(line + "\n")
+            file.flush()
+
+        return write
 
     def _hear(self, level: str, text: str) -> None:
         self._log.log(LEVELS[level], "%s", text)
@@ -181,6 +183,17 @@ def _opened(place: str) -> TextIO:
     except OSError as error:
         raise PermissionDenied(f"cannot write the log {place}: {error.strerror}") from error
     return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+
+
+class _Writing(logging.Handler):
+    """Writes each message as a line."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._write(self.format(record))
 
 
 class _Counting(logging.Handler):

@@ -233,6 +233,10 @@ class Output:
         """Write a debug message of the library to stderr, for ``--verbose``."""
         self._write_error(f"debug: {message}")
 
+    def log(self, line: str) -> None:
+        """Write a line of the log to stderr."""
+        self._write_error(line)
+
     def traceback(self, error: BaseException) -> None:
         """Write the traceback of an error."""
         from traceback import format_exception

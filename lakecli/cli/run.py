@@ -51,7 +51,7 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
     """
     action = _parse(argv, given, environment.environ)
     context = Context(environment, given, argv, run_within=run_within)
-    logs = _logs(context, environment, given, argv)
+    logs = _logs(context, given, argv)
     code = 0
     try:
         if given.verbose:
@@ -71,9 +71,7 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
     return code
 
 
-def _logs(
-    context: Context, environment: Environment, given: Globals, argv: Sequence[str]
-) -> Logs | None:
+def _logs(context: Context, given: Globals, argv: Sequence[str]) -> Logs | None:
     """Return the log of a run; ``None`` without one, and for a run within another."""
     options = (given.log_level, given.log_format, given.log_output)
     if not (given.verbose or any(each is not None for each in options)):
@@ -82,7 +80,7 @@ def _logs(
 
     if is_open():
         return None
-    context.logs = Logs(given, argv, out=context.out, stderr=environment.stderr, now=context.now)
+    context.logs = Logs(given, argv, out=context.out, now=context.now)
     return context.logs
 
 
