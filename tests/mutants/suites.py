@@ -100,6 +100,8 @@ SUITES = (
             "repository/core/under_way.py",
         ),
         (
+            "repository/test_unsent.py",
+            "repository/test_intents.py",
             "repository/test_clean_moves.py",
             "repository/test_under_way.py",
             "repository/test_pushes_under_way.py",

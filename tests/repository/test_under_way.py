@@ -14,6 +14,7 @@ from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.core import clean
 from lakecli.repository.core.clean import unstage_unchanged
+from lakecli.repository.core.transaction import seal
 from lakecli.repository.core.under_way import STALE_AFTER, CommitUnderWay
 from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.merge import MergeOptions, merge
@@ -234,6 +235,20 @@ def test_what_equals_the_head_is_unstaged_in_batches(
     unstage_unchanged(repository, "main", incoming)
     with repository.lake.kv.read() as txn:
         assert [path for path, _ in view_of_branch(repository, txn, "main").staged()] == [b"b"]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_commit_that_was_built_from_what_is_unstaged_is_outdated(
+    repository: Repository, *, sealed: bool
+) -> None:
+    branch.create(repository, "side", source="main")
+    stage(repository, "side", {b"a": b"9"})
+    incoming = commit(repository, "side", message="side", committer="me").id
+    stage(repository, "main", dict(BASE))
+    before = seal(repository, "main") if sealed else branch.show(repository, "main")
+    unstage_unchanged(repository, "main", incoming)
+    after = branch.show(repository, "main")
+    assert len(after.sealed_tokens) == 2 * len(before.sealed_tokens) == (2 if sealed else 0)
 
 
 class KilledError(BaseException):
