@@ -11,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,6 +39,7 @@ from lakecli.objectstore.base import (
 from lakecli.objectstore.local import batch as local_batch
 from lakecli.objectstore.local import directory, files
 from lakecli.objectstore.local.store import LocalStore
+from lakecli.objectstore.registry import prepare_namespace
 from tests.objectstore.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
 
 if TYPE_CHECKING:
@@ -577,8 +579,13 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
             LocalStore(str(tmp_path / path)).get("k")
 
 
-def test_files_follow_the_umask(store: LocalStore, tmp_path: Path) -> None:
-    before = os.umask(0o027)
+@pytest.mark.parametrize(
+    ("umask", "file_mode", "directory_mode"), [(0o027, 0o640, 0o750), (0o000, 0o666, 0o777)]
+)
+def test_files_follow_the_umask(
+    *, store: LocalStore, tmp_path: Path, umask: int, file_mode: int, directory_mode: int
+) -> None:
+    before = os.umask(umask)
     try:
         store.put("a/k", b"", ANY)
         batch = store.batch()
@@ -586,11 +593,28 @@ def test_files_follow_the_umask(store: LocalStore, tmp_path: Path) -> None:
         batch.flush()
     finally:
         os.umask(before)
-    assert [stat.S_IMODE((tmp_path / key).stat().st_mode) for key in ("a/k", "a/l", "a")] == [
-        0o640,
-        0o640,
-        0o750,
-    ]
+    modes = [stat.S_IMODE((tmp_path / key).stat().st_mode) for key in ("a/k", "a/l", "a")]
+    assert modes == [file_mode, file_mode, directory_mode]
+
+
+def test_a_replacement_waits_for_the_lock_of_the_namespace(
+    store: LocalStore, tmp_path: Path
+) -> None:
+    version = store.put("k", b"1", ABSENT)
+    with store._directory.opened([b"_lakecli", b"tmp"]) as temporaries:
+        with store._directory.locked(temporaries):
+            writer = threading.Thread(target=store.put, args=("k", b"2", Match(version)))
+            writer.start()
+            writer.join(0.2)
+            assert writer.is_alive()
+            assert store.get("k") == b"1"
+        writer.join(20)
+    assert store.get("k") == b"2"
+
+
+def test_preparing_a_namespace_makes_its_directory(tmp_path: Path) -> None:
+    assert prepare_namespace(f"local://{tmp_path}/new/lake") == ""
+    assert (tmp_path / "new/lake").is_dir()
 
 
 def test_copy_works_without_kernel_support(

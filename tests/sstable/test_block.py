@@ -78,6 +78,17 @@ def test_a_key_shares_no_more_than_the_one_before_has(shared: int, *, is_sound: 
             decode_records(payload)
 
 
+@pytest.mark.parametrize("shared", [0, 1])
+def test_a_restart_point_shares_nothing(shared: int) -> None:
+    first, second = entry(0, b"a" + RECORD_TRAILER), entry(shared, b"b" + RECORD_TRAILER)
+    payload = first + second + encode_restarts([0, len(first)])
+    if shared:
+        with pytest.raises(Malformed, match="not complete"):
+            find_value(payload, b"z")
+    else:
+        assert find_value(payload, b"b") == b""
+
+
 def test_the_first_key_shares_nothing() -> None:
     payload = entry(1, b"b" + RECORD_TRAILER) + encode_restarts([0])
     with pytest.raises(Malformed, match="shares more"):
