@@ -129,6 +129,16 @@ def test_a_file_that_was_written_lately_keeps_its_directory(tmp_path: Path) -> N
     assert len(list(Path("/dev/fd").iterdir())) == before
 
 
+def test_a_directory_is_removed_with_all_its_files(tmp_path: Path) -> None:
+    directory = tmp_path / "_lakecli" / "tmp" / "18e-1-0"
+    for name in ("0/a", "0/b", "1/a", "c", "d", "e"):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(b"1")
+    make_old(tmp_path)
+    assert clear_temporaries(LocalStore(str(tmp_path))) == 6
+    assert temporaries(tmp_path) == []
+
+
 def test_other_files_are_left_alone(tmp_path: Path) -> None:
     """The lock stays, links are not followed, and foreign files are left alone."""
     root, canary = tmp_path / "namespace", tmp_path / "canary"

@@ -982,6 +982,13 @@ def test_a_key_may_have_the_name_of_lakeclis_own_directory(store: LocalStore) ->
     assert [info.key for info in store.list()] == ["a/_lakecli/tmp/k"]
 
 
+def test_what_comes_after_a_missing_object_is_deleted(store: LocalStore) -> None:
+    for key in ("a", "d/a"):
+        store.put(key, b"1", ANY)
+    store.delete(["absent", "a", "absent/k", "d/absent", "d/a"])
+    assert list(store.list()) == []
+
+
 def test_reading_makes_no_directory(store: LocalStore, tmp_path: Path) -> None:
     assert list(store.list("absent/directory/")) == []
     for call in (store.get, store.head, store.open, store.renew, store.get_versioned):
