@@ -58,6 +58,8 @@ class Effects:
     def __init__(self) -> None:
         self._seen = 0
         self._known: dict[bytes, Effect | None] = {}
+        self._last: dict[bytes, bytes] = {}
+        """The last undo or redo of each operation that was undone or redone."""
 
     def new_operations(self, lake: Lake) -> list[Operation]:
         """Return the operations that were appended since the last call, oldest first."""
@@ -95,11 +97,18 @@ class Effects:
             return False
         made = operations[-1]
         if GONE in made.metadata:
+            self._last.update(
+                (bytes.fromhex(made.metadata[key]), made.id)
+                for key in (UNDOES, REDOES)
+                if key in made.metadata
+            )
             return False  # some of it was collected, and is not staged again
-        if UNDOES in made.metadata:
-            return self._put(areas, bytes.fromhex(made.metadata[UNDOES]))
-        if REDOES in made.metadata:
-            return self._put(areas, bytes.fromhex(made.metadata[REDOES]), again=True)
+        for key in (UNDOES, REDOES):
+            if key in made.metadata:
+                concerned = bytes.fromhex(made.metadata[key])
+                reversed_ = self._last.get(concerned, concerned)
+                self._last[concerned] = made.id
+                return self._put(areas, reversed_)
         kept = bytes.fromhex(made.metadata[RESTORES])
         is_known = True
         for each in _log(lake):
@@ -110,17 +119,17 @@ class Effects:
                 is_known &= self._put(areas, each.id)
         raise AssertionError(f"operation {kept.hex()} is not in the log")
 
-    def _put(self, areas: Areas, id_: bytes, *, again: bool = False) -> bool:
+    def _put(self, areas: Areas, id_: bytes) -> bool:
+        """Put back what was staged before an operation; return whether that is known."""
         effect = self._known.get(id_)
         if effect is None:
             return False
         for (branch, path), change in effect.items():
-            value = change.after if again else change.before
             staged = areas.setdefault(branch, {})
-            if value == ABSENT:
+            if change.before == ABSENT:
                 staged.pop(path, None)
             else:
-                staged[path] = value
+                staged[path] = change.before
         return True
 
 
