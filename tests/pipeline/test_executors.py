@@ -100,10 +100,6 @@ def test_missing_credentials_name_their_setting(scheme: str, setting: str) -> No
     assert setting in str(caught.value.hint)
 
 
-def test_nothing_is_said_of_executors_that_lack_nothing() -> None:
-    _check([Finding("c", "2", "/w/2", "", "")])
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [
