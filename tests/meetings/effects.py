@@ -79,9 +79,13 @@ class Effects:
             self._known[each.id] = effects[number] if effects is not None and is_known else None
 
     def record_following(self, operations: Sequence[Operation], effect: Effect) -> None:
-        """Record what following the bucket took off the staging areas."""
+        """Record what following the bucket took off the staging areas.
+
+        Or hid: what is staged as the new head has it is no change any more, but is one again where
+        the old head is restored.
+        """
         for each in operations:
-            if each.kind == "sync" and each.staging:
+            if each.kind == "sync" and (each.staging or each.refs):
                 self._known[each.id] = effect
                 return
 
