@@ -15,7 +15,9 @@ def test_the_clock_continues_from_the_last_response() -> None:
     date.note("Sun, 01 Mar 2026 12:00:00 GMT")
     seconds[0] += 90
     assert date.now() == datetime(2026, 3, 1, 12, 1, 30, tzinfo=UTC)
-    date.hook(SimpleNamespace(headers={"Date": "Sun, 01 Mar 2026 13:00:00 GMT"}))
+    request = SimpleNamespace(method="GET", url="https://store/k")
+    headers = {"Date": "Sun, 01 Mar 2026 13:00:00 GMT"}
+    date.hook(SimpleNamespace(request=request, status_code=200, headers=headers))
     assert date.now() == datetime(2026, 3, 1, 13, tzinfo=UTC)
     date.note(None)  # a response of a test may have none
     assert date.now() == datetime(2026, 3, 1, 13, tzinfo=UTC)
