@@ -286,7 +286,7 @@ class ThreeClones(RuleBasedStateMachine):
             with pytest.raises(NotFound):
                 push(self.repository(number), name, kind=RefKind.BRANCH, options=options)
             return
-        here, there = machine.branches[name].head, self.bucket.get(("branch", name))
+        here, there = machine.branches[name].head, self.bucket.get((RefKind.BRANCH, name))
         if there is not None and there not in machine.known:
             self.fetched(number)  # to see whether the branch there is reached from here
         if there is not None and not self.related(here, there):
@@ -303,9 +303,9 @@ class ThreeClones(RuleBasedStateMachine):
             else:
                 assert pushed.state is Pushing.BEHIND
             if pushed.state in (Pushing.CREATED, Pushing.UPDATED):
-                self.bucket["branch", name] = here
-        if ("branch", name) in self.bucket:
-            machine.tracked["branch", name] = self.bucket["branch", name]
+                self.bucket[RefKind.BRANCH, name] = here
+        if (RefKind.BRANCH, name) in self.bucket:
+            machine.tracked[RefKind.BRANCH, name] = self.bucket[RefKind.BRANCH, name]
         self.check(number)
 
     def related(self, left: CommitId, right: CommitId) -> bool:
@@ -316,7 +316,7 @@ class ThreeClones(RuleBasedStateMachine):
         machine = self.machines[number]
         if name not in machine.tags:
             return
-        here, there = machine.tags[name], self.bucket.get(("tag", name))
+        here, there = machine.tags[name], self.bucket.get((RefKind.TAG, name))
         if there is not None and there not in machine.known:
             self.fetched(number)
         options = PushOptions(str(number))
@@ -325,15 +325,15 @@ class ThreeClones(RuleBasedStateMachine):
                 push(self.repository(number), name, kind=RefKind.TAG, options=options)
         else:
             push(self.repository(number), name, kind=RefKind.TAG, options=options)
-            self.bucket["tag", name] = here
-        machine.tracked["tag", name] = self.bucket["tag", name]
+            self.bucket[RefKind.TAG, name] = here
+        machine.tracked[RefKind.TAG, name] = self.bucket[RefKind.TAG, name]
         self.check(number)
 
     @rule(number=CLONES, name=BRANCHES)
     def push_deletion(self, number: int, name: str) -> None:
         machine = self.machines[number]
-        there = self.bucket.get(("branch", name))
-        seen = machine.tracked.get(("branch", name))
+        there = self.bucket.get((RefKind.BRANCH, name))
+        seen = machine.tracked.get((RefKind.BRANCH, name))
         options = PushOptions(str(number))
         if there is not None and there not in machine.known:
             self.fetched(number)
@@ -348,9 +348,9 @@ class ThreeClones(RuleBasedStateMachine):
                 push_deletion(self.repository(number), name, kind=RefKind.BRANCH, options=options)
         else:
             push_deletion(self.repository(number), name, kind=RefKind.BRANCH, options=options)
-            self.bucket["branch", name] = None
-        if ("branch", name) in self.bucket:
-            machine.tracked["branch", name] = self.bucket["branch", name]
+            self.bucket[RefKind.BRANCH, name] = None
+        if (RefKind.BRANCH, name) in self.bucket:
+            machine.tracked[RefKind.BRANCH, name] = self.bucket[RefKind.BRANCH, name]
         self.check(number)
 
     @rule(number=CLONES, name=BRANCHES)
@@ -358,7 +358,7 @@ class ThreeClones(RuleBasedStateMachine):
         machine, repository = self.machines[number], self.repository(number)
         self.fetched(number)
         options = PullOptions(str(number))
-        there = self.bucket.get(("branch", name))
+        there = self.bucket.get((RefKind.BRANCH, name))
         if there is None:
             with pytest.raises(NotFound):
                 pull(repository, name, options)
@@ -423,9 +423,10 @@ class ThreeClones(RuleBasedStateMachine):
         except Refused:
             # A move that the bucket has seen is not undone.
             assert any(
-                self.bucket.get(("branch", name)) is not None or ("branch", name) in machine.tracked
+                self.bucket.get((RefKind.BRANCH, name)) is not None
+                or (RefKind.BRANCH, name) in machine.tracked
                 for name in {*present[0], *wanted[0]}
-            ) or any(("tag", name) in machine.tracked for name in {*present[1], *wanted[1]})
+            ) or any((RefKind.TAG, name) in machine.tracked for name in {*present[1], *wanted[1]})
             self.check(number)
             return
         machine.branches, machine.tags = deepcopy(wanted)

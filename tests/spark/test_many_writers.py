@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyarrow import parquet
 from pyspark.sql.types import DataType
 
 import lakecli.spark.write
@@ -142,7 +145,9 @@ def test_a_write_during_the_call(
     monkeypatch: pytest.MonkeyPatch,
     mode: str,
 ) -> None:
-    others = {"p=1/a": b"1", "p=2/a": b"2"}
+    file = io.BytesIO()
+    parquet.write_table(pa.table({"v": pa.array([5], pa.int32())}), file)
+    others = dict.fromkeys(("p=1/a", "p=2/a"), file.getvalue())
 
     def interfered(*args: Any) -> Any:
         done = upload(*args)
