@@ -5,6 +5,9 @@ to the first parent that has it unchanged, as ``git blame`` does; a path that no
 changed by the commit itself. Ranges that a commit and its parent share are not opened, nor ranges
 without a path whose commit is still unknown.
 
+A walk over many commits keeps its answers, and a later walk ends where it meets them; see
+`lakecli.repository.annotations_kept`.
+
 A merge that takes changes below one common prefix from both sides has not made them: the newest
 commit of both sides counts.
 """
@@ -22,6 +25,7 @@ from lakecli.errors import NotFound
 from lakecli.model import EMPTY_TREE
 from lakecli.refs.graph import get_parent
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.annotations_kept import KeptAnnotations
 from lakecli.repository.core.view import View, commit_at, no_such_path, resolve_ref, view_of_branch
 
 if TYPE_CHECKING:
@@ -39,6 +43,9 @@ PAGE: Final = 1 << 17
 
 FEW: Final = 64
 """So many items are taken out of a sorted list, or put into it, one by one."""
+
+MANY_COMMITS: Final = 32
+"""Commits that a walk visits until its answers are worth keeping."""
 
 
 class Annotation(NamedTuple):
@@ -86,12 +93,12 @@ def annotate(
         first = next(listed, None)
         if first is None and path:
             raise _nothing_at(repository, txn, ref, path)
-        walk = _Walk(
-            repository,
-            RefStore(txn, repository.key),
-            Items(path, is_grouped=not recursive),
-            first_parent=first_parent,
+        refs = RefStore(txn, repository.key)
+        kept = KeptAnnotations(
+            repository, refs, path, recursive=recursive, first_parent=first_parent
         )
+        items = Items(path, is_grouped=not recursive)
+        walk = _Walk(repository, refs, items, kept, first_parent=first_parent)
         yield _annotations(walk, commit, first, listed)
 
 
@@ -134,6 +141,8 @@ def _annotations(
     page = [] if first is None else [first, *islice(listed, PAGE - 1)]
     while page:
         found = walk.run(commit, [item.path for item in page])
+        if 1 < len(page) < PAGE and walk.visited >= MANY_COMMITS:
+            walk.kept.keep(commit, found)
         for item in page:
             yield Annotation(item.path, isinstance(item, ListedPrefix), found[item.path])
         page = list(islice(listed, PAGE))
@@ -156,8 +165,17 @@ class _Walk:
     """Walks from a commit to its ancestors, children before parents."""
 
     def __init__(
-        self, repository: Repository, refs: RefStore, items: Items, *, first_parent: bool
+        self,
+        repository: Repository,
+        refs: RefStore,
+        items: Items,
+        kept: KeptAnnotations,
+        *,
+        first_parent: bool,
     ) -> None:
+        self.kept = kept
+        self.visited = 0
+        """Commits of the last run."""
         self._trees = repository.trees
         self._refs = refs
         self._items = items
@@ -169,6 +187,7 @@ class _Walk:
     def run(self, commit: Commit, paths: list[bytes]) -> dict[bytes, Commit]:
         """Return the commit of each item; they are given in ascending order."""
         self._found = {}
+        self.visited = 0
         self._add(commit, paths)
         while self._heap:
             pending = self._waiting.pop(heappop(self._heap)[1])
@@ -189,6 +208,14 @@ class _Walk:
     def _visit(self, pending: _Pending) -> None:
         """Hand items to the parents that have them unchanged; the rest changed here."""
         commit, items, gone = pending
+        self.visited += 1
+        if commit.id == self.kept.commit_id:
+            known = self.kept.find(items, commit)
+            for item, changed_by in known.items():
+                self._record(item, changed_by)
+            items = [item for item in items if item not in known]
+        if not items and not gone:
+            return
         ids = dict.fromkeys(commit.parents[:1] if self._first_parent else commit.parents)
         parents = [get_parent(self._refs, commit, each) for each in ids]
         for parent in parents:
@@ -200,8 +227,9 @@ class _Walk:
         if not parents:
             items = sorted(self._touched(EMPTY_TREE, commit, items))
         if len(parents) > 1:
-            self._split(parents, [item for item in items if self._items.is_prefix(item)])
-            items = [item for item in items if not self._items.is_prefix(item)]
+            prefixes = [item for item in items if self._items.is_prefix(item)]
+            new = self._split(parents, prefixes)
+            items = [item for item in items if item in new or not self._items.is_prefix(item)]
         for item in items:
             self._record(item, commit)
         self._visit_gone(commit, parents, gone)
@@ -216,11 +244,19 @@ class _Walk:
             elif parents:
                 self._record(item, commit)
 
-    def _split(self, parents: Sequence[Commit], prefixes: Sequence[bytes]) -> None:
-        """Hand common prefixes that a merge has from several sides to all of its parents."""
-        for parent in parents if prefixes else ():
-            present = [item for item in prefixes if self._has(parent, item)]
-            self._add(parent, present, gone=set(prefixes).difference(present))
+    def _split(self, parents: Sequence[Commit], prefixes: Sequence[bytes]) -> set[bytes]:
+        """Hand common prefixes that a merge has from several sides to all of its parents.
+
+        Returns:
+            Those that no parent has: the merge itself has made them.
+        """
+        if not prefixes:
+            return set()
+        sides = [[item for item in prefixes if self._has(each, item)] for each in parents]
+        known = set().union(*sides)
+        for parent, present in zip(parents, sides, strict=True):
+            self._add(parent, present, gone=known.difference(present))
+        return set(prefixes) - known
 
     def _has(self, commit: Commit, prefix: bytes) -> bool:
         from lakecli.committed.scan import scan
