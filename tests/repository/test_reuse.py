@@ -112,6 +112,13 @@ def test_old_objects_are_renewed_while_the_collection_is_idle(place: Place) -> N
     assert not list(place.store.list("_lakecli/gc/refresh/"))
 
 
+def test_a_guard_that_never_began_reads_the_state_before_it_settles(place: Place) -> None:
+    place.put(KEY, days=1.1)
+    place.set_state(Phase.IDLE)
+    place.guard.settle(found=[KEY], written=[])
+    assert place.age(KEY) < timedelta(minutes=1)
+
+
 def test_condemned_objects_are_kept(place: Place) -> None:
     place.put(KEY, days=9)
     place.put(OTHER, days=0.1)

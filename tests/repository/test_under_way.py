@@ -237,6 +237,46 @@ def test_what_equals_the_head_is_unstaged_in_batches(
         assert [path for path, _ in view_of_branch(repository, txn, "main").staged()] == [b"b"]
 
 
+def test_a_batch_without_records_does_not_end_the_unstaging(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reset_first(step: str) -> None:
+        if step == "unstage":
+            repository.lake.runtime = calm
+            branch.reset_object(repository, "main", b"a")
+
+    monkeypatch.setattr(clean, "_BATCH", 1)
+    stage(repository, "main", {b"b": b"2"})
+    commit(repository, "main", message="two", committer="me")
+    branch.create(repository, "side", source="main")
+    stage(repository, "side", {b"a": b"9", b"b": b"9"})
+    incoming = commit(repository, "side", message="side", committer="me").id
+    stage(repository, "main", dict(CHANGED))
+    calm = repository.lake.runtime
+    repository.lake.runtime = calm._replace(on_step=reset_first)
+    unstage_unchanged(repository, "main", incoming)
+    with repository.lake.kv.read() as txn:
+        assert not list(view_of_branch(repository, txn, "main").staged())
+
+
+def test_nothing_is_unstaged_from_a_head_that_moved_meanwhile(repository: Repository) -> None:
+    def move_once(step: str) -> None:
+        if step == "unstage":
+            repository.lake.runtime = calm
+            merge(repository, "side", "main", MergeOptions("me"))
+            stage(repository, "main", dict(BASE))  # what it was before is a change now
+
+    branch.create(repository, "side", source="main")
+    stage(repository, "side", {b"a": b"9"})
+    incoming = commit(repository, "side", message="side", committer="me").id
+    stage(repository, "main", dict(BASE))
+    calm = repository.lake.runtime
+    repository.lake.runtime = calm._replace(on_step=move_once)
+    unstage_unchanged(repository, "main", incoming)
+    assert read(repository, "main@") == checksums({b"a": b"9"})
+    assert read(repository, "main") == checksums(BASE)
+
+
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_commit_that_was_built_from_what_is_unstaged_is_outdated(
     repository: Repository, *, sealed: bool
