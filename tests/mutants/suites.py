@@ -138,6 +138,7 @@ SUITES = (
             "repository/test_pull.py",
             "repository/test_fetch.py",
             "repository/test_landing.py",
+            "repository/test_partial_commit.py",
             "repository/test_under_way.py",
             "repository/test_pushes_under_way.py",
             "repository/test_sync_races.py",

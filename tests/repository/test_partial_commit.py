@@ -12,7 +12,7 @@ from lakecli.errors import NothingToDo
 from lakecli.kv import operations as log
 from lakecli.kv.env import Table
 from lakecli.repository.commit import Part, StagedConflict, commit
-from lakecli.repository.core import housekeeping
+from lakecli.repository.core import housekeeping, left_staged
 from lakecli.repository.core.landing import Landing
 from lakecli.repository.core.view import branch_at
 from lakecli.repository.undo.undo import redo, undo
@@ -309,6 +309,35 @@ def test_automatic_sync_sends_the_part_and_keeps_the_rest(tmp_path: Path) -> Non
         expected = {b"a": b"ada", b"c": b"bob", b"d": b"ada"}
         assert committed(ada) == checksums(expected)
         assert read(ada, "main") == checksums({**expected, b"b": b"ada"})
+
+
+def test_what_a_commit_leaves_is_kept_though_it_was_copied_for_days(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(left_staged, "BATCH", 1)
+    with Clones.make(tmp_path, "ada") as clones:
+        (ada,) = clones.repositories
+        clock = Ticking()
+        passed: list[str] = []
+        steps: list[str] = []
+
+        def on_step(name: str) -> None:
+            steps.append(name)
+            if name == "leave" and steps.count(name) == 2:  # the copy is noted by now
+                clock.present += timedelta(days=2)
+            if name == "pack" and not passed:
+                passed.append(name)
+                let_pass(ada, clock, timedelta())
+                housekeeping.tidy(ada)
+
+        staged = {b"a": b"1", b"b": b"1", b"c": b"1"}
+        stage(ada, "main", staged)
+        ada.lake.runtime = ada.lake.runtime._replace(clock=clock, on_step=on_step)
+        handle = synced(ada, "ada")
+        commit_part(handle.repository, part(b"a"))
+        handle.finish()
+        assert passed
+        assert read(ada, "main") == checksums(staged)
 
 
 def test_an_intent_keeps_what_is_left() -> None:

@@ -33,7 +33,7 @@ from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
 from lakecli.repository.sharing import publish as publishing
-from lakecli.repository.sharing import references
+from lakecli.repository.sharing import references, rollback
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import OtherRepository
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
@@ -463,6 +463,24 @@ def test_young_data_is_not_trusted_once_the_youngest_is_gone(
     assert there(repository) == before
 
 
+@pytest.mark.parametrize(("hours_after", "is_refused"), [(-0.5, True), (0.5, True), (1.5, False)])
+def test_data_of_the_hour_after_the_bucket_went_back_is_not_trusted(
+    repository: Repository, bucket: FaultyStore, hours_after: float, *, is_refused: bool
+) -> None:
+    with repository.lake.kv.write() as txn:
+        rollback.accept(txn, repository, (), packs=())
+    add(repository, b"gone", days_old=-hours_after / 24)
+    for number in range(SAMPLE):
+        path = b"younger-%d" % number
+        add(repository, path, days_old=-2 / 24)
+        put_data(bucket, path)
+    if is_refused:
+        with pytest.raises(NotInBucket):
+            push(repository, "main", options=ME)
+    else:
+        push(repository, "main", options=ME)
+
+
 def collect(bucket: FaultyStore, phase: Phase, epoch: int) -> None:
     seen = collection.look(bucket)
     collection.move(bucket, seen, make_state(phase, epoch))
@@ -489,6 +507,34 @@ def test_push_keeps_the_trees_of_new_commits_while_they_may_be_condemned(
     later = type(repository)(repository.lake, repository.record)  # has read no state before
     push(later, "main", options=ME)
     assert set(collection.iter_keeps(bucket, 1)) == set(map(layout.sstable_key, trees))
+
+
+@pytest.mark.parametrize(("phase", "reads"), [(None, 2), (Phase.IDLE, 3)])
+def test_a_push_claims_nothing_where_garbage_was_never_collected(
+    repository: Repository,
+    bucket: FaultyStore,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    phase: Phase | None,
+    reads: int,
+) -> None:
+    if phase is not None:
+        collect(bucket, phase, 1)
+    after = make_commit(repository, b"a").id
+    put_data(bucket, b"a")
+    read: list[str] = []
+    get = bucket.get
+
+    def count(key: str, *args: Any, **kwargs: Any) -> Any:
+        read.append(key)
+        return get(key, *args, **kwargs)
+
+    monkeypatch.setattr(bucket, "get", count)
+    later = type(repository)(repository.lake, repository.record)  # has read no state before
+    publishing.publish(
+        later, RefKind.BRANCH, "main", before=None, after=after, who="me", why="push"
+    )
+    assert read.count(collection.STATE_KEY) == reads
 
 
 def test_a_collection_during_a_push_makes_it_check_again(

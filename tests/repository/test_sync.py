@@ -130,6 +130,30 @@ def _has(repository: Repository, show: Callable[[Repository, str], object]) -> b
     return True
 
 
+@pytest.mark.parametrize("kind", ["branch", "tag"])
+def test_a_ref_that_was_deleted_while_nothing_was_shared_comes_back(
+    clones: tuple[Repository, ...], kind: str
+) -> None:
+    ada, bob, _ = clones
+    put(ada, {b"a": b"1"}, "one")
+
+    def there(repository: Repository) -> str:
+        return (branch.show if kind == "branch" else tag.show)(repository, "x").commit_id
+
+    with command(ada) as shared:
+        if kind == "branch":
+            branch.create(shared, "x", source="main")
+        else:
+            tag.create(shared, "x", "main")
+    with command(bob) as shared:
+        made = there(shared)
+    (branch.delete if kind == "branch" else tag.delete)(bob, "x")
+    with pytest.raises(NotFound):
+        there(bob)
+    with command(bob) as shared:
+        assert there(shared) == made
+
+
 def test_a_branch_stays_if_it_cannot_be_found_out_what_is_staged_on_it(
     clones: tuple[Repository, ...],
 ) -> None:

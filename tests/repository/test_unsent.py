@@ -13,12 +13,15 @@ from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import CommitId, RefKind
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.core import unsent
+from lakecli.repository.core import operations, unsent
+from lakecli.repository.core.ref_changes import branch_change
 from lakecli.repository.core.unsent import (
+    RENAME,
     Unsent,
     Verdict,
     find_unsent,
     forget,
+    forget_rest_of_renaming,
     is_held,
     iter_unsent,
     judge,
@@ -196,6 +199,51 @@ def test_moves_extend_the_note_of_their_ref(repository: Repository) -> None:
     found = noted(repository, name="new")
     assert found is not None
     assert (found.before, found.after, found.by) == (None, first, by[1:])
+
+
+def test_the_other_refs_of_an_operation_are_noted_if_one_does_not_move(
+    repository: Repository,
+) -> None:
+    head = branch.show(repository, "main")
+    shared = synced(repository, "somebody").repository
+    changes = [branch_change(head, head), branch_change(None, head._replace(name="new"))]
+    with repository.lake.kv.write() as txn:
+        operations.append(txn, shared, kind="test", refs=changes)
+    assert noted(repository) is None
+    made = noted(repository, name="new")
+    assert made is not None
+    assert (made.before, made.after) == (None, head.commit_id)
+
+
+def test_only_the_rest_of_the_same_renaming_is_forgotten(
+    repository: Repository, commits: dict[str, CommitId | None]
+) -> None:
+    first, second = commits["1"], commits["2"]
+    refused = move(BRANCH, None, first)._replace(operation=RENAME)
+
+    def other(name: str, operation: str, before: CommitId | None, after: CommitId | None) -> Unsent:
+        id_ = unsent._row("unsent", BRANCH, name)
+        return Unsent(id_, BRANCH, name, operation, before, after, (), is_known=True)
+
+    rest = other("old", RENAME, first, None)
+    kept = [
+        other("made", RENAME, None, second),
+        other("moved", RENAME, first, second),
+        other("elsewhere", RENAME, second, None),
+        other("deleted", "branch delete", first, None),
+        other("deleted elsewhere", "branch delete", second, None),
+    ]
+    with repository.lake.kv.write() as txn:
+        for each in [rest, *kept]:
+            unsent._put(txn, repository, each)
+        for no_refusal in (
+            refused._replace(operation="branch create"),
+            refused._replace(before=second),
+        ):
+            forget_rest_of_renaming(txn, repository, no_refusal)
+        assert set(iter_unsent(txn, repository)) == {rest, *kept}
+        forget_rest_of_renaming(txn, repository, refused)
+        assert set(iter_unsent(txn, repository)) == set(kept)
 
 
 def test_a_ref_is_held_until_it_moves_in_the_bucket(

@@ -8,6 +8,7 @@ import pytest
 
 from lakecli.proto.varint import Malformed, encode_varint
 from lakecli.sstable.block import (
+    codec,
     decode_pairs,
     decode_records,
     encode_pairs,
@@ -19,7 +20,7 @@ from lakecli.sstable.block import (
     shared_prefix_size,
     verify,
 )
-from lakecli.sstable.format import MIN_STORED_SIZE, RECORD_TRAILER
+from lakecli.sstable.format import BLOCK_TRAILER_SIZE, MIN_STORED_SIZE, RECORD_TRAILER
 
 AROUND_ONE_BYTE = (119, 120, 121, 127, 128, 129)
 """Sizes that a header holds in one byte or two, with the trailer of a key or without it."""
@@ -179,3 +180,14 @@ def test_a_block_is_compressed_if_that_saves_more_than_an_eighth() -> None:
         assert raw == len(payload) + 5
         assert packed == raw or packed < raw - len(payload) // 8
     assert len(seal(bytes(100), compress=True)) < 30
+
+
+@pytest.mark.parametrize(("size", "is_compressed"), [(129, False), (130, True)])
+def test_a_block_that_saves_just_an_eighth_is_stored_as_it_is(
+    size: int, *, is_compressed: bool
+) -> None:
+    payload = bytes(range(1, size - 29)) + bytes(30)
+    packed = bytes(codec()[1](payload))
+    assert size - len(packed) == size // 8 + is_compressed
+    stored = seal(payload, compress=True)
+    assert stored[:-BLOCK_TRAILER_SIZE] == (packed if is_compressed else payload)
