@@ -35,8 +35,9 @@ def fs_cp(
     repository no bytes are copied; the new paths refer to the same objects.
 
     To another repository the bytes are copied, unless it has them already. If both namespaces are
-    in one bucket store, the store copies them and nothing passes through this machine; otherwise
-    they are read and verified. Objects that were imported in place stay where they are, and both
+    in one bucket store, the store copies them and nothing passes through this machine; only their
+    sizes are compared, and fsck --data verifies the contents. Otherwise they are read and verified.
+    Objects that were imported in place stay where they are, and both
     repositories refer to them. Objects of lakeFS get a new checksum. If some objects fail, the
     others are copied, the failures are listed, and the exit code is 3.
 
