@@ -7,7 +7,8 @@ After that, stdin has one request a line, as a JSON object, and stdout one answe
 
 - With ``traced``, a fork runs all `tests`, and records which lines of the traced files each runs.
 - Otherwise, a fork replaces the functions of the file `path` by those of the mutant `after`, and
-  runs `tests` in that order, up to the first failure.
+  runs `tests` in that order, up to the first that fails or takes longer than its number of seconds
+  in `limits`.
 
 An answer is the exit code of the fork, ``null`` after a timeout, and what the fork wrote to the
 file `result`. The output of pytest goes to the file OUTPUT.
@@ -15,6 +16,7 @@ file `result`. The output of pytest goes to the file OUTPUT.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib
 import json
@@ -117,11 +119,16 @@ def answer(
     if not codes:
         return FAILED_TO_RUN
     put_in(functions[request["path"]], codes)
-    for test, after in zip(tests, [*tests[1:], None], strict=True):
+    following = [*tests[1:], None]
+    for test, after, limit in zip(tests, following, request["limits"], strict=True):
+        result.write_text(json.dumps(test.nodeid))
+        # Ends the process, with exit code 1, even in a loop that never releases the interpreter.
+        faulthandler.dump_traceback_later(limit, exit=True, file=2)
         test.config.hook.pytest_runtest_protocol(item=test, nextitem=after)
         if session.testsfailed:
-            result.write_text(json.dumps(test.nodeid))
             return 1
+    faulthandler.cancel_dump_traceback_later()
+    result.unlink()
     return 0
 
 

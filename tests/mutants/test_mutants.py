@@ -314,3 +314,19 @@ def test_a_runner_finds_mutants_inside_functions_and_outside(tmp_path: Path) -> 
         trial = runner.try_mutant("ids.py", outside.number, outside.apply())
         assert trial is not None
         assert trial.passed  # as survivors.toml says
+
+
+def test_a_mutant_that_never_ends_is_killed_in_time(tmp_path: Path) -> None:
+    suite = Suite("identifiers", ("ids.py",), ("test_ids.py",))
+    line = "        return cls(data.hex())\n"
+    text = source("ids.py")
+    looping = text.replace(line, "        while True: pass\n")
+    number = text[: text.index(line)].count("\n") + 1
+    with Workbench(tmp_path) as bench, Runner(bench, suite, least=1) as runner:
+        # A mutant with something new besides its functions is imported anew.
+        for code in (looping, f"{looping}LOOPS = True\n"):
+            trial = runner.try_mutant("ids.py", number, code)
+            assert trial is not None
+            assert not trial.passed
+            assert "Timeout" in trial.output
+            assert trial.seconds < 20

@@ -28,6 +28,11 @@ SEED = "--hypothesis-seed=0"
 SOUND_SECONDS = 1800
 """How long all tests of a suite may take without a mutant."""
 
+LEAST_SECONDS = 30.0
+SLOWER = 5
+"""A test may take this many times as long as without a mutant, and `LEAST_SECONDS` in any case.
+After that the mutant is killed: most of those that change a loop never end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -85,15 +90,18 @@ class Workbench:
     def __exit__(self, *_: object) -> None:
         self._bare.close()
 
-    def run(self, tests: Sequence[str], *, seconds: float) -> Trial:
+    def run(self, tests: Sequence[str], *, seconds: float, limit: float = 0) -> Trial:
         """Import lakecli and the tests anew, and run tests up to the first failure.
 
         Args:
             tests: files below ``tests``, or names of single tests in them.
             seconds: how long all of them may take; after that, they have failed.
+            limit: how many seconds each of them may take; 0 for the limit of every run of pytest.
         """
         shutil.rmtree(self.temporary, ignore_errors=True)
         arguments = [*OPTIONS, SEED, f"--basetemp={self.temporary}"]
+        if limit:
+            arguments.append(f"--timeout={limit}")
         begun = time.monotonic()
         code = self._bare.ask(
             arguments=[*arguments, *(f"tests/{test}" for test in tests)],
@@ -107,10 +115,12 @@ class Workbench:
         output = self.output.read_text(errors="replace")
         return Trial(code == 0, time.monotonic() - begun, output)
 
-    def mutate(self, module: str, code: str, tests: Sequence[str], *, seconds: float) -> Trial:
+    def mutate(
+        self, module: str, code: str, tests: Sequence[str], *, seconds: float, limit: float = 0
+    ) -> Trial:
         """Run tests as `run` does, with the module's text replaced by `code`."""
         with self.mutated(module, code):
-            return self.run(tests, seconds=seconds)
+            return self.run(tests, seconds=seconds, limit=limit)
 
     def mutated(self, module: str, code: str) -> Mutated:
         """Return a context manager that replaces a module's text by `code`."""
@@ -195,13 +205,14 @@ class Runner:
     Args:
         bench: the copy of the project.
         suite: the suite.
+        least: how many seconds every test may take with a mutant.
 
     Attributes:
         tests: the names of the tests, as pytest has them.
     """
 
-    def __init__(self, bench: Workbench, suite: Suite) -> None:
-        self._bench, self._suite = bench, suite
+    def __init__(self, bench: Workbench, suite: Suite, *, least: float = LEAST_SECONDS) -> None:
+        self._bench, self._suite, self._least = bench, suite, least
         arguments = [*OPTIONS, SEED, f"--basetemp={bench.temporary}"]
         files = [f"tests/{test}" for test in suite.tests]
         serving = ("-m", "tests.mutants.serving", str(bench.output))
@@ -268,12 +279,14 @@ class Runner:
             return Trial(passed=True, seconds=0, output="no test runs the statement")
         if codes is None:
             names = [test.removeprefix("tests/") for test in tests]
-            return self._bench.mutate(module, code, names, seconds=seconds + 60)
+            limit = max(self._limit(test) for test in tests)
+            return self._bench.mutate(module, code, names, seconds=seconds + 60, limit=limit)
         shutil.rmtree(self._bench.temporary, ignore_errors=True)
         begun = time.monotonic()
         with self._bench.mutated(module, code):
             status, killer = self._process.ask(
                 tests=tests,
+                limits=[self._limit(test) for test in tests],
                 path=str(path),
                 before=before,
                 after=code,
@@ -284,6 +297,9 @@ class Runner:
         if killer is not None:
             self._kills[module, killer] += 1
         return self._bench.trial(status, begun)
+
+    def _limit(self, test: str) -> float:
+        return max(self._least, SLOWER * self._seconds[test])
 
     def _selected(self, module: str, number: int, *, is_inside: bool) -> list[str]:
         """Return the tests that may detect a mutant, in the order to run them."""
