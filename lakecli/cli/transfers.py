@@ -96,12 +96,9 @@ def show_plan(context: Context, steps: Iterable[Step], *, verb: str, hint: str) 
     raise_failures(context, plan.failures, verb=verb, hint=hint)
 
 
-def show_steps(context: Context, steps: Iterable[Step] | None) -> None:
-    """Answer with what a dry run would do with each path; note if it is not known."""
-    if steps is None:
-        context.out.note("the paths are listed by --engine local only")
-    else:
-        context.out.stream(steps, record=step_record, text=step_line)
+def show_steps(context: Context, steps: Iterable[Step]) -> None:
+    """Answer with what a dry run would do with each path."""
+    context.out.stream(steps, record=step_record, text=step_line)
 
 
 def step_record(step: Step) -> dict[str, object]:

@@ -7,6 +7,7 @@
     scratch         large results of executors, in the bucket
     executors       waiting for the executors of a cluster, and checking them
     store_location  where objects are, as plain values; errors_as_json: errors as plain values
+    in_order        results in the order of the parts; steps: the paths of dry runs as bytes
     intervals       cuts differences of trees into parts; differences: large diffs
     imports         bringing objects in; exports: copying them out
     rebuild         trees of lakeFS written again as lakecli cuts them

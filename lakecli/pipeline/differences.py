@@ -1,21 +1,17 @@
-"""Large diffs in parts: a runner compares intervals of keys, the driver joins them in order.
-
-Parts finish in any order. Results that come early wait in memory or, beyond a limit, in a file.
-"""
+"""Large diffs in parts: a runner compares intervals of keys, the driver joins them in order."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zlib
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.keys import prefix_end
 from lakecli.committed.metaranges import range_id_of
 from lakecli.model import ChangeType, Difference
+from lakecli.pipeline.in_order import InOrder
 from lakecli.pipeline.intervals import intervals
 from lakecli.pipeline.store_location import StoreLocation
 
@@ -30,9 +26,6 @@ if TYPE_CHECKING:
 
 PART_ENTRIES: Final = 50_000
 """Entries that one part compares, about."""
-
-WAITING_SIZE: Final = 64 << 20
-"""Bytes of results that wait in memory for earlier parts; more wait in a file."""
 
 _TYPES: Final = tuple(ChangeType)
 _HEADER: Final = Struct("<BIII")
@@ -70,7 +63,7 @@ def compare_by(
     """
     task = partial(compare_part, location=StoreLocation.of(repository), compared=compared)
     parts = _plan(repository.trees, compared, entries)
-    with _InOrder() as waiting:
+    with InOrder() as waiting:
         for part, packed in runner.run(task, parts):
             for ready in waiting.ready(part.number, packed):
                 yield from _unpacked(ready)
@@ -132,33 +125,3 @@ def _unpacked(packed: bytes) -> Iterator[Difference]:
             at += max(each - 1, 0)
         left, right = values
         yield Difference(_TYPES[kind & ~_UNLIKE], path, left, right, bool(kind & _UNLIKE))
-
-
-class _InOrder:
-    """Yields numbered results in the order of their numbers, whatever order they come in."""
-
-    def __init__(self) -> None:
-        self._next = 0
-        self._waiting: dict[int, tuple[int, int]] = {}
-        """Position and size in the file, by number."""
-        self._file = tempfile.SpooledTemporaryFile(WAITING_SIZE)  # noqa: SIM115 - see __exit__
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def ready(self, number: int, data: bytes) -> Iterator[bytes]:
-        """Add a result; yield the results that are next, as far as they are there."""
-        if number != self._next:
-            self._waiting[number] = self._file.seek(0, os.SEEK_END), len(data)
-            self._file.write(data)
-            return
-        self._next += 1
-        yield data
-        while self._next in self._waiting:
-            start, size = self._waiting.pop(self._next)
-            self._file.seek(start)
-            self._next += 1
-            yield self._file.read(size)

@@ -79,6 +79,12 @@ def test_export_runs_on_spark(cli: Cli, out: Path, spark: object) -> None:
     assert (told["new"], told["failed"]) == (4, 0)
     assert (out.with_name("other") / "t/day=2/b").read_text() == "two"
     assert (out.with_name("other") / "_SUCCESS").exists()
+    (out / "t/day=2/b").write_text("other")
+    for options in ((), ("--json",)):
+        dry = ("export", f"{MAIN}/", out, "--dry-run", *options, "--engine")
+        here, there = cli.ok(*dry, "local"), cli.ok(*dry, "spark")
+        assert "day=2/b" in here.stdout
+        assert (there.stdout, there.stderr) == (here.stdout, here.stderr)
 
 
 def test_a_manifest_of_paths_is_imported_elsewhere(cli: Cli, demo: Demo, out: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.pipeline.spark_runner import SparkRunner
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,8 +90,17 @@ def test_import_refuses_bad_input(cli: Cli, demo: Demo, source: Path, golden: Go
 
 
 @pytest.mark.xdist_group("spark")
-def test_import_runs_on_spark(cli: Cli, demo: Demo, source: Path, spark: Any) -> None:
+def test_import_runs_on_spark(
+    cli: Cli, demo: Demo, source: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     del spark  # the session that the command finds
+    dry: tuple[str | Path, ...] = ("import", "--from", source, "--to", f"{MAIN}/data", "--dry-run")
+    for shares_disk in (True, False):
+        monkeypatch.setattr(SparkRunner, "shares_disk", shares_disk)
+        here, there = cli.ok(*dry), cli.ok(*dry, "--engine", "spark")
+        assert "data/a.txt" in here.stdout
+        assert (there.stdout, there.stderr) == (here.stdout, here.stderr)
+        dry += ("--json",)
     local = cli.ok("import", "--from", source, "--to", f"{MAIN}/data", "--json").json
     demo.branch("other", "main~1")
     options = ("--engine", "spark", "--json")

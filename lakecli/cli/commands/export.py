@@ -94,8 +94,7 @@ def export(
     copied, the failures are listed, no _SUCCESS is written, and the exit code is 3.
 
     --dry-run lists every path with what would be done: new, changed, unchanged, deleted or failed.
-    With --json it prints one object for each, and the totals in the last one. On Spark only the
-    totals are shown.
+    With --json it prints one object for each, and the totals in the last one.
 
     With --to-lakefs-import no object is copied. DEST is a file of this machine that becomes a
     Parquet manifest, sorted by path: path below PATH, physical_address (a full URI), size,
@@ -156,8 +155,6 @@ def export(
             progress=shown,
             on_steps=partial(show_steps, context),
         )
-        if dry_run and runner.name != "local":
-            show_steps(context, None)
         report = run(repository, ref, prefix, target, runner=runner, options=options)
     if report.uncommitted:
         context.out.note(f"uncommitted changes of {ref_of(path)} are not exported")

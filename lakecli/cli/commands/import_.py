@@ -150,7 +150,7 @@ def import_(
 
     --dry-run lists every path with what would be done: new, changed, unchanged, failed, or deleted
     because PREFIX is replaced. With --json it prints one object for each, and the totals in the
-    last one. On a cluster of Spark only the totals are shown.
+    last one.
 
     The branch must have no uncommitted changes. If two objects have the same path, or one cannot be
     read, nothing is committed. The same command continues an interrupted import.

@@ -21,6 +21,7 @@ from lakecli.errors import (
 from lakecli.model import Difference
 from lakecli.pipeline.exports.records import MARKER, Failure, Hands, Outcome
 from lakecli.pipeline.exports.target import WHOLE, Item, open_target
+from lakecli.pipeline.steps import pack_steps
 from lakecli.repository.core.read import read_located
 from lakecli.repository.transfer.destination import NoRoom, State, UnsafeName
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
@@ -75,12 +76,14 @@ class _Export:
         self._memory = Memory()
         self._lock = Lock()
         self._can_copy = True
+        self._steps: list[Step] = []
         self._addresses = hands.addresses or job.location.addresses()
 
     def run(self, part: Part) -> None:
         """Export the differences of a part, several objects at a time."""
         self._workers.for_each(self._items(part), lambda item: self._one(*item))
         self.outcome.failures.sort()
+        self.outcome.steps = pack_steps(sorted(self._steps, key=lambda step: step.path))
 
     def _items(self, part: Part) -> Iterator[tuple[Item, ObjectInfo | None]]:
         """Yield objects in path order, each with its entry in a listing of the destination."""
@@ -174,7 +177,7 @@ class _Export:
     def _list(self, action: Action, path: bytes, size: int = 0, error: str = "") -> None:
         """Record what would be done with a path, if that is asked for."""
         if self._job.lists:
-            self.outcome.steps.append(Step(action, path, size, error))
+            self._steps.append(Step(action, path, size, error))
 
     def _write(self, item: Item, entry: Entry) -> tuple[bool, bool]:
         """Copy an object; return whether the store did so, and whether its metadata was written."""

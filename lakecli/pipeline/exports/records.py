@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.repository.transfer.plan import Step, Tally
+from lakecli.repository.transfer.plan import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import CommitId, MetarangeId
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.store_location import StoreLocation
     from lakecli.repository.core.address import Resolver
+    from lakecli.repository.transfer.plan import Step
 
 PART_ENTRIES: Final = 20_000
 """Approximate number of entries in one part; ranges are not divided."""
@@ -106,7 +107,7 @@ class Outcome:
         failed: number of objects that failed.
         failures: `MAX_FAILURES` of these at most.
         markers: paths left for a later round.
-        steps: what would be done with each path, if that is asked for; of one part only.
+        steps: what would be done with each path, by `pack_steps`; of one part only.
     """
 
     new: Tally = field(default_factory=Tally)
@@ -118,7 +119,7 @@ class Outcome:
     failed: int = 0
     failures: list[Failure] = field(default_factory=list)
     markers: list[bytes] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: bytes = b""
 
     def fail(self, failure: Failure) -> None:
         """Record an object that failed."""
@@ -178,8 +179,8 @@ class ExportOptions(NamedTuple):
         threads: objects to copy at a time.
         progress: expects the objects of each part before it is planned, and counts objects and
             bytes.
-        on_steps: called in a dry run with what would be done with the paths of each part.
-            Without it, and on Spark, the paths are not recorded.
+        on_steps: called in a dry run with what would be done with the paths of each part, in the
+            order of the parts. Without it the paths are not recorded.
     """
 
     since: str = ""
@@ -188,7 +189,7 @@ class ExportOptions(NamedTuple):
     verify: bool = True
     threads: int = 10
     progress: Progress = NO_PROGRESS
-    on_steps: Callable[[Sequence[Step]], object] | None = None
+    on_steps: Callable[[Iterator[Step]], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

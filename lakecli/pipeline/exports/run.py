@@ -40,7 +40,9 @@ from lakecli.pipeline.exports.status import (
     was_exported,
     write_status,
 )
+from lakecli.pipeline.in_order import InOrder
 from lakecli.pipeline.intervals import intervals
+from lakecli.pipeline.steps import unpack_steps
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at, no_such_path, open_view
@@ -106,7 +108,7 @@ def export(
         threads=options.threads,
         verify=options.verify,
         dry_run=options.dry_run,
-        lists=options.dry_run and options.on_steps is not None and runner.name == "local",
+        lists=options.dry_run and options.on_steps is not None,
     )
     since_id = None if since is None else since.id
     run = Run(repository, job, ref, commit.id, since_id, repository.lake.now())
@@ -242,12 +244,17 @@ class _Rounds:
 
     def _round(self, parts: Iterable[Part]) -> Outcome:
         outcome = Outcome()
-        for _, done in self._runner.run(self._task, parts):
-            outcome.join(done)
-            if done.steps and self._options.on_steps is not None:
-                self._options.on_steps(sorted(done.steps, key=lambda step: step.path))
-            if not self._tells:
-                self._tell(done)
+        planned = list(parts)
+        numbers = {part: number for number, part in enumerate(planned)}
+        on_steps = self._options.on_steps
+        with InOrder() as waiting:
+            for part, done in self._runner.run(self._task, planned):
+                outcome.join(done)
+                if on_steps is not None:
+                    for packed in waiting.ready(numbers[part], done.steps):
+                        on_steps(unpack_steps(packed))
+                if not self._tells:
+                    self._tell(done)
         return outcome
 
     def _tell(self, done: Outcome) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakecli.pipeline.imports.join_parts import join_parts
+from lakecli.pipeline.imports.listed import take_pieces
 from lakecli.pipeline.imports.merging import Tally
 from lakecli.pipeline.imports.part import Item
 from lakecli.pipeline.imports.report import ImportReport
+from lakecli.pipeline.imports.rows import SHOWN_FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from lakecli.model import MetarangeId
     from lakecli.pipeline.imports.journal import Journal
@@ -29,10 +31,23 @@ class FinishedParts:
         report: totals of the finished parts.
         duplicates: paths that the source has more than once.
         last_tally: counts of the part that finished last.
+
+    Args:
+        repository: of the branch.
+        task: see above.
+        high: the first path after those below the prefix; ``None``: there is none.
+        journal: see above.
+        lists_to: directory for the paths that the parts of a dry run list.
     """
 
     def __init__(
-        self, repository: Repository, task: Task, high: bytes | None, journal: Journal
+        self,
+        repository: Repository,
+        task: Task,
+        high: bytes | None,
+        journal: Journal,
+        *,
+        lists_to: str = "",
     ) -> None:
         self.task = task
         self.journal = journal
@@ -43,12 +58,15 @@ class FinishedParts:
         self._repository = repository
         self._high = high
         self._files: dict[int, Path] = {}
+        self._lists_to = lists_to
 
     def reset(self) -> None:
         """Forget all parts: the source turned out not to be sorted."""
         self.report = ImportReport(places=set(self._named))
         self.duplicates = []
         self._files = {}
+        for listed in Path(self._lists_to).iterdir() if self._lists_to else ():
+            listed.unlink()
 
     def items(self, parts: Iterator[Part]) -> Iterator[Item]:
         """Yield the parts that a runner has to import; take those that an earlier run finished."""
@@ -73,10 +91,13 @@ class FinishedParts:
         self.last_tally = result.tally
         report.ranges_written += result.ranges_written
         report.failed += result.failed
-        report.failures += result.failures
+        report.failures = sorted((*report.failures, *result.failures))[:SHOWN_FAILURES]
         report.places.update(result.places)
         report.verified += result.verified
         self.duplicates += result.duplicates
+        if result.steps and self.task.listing is not None:
+            scratch = self.task.listing.scratch
+            take_pieces(result.steps, self._lists_to, item.number, scratch)
         if self.task.writes and result.is_sound:
             self._files[item.number] = self.journal.put(item.part, result)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, TypeGuard
@@ -21,7 +20,7 @@ from lakecli.errors import (
 from lakecli.objectstore.uri import is_local
 from lakecli.pipeline.imports.finished_parts import FinishedParts
 from lakecli.pipeline.imports.journal import Journal
-from lakecli.pipeline.imports.listed import iter_steps
+from lakecli.pipeline.imports.listed import Listing, iter_steps
 from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Task, import_item
 from lakecli.pipeline.imports.sources import Directory, Manifest, check_pinnable, roots_of
 from lakecli.pipeline.imports.verify import Choice, choose
@@ -32,7 +31,6 @@ from lakecli.repository.core.gate import claim_head
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.core.view import view_of_branch
-from lakecli.repository.transfer.plan import Action, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
+    from lakecli.repository.transfer.plan import Step
 
 MESSAGE: Final = "Import objects"
 IMPORTS: Final = "imports"
@@ -150,25 +149,20 @@ def preview(
     source: Source,
     runner: Runner,
     options: ImportOptions,
-) -> Iterator[tuple[ImportReport, Iterator[Step] | None]]:
+) -> Iterator[tuple[ImportReport, Iterator[Step]]]:
     """Give the report that `import_objects` would return, and what it would do with each path.
 
-    Nothing is written but temporary files. The paths are in order; they are ``None`` if the parts
-    ran on other machines, whose disks are not here.
+    Nothing is written but temporary files. The paths are in order, whatever ran the parts.
 
     Raises:
         LakeError: as `import_objects`.
     """
     base = _check_branch(repository, branch)
     run = _Run(repository, path, source, runner, options)
-    if _is_cluster(runner):
-        yield run.all_parts(base, writes=False).report, None
-        return
     make_private(parent := repository.lake.home.cache / IMPORTS)
     with TemporaryDirectory(prefix="listed-", dir=parent) as directory:
         report = run.all_parts(base, writes=False, lists_to=directory).report
-        failed = (Step(Action.FAILED, each.path, error=each.why) for each in report.failures)
-        yield report, chain(iter_steps(Path(directory)), failed)
+        yield report, iter_steps(Path(directory))
 
 
 def _check_branch(repository: Repository, branch: str) -> MetarangeId:
@@ -212,7 +206,13 @@ class _Run:
     def all_parts(
         self, base: MetarangeId, *, writes: bool = True, lists_to: str = ""
     ) -> FinishedParts:
-        """Import all parts on top of the tree `base`; see `Task` for the rest."""
+        """Import all parts on top of the tree `base`.
+
+        Args:
+            base: the tree.
+            writes: see `Task`.
+            lists_to: directory for the paths that the parts of a dry run list; ``""``: they do not.
+        """
         options = self._options
         if isinstance(self._source, Manifest) and (rows := self._source.known_rows()):
             options.progress.expect(items=rows)
@@ -229,21 +229,19 @@ class _Run:
             walks=isinstance(self._source, Directory),
             pins=options.pins,
             choice=self._choice(),
-            lists_to=lists_to,
+            listing=self._listing(lists_to) if lists_to else None,
         )
         # Counts depend on the base, so a part finished on another base cannot be reused.
         identity: list[object] = [*task.location[:3], base, self._prefix.hex()]
         identity += [options.replaces, options.copies, options.pins, writes, options.verify]
         journal = Journal(self._repository.lake.home.cache / IMPORTS, identity)
         journal.open(now)
-        done = FinishedParts(self._repository, task, self._high, journal)
+        done = FinishedParts(self._repository, task, self._high, journal, lists_to=lists_to)
         spill = journal.directory / "sorted"
         try:
             self._run(done, spill=None)
         except NotSorted:
             done.reset()
-            for listed in Path(lists_to).iterdir() if lists_to else ():
-                listed.unlink()
             runner, source = self._runner, self._source
             if isinstance(source, Manifest) and _is_cluster(runner):
                 self._shuffle(done, source, runner)
@@ -263,6 +261,11 @@ class _Run:
                 paths=shown,
             )
         return done
+
+    def _listing(self, directory: str) -> Listing:
+        """Return where the parts of a dry run list their paths."""
+        runner = self._runner
+        return Listing("", runner.scratch) if _is_cluster(runner) else Listing(directory)
 
     def _choice(self) -> Choice:
         """Return which objects are verified: some of a manifest's that stay where they are."""

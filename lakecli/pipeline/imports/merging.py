@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Self
 from lakecli.committed.values import identity_of
 from lakecli.identity import DIGEST_SIZE
 from lakecli.pipeline.imports.base import Whole
-from lakecli.pipeline.imports.listed import write_steps
 from lakecli.repository.transfer.plan import Action
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
-
     from lakecli.pipeline.imports.base import BaseSlice, Records
+    from lakecli.pipeline.imports.listed import Lister
     from lakecli.pipeline.imports.sink import Sink
 
 
@@ -48,7 +46,7 @@ class Merging:
         base: the records of the branch.
         replaces: whether records that the source lacks are removed.
         sink: gets the result; ``None`` in a dry run.
-        lists_to: file for what would be done with each path.
+        lister: lists what would be done with each path.
 
     Attributes:
         tally: counts of the paths so far; the caller counts the source's objects.
@@ -60,12 +58,12 @@ class Merging:
         *,
         replaces: bool,
         sink: Sink | None,
-        lists_to: BinaryIO | None = None,
+        lister: Lister | None = None,
     ) -> None:
         self._replaces = replaces
         self._base = base
         self._sink = sink
-        self._lists_to = lists_to
+        self._lister = lister
         self.tally = Tally()
 
     def add(self, keys: list[bytes], values: list[bytes]) -> None:
@@ -82,14 +80,20 @@ class Merging:
         """Keep or remove the records of the branch after the source's last object."""
         self._pass(None)
 
+    def list_before(self, path: bytes) -> None:
+        """List everything before a path, after which the source's next objects are."""
+        if self._lister is not None:
+            self._pass(path)
+            self._lister.list_failures(before=path)
+
     def _pass(self, limit: bytes | None) -> None:
         """Keep or remove the records of the branch before a path."""
         sink = self._sink
         for piece in self._base.before(limit):
             if self._replaces:
                 self.tally.removed += piece.records if isinstance(piece, Whole) else len(piece.keys)
-                if self._lists_to is not None:
-                    self._list_removed(self._lists_to, piece)
+                if self._lister is not None:
+                    self._list_removed(self._lister, piece)
             elif sink is None:
                 continue
             elif isinstance(piece, Whole):
@@ -97,11 +101,11 @@ class Merging:
             else:
                 sink.add(piece.keys, piece.values)
 
-    def _list_removed(self, file: BinaryIO, piece: Whole | Records) -> None:
+    def _list_removed(self, lister: Lister, piece: Whole | Records) -> None:
         found = self._base.read(piece.position) if isinstance(piece, Whole) else [piece]
         for each in found:
             rows = zip(each.keys, each.values, strict=True)
-            write_steps(file, ((key, Action.DELETED, value) for key, value in rows))
+            lister.add((key, Action.DELETED, value) for key, value in rows)
 
     def _merge(self, keys: list[bytes], values: list[bytes]) -> None:
         """Merge objects with the single records of the branch between them."""
@@ -109,8 +113,8 @@ class Merging:
         for piece in self._base.before(keys[-1] + b"\0"):
             assert not isinstance(piece, Whole)  # the horizon lies within one range
             present.update(zip(piece.keys, piece.values, strict=True))
-        if self._lists_to is not None:
-            self._list_merged(self._lists_to, keys, values, present)
+        if self._lister is not None:
+            self._list_merged(self._lister, keys, values, present)
         tally = self.tally
         if not present:
             tally.added += len(keys)
@@ -135,7 +139,7 @@ class Merging:
             self._sink.add(keys, values)
 
     def _list_merged(
-        self, file: BinaryIO, keys: list[bytes], values: list[bytes], present: dict[bytes, bytes]
+        self, lister: Lister, keys: list[bytes], values: list[bytes], present: dict[bytes, bytes]
     ) -> None:
         """List objects of the source, and the records of the branch between them."""
         found = []
@@ -148,7 +152,7 @@ class Merging:
         if self._replaces:
             gone = present.keys() - keys
             found += ((key, Action.DELETED, present[key]) for key in gone)
-        write_steps(file, found)
+        lister.add(found)
 
 
 def is_same(left: bytes, right: bytes) -> bool:

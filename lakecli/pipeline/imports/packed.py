@@ -6,6 +6,7 @@ import json
 import os
 from array import array
 from dataclasses import asdict
+from itertools import chain
 
 from lakecli.pipeline.imports.merging import Tally
 from lakecli.pipeline.imports.part import PartResult
@@ -17,7 +18,7 @@ def pack_result(result: PartResult) -> bytes:
     """Return a result as bytes."""
     pieces: list[bytes] = []
     sizes = []
-    for column in result.cut:
+    for column in (*result.cut, result.steps):
         lengths = array("Q", map(len, column)).tobytes()
         pieces += (lengths, *column)
         sizes.append([len(column), len(lengths) + sum(map(len, column))])
@@ -50,8 +51,9 @@ def unpack_result(data: bytes) -> PartResult:
             start += length
         columns.append(column)
         at += size
+    size = len(Cut._fields)
     return PartResult(
-        Cut(*columns),
+        Cut(*columns[:size]),
         Tally(**header["tally"]),
         failed=header["failed"],
         failures=tuple(Failure(os.fsencode(path), why) for path, why in header["failures"]),
@@ -60,4 +62,5 @@ def unpack_result(data: bytes) -> PartResult:
         listed=header["listed"],
         places=tuple(header["places"]),
         verified=header["verified"],
+        steps=tuple(chain.from_iterable(columns[size:])),
     )

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from blake3 import blake3
 
@@ -16,7 +16,7 @@ from lakecli.committed.metaranges import NO_RANGES
 from lakecli.errors import LakeError
 from lakecli.pipeline.imports.addresses import Addresses
 from lakecli.pipeline.imports.base import BaseSlice
-from lakecli.pipeline.imports.listed import part_file
+from lakecli.pipeline.imports.listed import Lister, Listing
 from lakecli.pipeline.imports.merging import Merging, Tally
 from lakecli.pipeline.imports.rows import Failure, Failures, Rows, check_paths
 from lakecli.pipeline.imports.sink import EMPTY, Cut, Sink
@@ -48,8 +48,7 @@ class Task(NamedTuple):
         walks: whether the source is a directory, so that the user has named its files.
         pins: whether addresses name the current versions of objects.
         choice: the objects that are verified where they are.
-        lists_to: directory of this machine where the parts of a dry run list their paths; ``""``:
-            they do not.
+        listing: where the parts of a dry run list their paths; ``None``: they do not.
     """
 
     location: StoreLocation
@@ -63,7 +62,7 @@ class Task(NamedTuple):
     walks: bool = False
     pins: bool = False
     choice: Choice = Choice()
-    lists_to: str = ""
+    listing: Listing | None = None
 
 
 class PartSource(Protocol):
@@ -107,6 +106,7 @@ class PartResult:
         listed: a digest of the objects that a live source listed.
         places: buckets and directories outside the namespace with the objects.
         verified: number of objects that were verified where they are.
+        steps: in a dry run on other machines, the listed paths; see `listed`.
     """
 
     cut: Cut
@@ -118,6 +118,7 @@ class PartResult:
     listed: str = ""
     places: tuple[str, ...] = ()
     verified: int = 0
+    steps: tuple[bytes, ...] = ()
 
     @property
     def is_sound(self) -> bool:
@@ -172,9 +173,9 @@ def import_item(task: Task, item: Item) -> PartResult | None:
             return None
     failures = Failures()
     rows = part.source.rows(task, failures)
-    if task.lists_to:
-        with open(part_file(task.lists_to, item.number), "wb") as file:  # noqa: PTH123
-            return import_rows(task, part, rows, failures, lists_to=file)
+    if task.listing is not None:
+        lister = Lister(failures, task.listing, item.number)
+        return import_rows(task, part, rows, failures, lister=lister)
     if not part.is_live:
         return import_rows(task, part, rows, failures)
     said = Said()
@@ -209,7 +210,7 @@ def import_rows(
     rows: Iterator[Rows],
     failures: Failures,
     *,
-    lists_to: BinaryIO | None = None,
+    lister: Lister | None = None,
 ) -> PartResult:
     """Import the objects of an interval of paths.
 
@@ -218,7 +219,7 @@ def import_rows(
         part: the interval.
         rows: the objects, sorted by key; keys are relative to the prefix.
         failures: failures that `rows` has recorded; the import adds its own.
-        lists_to: file for what would be done with each path.
+        lister: lists what would be done with each path; made for `failures`.
     """
     trees, base = open_base(task)
     written_before = trees.counts.ranges_written
@@ -227,13 +228,15 @@ def import_rows(
         BaseSlice(trees, base, low=part.low, high=part.high),
         replaces=task.replaces,
         sink=sink,
-        lists_to=lists_to,
+        lister=lister,
     )
     encode = _encoder(task, failures)
     duplicates: list[bytes] = []
     last: bytes | None = None
     prefix = task.prefix
     for piece in rows:
+        if piece.keys:
+            merging.list_before(prefix + piece.keys[0])
         chunk = check_paths(piece, prefix, failures) if piece.keys else piece
         if not chunk.keys:
             continue
@@ -258,6 +261,7 @@ def import_rows(
         trees.counts.ranges_written - written_before,
         places=tuple(sorted(encode.places)),
         verified=encode.verified,
+        steps=() if lister is None else lister.finish(),
     )
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.model import MAX_PATH_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 ROWS_AT_ONCE: Final = 16_384
 """Rows that sources yield at a time."""
 
 SHOWN_FAILURES: Final = 1_000
-"""Failures that one part lists, at most; all are counted."""
+"""Failures that one part, and the report, have at most; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +66,22 @@ class Failures:
 
     Attributes:
         count: number of all failures.
-        shown: the first failures.
+        shown: the first failures, by path.
+        on_failure: called with each path and why.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self.shown: list[Failure] = []
+        self.on_failure: Callable[[bytes, str], None] | None = None
 
     def add(self, path: bytes, why: str) -> None:
         """Record a failure."""
         self.count += 1
-        if len(self.shown) < SHOWN_FAILURES:
-            self.shown.append(Failure(path, why))
+        insort(self.shown, Failure(path, why))
+        del self.shown[SHOWN_FAILURES:]
+        if self.on_failure is not None:
+            self.on_failure(path, why)
 
 
 def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:

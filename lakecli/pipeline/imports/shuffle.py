@@ -19,6 +19,7 @@ from lakecli.pipeline.errors_as_json import carried, dump_error, new_nonce
 from lakecli.pipeline.imports import bounds
 from lakecli.pipeline.imports.arrow import bytes_of, rows_of, schema
 from lakecli.pipeline.imports.line_ranges import RANGE, QuotedLineEnds
+from lakecli.pipeline.imports.listed import Lister
 from lakecli.pipeline.imports.packed import pack_result, unpack_result
 from lakecli.pipeline.imports.part import Item, Part, import_rows
 from lakecli.pipeline.imports.rows import Failures, Rows
@@ -278,8 +279,11 @@ def _import(
     assert context is not None
     number = context.partitionId()
     rows = (rows_of(batch) for batch in batches if batch.num_rows)
+    failures = Failures()
+    lister = None if task.listing is None else Lister(failures, task.listing, number)
     try:
-        body = _DONE + pack_result(import_rows(task, parts[number], rows, Failures()))
+        result = import_rows(task, parts[number], rows, failures, lister=lister)
+        body = _DONE + pack_result(result)
         kept = None if scratch is None else scratch.keep(body)
         if kept is not None:
             body = _KEPT + kept.digest + kept.size.to_bytes(_SIZE)

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.errors import IntegrityError
 from lakecli.layout import SSTABLES
-from lakecli.pipeline import differences
+from lakecli.pipeline import in_order
 from lakecli.pipeline.differences import changed_ranges, compare_by
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import branch
@@ -81,7 +81,7 @@ def said(
 def test_runners_yield_the_same_differences(
     repository: Repository, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(differences, "WAITING_SIZE", 100)
+    monkeypatch.setattr(in_order, "WAITING_SIZE", 100)
     stage(repository, "dev", {b"p/0001": None, b"p/0002": b"staged", b"zz": b"staged"})
     for refs, options in (
         (("main", "dev"), {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.runner import Runner
     from lakecli.pipeline.spark_runner import SparkRunner
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.transfer.plan import Step
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -85,6 +87,48 @@ def test_every_runner_exports_the_same(
     for name in runners:
         assert files(tmp_path / name) == expected
         assert (tmp_path / name / "_SUCCESS").exists()
+
+
+def test_every_runner_lists_the_same_steps(
+    repository: Repository, tmp_path: Path, spark_runner: SparkRunner
+) -> None:
+    first = put(repository, dict(CONTENTS))
+    target = tmp_path / "out"
+    exported(repository, target, LocalRunner())
+    put(
+        repository,
+        dict.fromkeys(list(CONTENTS)[:-1:50], None)
+        | dict.fromkeys(list(CONTENTS)[7::50], b"changed")
+        | {b"new": b"1", b"../out": b"x", b"a/_SUCCESS": b"2"},
+    )
+    found: list[list[Step]] = []
+    for runner in (LocalRunner(), LocalRunner(parallelism=3), Backwards(), spark_runner):
+        for since in ("", first):
+            steps: list[Step] = []
+            found.append(steps)
+            run.export(
+                repository,
+                "main",
+                b"",
+                str(target),
+                runner=runner,
+                options=ExportOptions(dry_run=True, since=since, on_steps=steps.extend),
+            )
+    whole, changes, *others = found
+    assert others == [whole, changes] * 3
+    markers = [b"a/_SUCCESS", b"t/_SUCCESS"]
+    paths = [step.path for step in whole]
+    assert paths == sorted(set(paths) - set(markers)) + markers
+    assert Counter(step.action.value for step in changes) == {
+        "new": 2, "changed": 12, "deleted": 12, "failed": 1
+    }  # fmt: skip
+
+
+class Backwards(LocalRunner):
+    """A runner whose parts finish in the reverse order."""
+
+    def run(self, task: Callable[..., Any], parts: Iterable[Any]) -> Iterator[Any]:
+        yield from reversed(list(super().run(task, parts)))
 
 
 def test_every_runner_reports_failures(

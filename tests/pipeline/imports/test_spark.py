@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakecli.errors import ConflictError, IntegrityError
-from lakecli.pipeline.imports import bounds, line_ranges, manifest, sorting, sources
-from lakecli.pipeline.imports.job import import_objects
+from lakecli.pipeline.imports import bounds, line_ranges, listed, manifest, sorting, sources
+from lakecli.pipeline.imports.job import import_objects, preview
 from lakecli.pipeline.imports.report import ImportOptions, ImportReport
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.imports.verify import Verify
 from lakecli.pipeline.runner import LocalRunner
+from lakecli.pipeline.scratch import Scratch
 from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.plan import Action
 from tests.pipeline.imports.lists import row_of, write_csv, write_parquet
 from tests.support.lakes import make_repository, open_lake, stage
 from tests.support.recorded_progress import RecordedProgress
@@ -176,3 +180,53 @@ def test_an_interrupted_import_on_a_cluster_continues(
     assert whole.commit is not None
     assert report.commit.metarange_id == whole.commit.metarange_id
     assert report.tally == whole.tally
+
+
+@pytest.mark.parametrize("form", ["ordered.parquet", "mixed.csv"])
+@pytest.mark.parametrize("replaces", [True, False])
+def test_every_runner_lists_the_same_paths(
+    repository: Repository,
+    tmp_path: Path,
+    spark: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+    *,
+    replaces: bool,
+) -> None:
+    monkeypatch.setattr(listed, "PIECE_SIZE", 10_000)
+    found = [*rows(), row_of("x" * 2_000, 1), row_of("00001x", 1), row_of("zz", 1)]
+    for row in found[3::7]:
+        row["physical_address"] = f"nowhere/{row['path']}"
+    found.sort(key=lambda row: str(row["path"]))
+    if form.startswith("mixed"):
+        random.Random(1).shuffle(found)
+    write = write_csv if form.endswith("csv") else write_parquet
+    source = write(tmp_path / form, found)
+    scratch = Scratch(StoreLocation.of(repository), b"r" * 16)
+    results = []
+    for runner in (
+        LocalRunner(),
+        LocalRunner(parallelism=3),
+        SparkRunner(spark),
+        Cluster(spark),
+        Cluster(spark, scratch=scratch),
+    ):
+        with preview(
+            repository,
+            "main",
+            b"p",
+            source=open_source(repository, str(source), links=LinkPolicy.FAIL),
+            runner=runner,
+            options=ImportOptions(verify=Verify.NONE, replaces=replaces),
+        ) as (report, steps):
+            results.append((list(steps), report.failed, report.failures, report.tally))
+            assert report.parts > 1
+    assert all(result == results[0] for result in results[1:])
+    first, failed, _, tally = results[0]
+    assert [step.path for step in first] == sorted(step.path for step in first)
+    counts = Counter(step.action for step in first)
+    assert counts[Action.FAILED] == failed > 200
+    assert counts[Action.NEW] == tally.added > 500
+    assert counts[Action.CHANGED] == tally.changed > 200
+    assert counts[Action.DELETED] == tally.removed
+    assert bool(tally.removed) == replaces

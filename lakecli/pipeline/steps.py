@@ -1,0 +1,48 @@
+"""What a dry run would do with each path, as bytes: what parts return, and files hold.
+
+Each step is a header (action, size of the object, sizes of the path and of the error), the path and
+the error.
+"""
+
+from __future__ import annotations
+
+import zlib
+from io import BytesIO
+from struct import Struct
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from lakecli.repository.transfer.plan import Action, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_HEADER: Final = Struct(">BQII")
+_ACTIONS: Final = tuple(Action)
+
+
+def encode_step(step: Step) -> bytes:
+    """Return a step as bytes."""
+    error = step.error.encode("utf-8", "surrogateescape")
+    number = _ACTIONS.index(step.action)
+    return _HEADER.pack(number, step.size, len(step.path), len(error)) + step.path + error
+
+
+def read_steps(file: BinaryIO) -> Iterator[Step]:
+    """Yield the steps of a file that consists of encoded steps."""
+    while header := file.read(_HEADER.size):
+        action, size, path, error = _HEADER.unpack(header)
+        name = file.read(path)
+        yield Step(
+            _ACTIONS[action], name, size, file.read(error).decode("utf-8", "surrogateescape")
+        )
+
+
+def pack_steps(steps: Iterable[Step]) -> bytes:
+    """Return steps, compressed; ``b""`` if there are none."""
+    encoded = b"".join(map(encode_step, steps))
+    return zlib.compress(encoded, 1) if encoded else b""
+
+
+def unpack_steps(packed: bytes) -> Iterator[Step]:
+    """Yield the steps that `pack_steps` returned."""
+    return read_steps(BytesIO(zlib.decompress(packed) if packed else b""))
