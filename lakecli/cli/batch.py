@@ -6,10 +6,9 @@ before more is read, and every answer is flushed.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.names import STANDARD_INPUT, split_names
+from lakecli.cli.names import note_no_name, open_names, split_names
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.uri import as_directory, check_path
 
@@ -42,11 +41,6 @@ class Missing:
             raise PartialFailure(f"{self.missing:,} of {self.asked:,} do not exist")
 
 
-def bytes_of(context: Context) -> BufferedIOBase:
-    """Return standard input for bytes."""
-    return cast("BufferedIOBase", context.stdin.buffer)
-
-
 def answer(
     context: Context, record: Mapping[str, object], text: Callable[[], Iterable[str]]
 ) -> None:
@@ -60,14 +54,20 @@ def iter_paths(context: Context, root: LakeUri, options: NamesOptions) -> Iterat
 
     Raises:
         UsageError: a path is too long.
+        NotFound: there is no such file.
+        PermissionDenied: it cannot be read.
     """
     below = as_directory(root.path or b"")
     assert options.files_from is not None
-    with _opened(context, options.files_from) as source:
+    is_empty = True
+    with open_names(context, options.files_from) as source:
         for name in iter_questions(source, null=options.null):
+            is_empty = False
             path = below + name
             check_path(path)
             yield path
+    if is_empty:
+        note_no_name(context, options.files_from)
 
 
 def iter_questions(source: BufferedIOBase, *, null: bool) -> Iterator[bytes]:
@@ -84,12 +84,3 @@ def iter_questions(source: BufferedIOBase, *, null: bool) -> Iterator[bytes]:
         if len(rest) > _MAX_QUESTION:
             raise UsageError(f"a line of more than {_MAX_QUESTION:,} bytes", hint="one name a line")
     yield from filter(None, split_names(rest, null=null))
-
-
-@contextmanager
-def _opened(context: Context, name: str) -> Iterator[BufferedIOBase]:
-    if name == STANDARD_INPUT:
-        yield bytes_of(context)
-        return
-    with open(name, "rb") as file:  # noqa: PTH123 - the name may have any bytes
-        yield file

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, cast
 
 from lakecli.cli.declare import Option
 from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from io import BufferedIOBase
+
     from lakecli.cli.context import Context
 
 STANDARD_INPUT: Final = "-"
@@ -47,10 +50,11 @@ def are_given(options: NamesOptions) -> bool:
 def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
     """Return the names of ``--files-from``, each once and in order; ``None`` without the option.
 
-    A name may begin with ``./``, as those of find do.
+    A name may begin with ``./``, as those of find do. Without any name there is nothing to do,
+    which a note says.
 
     Raises:
-        UsageError: ``-z`` without a file, or no name in it.
+        UsageError: ``-z`` without a file.
         NotFound: there is no such file.
         PermissionDenied: it cannot be read.
     """
@@ -58,20 +62,44 @@ def read_names(context: Context, options: NamesOptions) -> list[bytes] | None:
         return None
     source = options.files_from
     assert source is not None
+    with open_names(context, source) as file:
+        data = file.read()
+    names = {name.removeprefix(b"./") for name in split_names(data, null=options.null)} - {b""}
+    if not names:
+        note_no_name(context, source)
+    return sorted(names)
+
+
+def bytes_of(context: Context) -> BufferedIOBase:
+    """Return standard input for bytes."""
+    return cast("BufferedIOBase", context.stdin.buffer)
+
+
+@contextmanager
+def open_names(context: Context, source: str) -> Iterator[BufferedIOBase]:
+    """Open the file of ``--files-from``, or standard input.
+
+    Raises:
+        NotFound: there is no such file.
+        PermissionDenied: it cannot be read.
+    """
+    if source == STANDARD_INPUT:
+        yield bytes_of(context)
+        return
     try:
-        if source == STANDARD_INPUT:
-            data = context.stdin.buffer.read()
-        else:
-            data = Path(source).read_bytes()
+        file = open(source, "rb")  # noqa: PTH123, SIM115 - any bytes in its name; closed below
     except FileNotFoundError:
         raise NotFound(f"no file {source}") from None
     except OSError as error:
         raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
-    names = {name.removeprefix(b"./") for name in split_names(data, null=options.null)} - {b""}
-    if not names:
-        shown = "standard input" if source == STANDARD_INPUT else source
-        raise UsageError(f"there is no name in {shown}", hint="one name a line")
-    return sorted(names)
+    with file:
+        yield file
+
+
+def note_no_name(context: Context, source: str) -> None:
+    """Note that there is nothing to do."""
+    shown = "standard input" if source == STANDARD_INPUT else source
+    context.out.note(f"there is no name in {shown}: nothing to do")
 
 
 def split_names(data: bytes, *, null: bool) -> list[bytes]:

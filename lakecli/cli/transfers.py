@@ -13,6 +13,7 @@ from lakecli.errors import PartialFailure, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from lakecli.cli.context import Context
     from lakecli.cli.params import LinkOptions, SelectionOptions
@@ -76,7 +77,14 @@ def note_rest(context: Context, size: int, **counts: int) -> None:
     context.out.note(", ".join((human_size(size), *named)))
 
 
-def show_plan(context: Context, steps: Iterable[Step], *, verb: str, hint: str) -> None:
+def show_plan(
+    context: Context,
+    steps: Iterable[Step],
+    *,
+    verb: str,
+    hint: str,
+    destination: Path | None = None,
+) -> None:
     """Answer a dry run: each path as soon as it is known, then the totals.
 
     Args:
@@ -84,6 +92,7 @@ def show_plan(context: Context, steps: Iterable[Step], *, verb: str, hint: str) 
         steps: what would be done.
         verb: the action, for failures.
         hint: what would become of the others, if some fail.
+        destination: the file, for JSON, if there is only one.
 
     Raises:
         PartialFailure: some would fail.
@@ -91,7 +100,10 @@ def show_plan(context: Context, steps: Iterable[Step], *, verb: str, hint: str) 
     from lakecli.repository.transfer.plan import Plan
 
     plan = Plan()
-    context.out.stream(plan.counted(steps), record=step_record, text=step_line)
+    place = {} if destination is None else {"destination": destination}
+    context.out.stream(
+        plan.counted(steps), record=lambda step: step_record(step) | place, text=step_line
+    )
     context.out.emit(_plan_record(plan), text=lambda: _plan_lines(plan))
     raise_failures(context, plan.failures, verb=verb, hint=hint)
 

@@ -11,7 +11,7 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
                     cp_across and mv_across, between repositories, and across for their bytes;
                     deposit, for the library
                     transfers: upload, upload_tree, upload_mirror, upload_plan, download,
-                    download_mirror
+                    download_mirror, download_plan
                     collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS
     check | undo    fsck and doctor; the operation log, undo and redo
     sharing | handoff | lakefs    refs and commits in the bucket: fetch, and automatic sync; data

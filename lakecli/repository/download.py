@@ -30,7 +30,6 @@ from lakecli.repository.transfer.destination import (
     Destination,
     NoRoom,
     State,
-    UnsafeName,
     Unwritable,
 )
 from lakecli.repository.transfer.parallel import (
@@ -39,7 +38,6 @@ from lakecli.repository.transfer.parallel import (
     Workers,
     part_retries,
 )
-from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.uri import as_directory
 
@@ -115,6 +113,19 @@ def download_object(
         UsageError: `target` cannot be a file.
         PermissionDenied: `target` cannot be written.
     """
+    entry, target = find_target(repository, ref, path, target)
+    with Destination(os.fsencode(target.parent)) as destination:
+        Download(repository, options).fetch(destination, os.fsencode(target.name), entry)
+    return entry
+
+
+def find_target(repository: Repository, ref: str, path: bytes, target: Path) -> tuple[Entry, Path]:
+    """Return an object, and the file that a download of it to `target` writes.
+
+    Raises:
+        NotFound: the ref or the path does not exist.
+        UsageError: `target` cannot be a file.
+    """
     with open_view(repository, ref) as view:
         entry = view.entry(path)
     if target.is_symlink():
@@ -124,9 +135,7 @@ def download_object(
             f"not a regular file: {target}",
             hint=f"write to it: lakecli fs cat {repository.at(ref, os.fsdecode(path))} > FILE",
         )
-    with Destination(os.fsencode(target.parent)) as destination:
-        Download(repository, options).fetch(destination, os.fsencode(target.name), entry)
-    return entry
+    return entry, target
 
 
 def download_tree(
@@ -158,29 +167,6 @@ def download_tree(
     download = TreeDownload(repository, options)
     download.run(ref, as_directory(prefix), target, names)
     return download.report
-
-
-def plan_download(
-    repository: Repository,
-    ref: str,
-    prefix: bytes,
-    *,
-    target: Path,
-    options: DownloadOptions = _DEFAULTS,
-    names: Sequence[bytes] | None = None,
-) -> Iterator[Step]:
-    """Yield what `download_tree` would do, in path order, without fetching or writing.
-
-    A file of the size of its object is read and compared.
-
-    Raises:
-        NotFound: the ref does not exist, or there is nothing below the prefix.
-        UsageError: `target` cannot be a directory.
-    """
-    below = as_directory(prefix)
-    planned = TreePlan(repository, options)
-    with open_view(repository, ref) as view, Destination(os.fsencode(target)) as destination:
-        yield from planned.steps(destination, planned.records(view, ref, below, names), len(below))
 
 
 class Download:
@@ -343,51 +329,3 @@ class TreeDownload(Download):
 
     def _fail(self, path: bytes, error: LakeError) -> None:
         self.report.failures.append((path, error.message))
-
-
-class TreePlan(TreeDownload):
-    """A recursive download that compares and writes nothing."""
-
-    def __init__(self, repository: Repository, options: DownloadOptions) -> None:
-        super().__init__(repository, options)
-        self._steps: list[Step] = []
-
-    def steps(
-        self, destination: Destination, records: Iterator[tuple[bytes, bytes]], below: int
-    ) -> Iterator[Step]:
-        """Yield what `fetch_all` would do, a batch at a time."""
-        while True:
-            batch = list(islice(records, LOOK_AHEAD))
-            self.fetch_all(destination, iter(batch), below)
-            steps, self._steps = self._steps, []  # names without an object are in it, too
-            yield from sorted(steps, key=lambda step: step.path)
-            if not batch:
-                return
-
-    def _exclude(self, path: bytes, entry: Entry) -> None:
-        self._steps.append(Step(Action.EXCLUDED, path, entry.size))
-
-    def _fail(self, path: bytes, error: LakeError) -> None:
-        self._steps.append(Step(Action.FAILED, path, error=error.message))
-
-    def _one(self, destination: Destination, path: bytes, name: bytes, entry: Entry) -> None:
-        if not name or name.endswith(b"/"):
-            return
-        try:
-            state = self._state(destination, name, entry)
-        except UnsafeName as error:
-            self._refuse(path, entry, error)
-            return
-        self._steps.append(Step(_ACTIONS[state], path, entry.size))
-        self._options.progress.advance(items=1)
-
-    def _refuse(self, path: bytes, _entry: Entry, error: UnsafeName) -> None:
-        """Record an object that cannot be a file at its place."""
-        self._fail(path, error)
-
-
-_ACTIONS: Final = {
-    State.MISSING: Action.NEW,
-    State.SAME: Action.UNCHANGED,
-    State.DIFFERENT: Action.CHANGED,
-}

@@ -12,7 +12,8 @@ from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.places import real_path, remembered
 from lakecli.repository.core.view import open_view
 from lakecli.repository.core.walk import LinkPolicy, walk
-from lakecli.repository.download import TreeDownload, TreePlan
+from lakecli.repository.download import TreeDownload
+from lakecli.repository.download_plan import TreePlan
 from lakecli.repository.transfer.destination import Destination, UnsafeName
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.readers import FileState

@@ -94,7 +94,15 @@ def test_import_runs_on_spark(
     cli: Cli, demo: Demo, source: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del spark  # the session that the command finds
-    dry: tuple[str | Path, ...] = ("import", "--from", source, "--to", f"{MAIN}/data", "--dry-run")
+    dry: tuple[str | Path, ...] = (
+        "import",
+        "--from",
+        source,
+        "--to",
+        f"{MAIN}/data",
+        "--dry-run",
+        "--no-progress",
+    )
     for shares_disk in (True, False):
         monkeypatch.setattr(SparkRunner, "shares_disk", shares_disk)
         here, there = cli.ok(*dry), cli.ok(*dry, "--engine", "spark")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,7 +88,6 @@ def test_names_come_from_a_file(cli: Cli) -> None:
     ("argv", "said"),
     [
         (("-z", f"{MAIN}/a"), "-z needs --files-from"),
-        (("--files-from", "-", f"{MAIN}/a"), "there is no name in standard input"),
         (("--files-from", "-", "-r", f"{MAIN}/a"), "takes one PATH and no -r"),
         (("--files-from", "-", f"{MAIN}/a", f"{MAIN}/b"), "takes one PATH and no -r"),
         ((f"{MAIN}/a", f"{DEMO}/dev/b"), "not of the same branch"),
@@ -103,12 +103,63 @@ def test_what_says_nothing_is_refused(cli: Cli, argv: tuple[str, ...], said: str
     assert changes(cli) == []
 
 
+@pytest.mark.parametrize("command", ["rm", "stat", "cat", "presign", "upload", "download"])
 @pytest.mark.usefixtures("filled")
-def test_a_missing_list_is_reported(cli: Cli) -> None:
-    missing = cli("fs", "rm", "--files-from", cli.directory / "none", f"{MAIN}/")
+def test_a_missing_list_is_reported(cli: Cli, command: str) -> None:
+    missing = cli("fs", command, "--files-from", cli.directory / "none", f"{MAIN}/")
     assert missing.exit_code == ExitCode.NOT_FOUND
-    directory = cli("fs", "rm", "--files-from", cli.directory, f"{MAIN}/")
+    assert f"no file {cli.directory}/none" in missing.stderr
+    directory = cli("fs", command, "--files-from", cli.directory, f"{MAIN}/")
     assert directory.exit_code == ExitCode.PERMISSION
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("rm",),
+        ("rm", "--must-exist"),
+        ("rm", "--dry-run"),
+        ("rm", "--json"),
+        ("stat",),
+        ("stat", "--json"),
+        ("cat",),
+        ("presign",),
+        ("presign", "--json"),
+        ("presign", "--format", "json"),
+        ("upload",),
+        ("upload", "--dry-run"),
+        ("upload", "--json"),
+        ("download",),
+        ("download", "--dry-run"),
+        ("download", "--json"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("filled")
+def test_an_empty_list_is_nothing_to_do(
+    cli: Cli, argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = cli.directory / "empty"
+    empty.write_bytes(b"\n\r\n")
+    (cli.directory / "here").mkdir()
+    monkeypatch.chdir(cli.directory / "here")
+    before = operations(cli)
+    for source, shown in ((str(empty), str(empty)), ("-", "standard input")):
+        for stdin, null in ((b"", ()), (b"\0", ("-z",))):
+            if null and source != "-":
+                continue
+            done = cli.ok("fs", *argv, "--files-from", source, *null, f"{MAIN}/data", stdin=stdin)
+            assert f"there is no name in {shown}: nothing to do" in done.stderr
+    assert changes(cli) == []
+    assert operations(cli) == before
+    assert list((cli.directory / "here").iterdir()) == []
+
+
+def test_an_empty_list_of_a_missing_branch_is_an_error(cli: Cli, demo: Demo) -> None:
+    del demo
+    for command in ("rm", "stat", "upload", "download"):
+        done = cli("fs", command, "--files-from=-", f"{DEMO}/none/", stdin=b"")
+        assert done.exit_code == ExitCode.NOT_FOUND, command
 
 
 @pytest.mark.usefixtures("filled")
@@ -277,6 +328,34 @@ def test_a_dry_run_of_single_objects(cli: Cli, filled: Demo) -> None:
     assert [each["path"] for each in steps] == ["data/x"]
     assert total["objects"] == 1
     assert set(filled.contents()) == {"a", "b", "d", "data/x", "data/y z"}
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_dry_run_of_one_download(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = cli.directory / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    argv = ("fs", "download", f"{MAIN}/data/x")
+    planned = cli.ok(*argv, "--dry-run")
+    assert planned.lines[0] == "new data/x"
+    assert f"the file is {here}/x" in planned.stderr
+    assert list(here.iterdir()) == []
+    data = "3\n"
+    for text, action in ((data, "unchanged"), (data + "more", "changed"), ("4\n", "changed")):
+        (here / "x").write_text(text)
+        step, total = cli.ok(*argv, "--dry-run", "--json").json_lines
+        expected = {"action": action, "path": "data/x", "size": len(data)}
+        assert step == expected | {"destination": f"{here}/x"}
+        assert (total["action"], total[action], total["failed"]) == ("total", 1, 0)
+        assert (here / "x").read_text() == text
+    (here / "link").symlink_to("x")
+    (here / "x").write_text(data)
+    assert cli.ok(*argv, "link", "--dry-run").lines[0] == "unchanged data/x"
+    assert cli.ok(*argv, "sub/dir/", "--dry-run").lines[0] == "new data/x"
+    assert not (here / "sub").exists()
+    assert cli("fs", "download", f"{MAIN}/none", "--dry-run").exit_code == ExitCode.NOT_FOUND
+    os.mkfifo(here / "pipe")
+    assert cli(*argv, "pipe", "--dry-run").exit_code == ExitCode.USAGE
 
 
 @pytest.mark.usefixtures("demo")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from lakecli.cli.answers.history import Commit
@@ -20,6 +21,7 @@ class TransferPlan(TypedDict):
             of the file; null with the totals.
         size: size in bytes.
         error: the reason of a failure.
+        destination: of a download without -r, absolute path of the file.
         new: number of objects that are not there yet.
         new_size: their bytes.
         changed: number of objects that would replace another one.
@@ -38,6 +40,7 @@ class TransferPlan(TypedDict):
     path: bytes | str | None
     size: NotRequired[int]
     error: NotRequired[str]
+    destination: NotRequired[Path]
     new: NotRequired[int]
     new_size: NotRequired[int]
     changed: NotRequired[int]

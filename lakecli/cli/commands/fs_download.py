@@ -93,14 +93,15 @@ def fs_download(
     --files-from FILE downloads the objects that FILE names, relative to PATH, as -r does.
 
     --dry-run lists every path with what would be done: new, changed, unchanged, excluded, deleted
-    or failed. With --json it prints one object for each, and the totals in the last one.
+    or failed. With --json it prints one object for each, and the totals in the last one. Without -r
+    it shows the file, too, which is written even if it is unchanged.
 
     --include and --exclude take patterns as in .gitignore, relative to PATH: * and ? do not match a
     slash, ** does; *.csv matches at any depth, /raw/ a directory at the top.
 
     Examples:
         lakecli fs download lakefs://demo/main/reports/2026.csv
-        lakecli fs download lakefs://demo/v1.0/reports/2026.csv old.csv
+        lakecli fs download lakefs://demo/v1.0/reports/2026.csv old.csv --dry-run
         lakecli fs download -r lakefs://demo/main~3/data/ ./data
         lakecli fs download --files-from names.txt lakefs://demo/main/data/ ./data
         lakecli fs download -r lakefs://demo/main/ . --include '*.csv' --dry-run
@@ -121,7 +122,7 @@ def fs_download(
     from lakecli.objectstore.uploads import PART_SIZE
     from lakecli.repository.download import DownloadOptions
 
-    matching = selection(chosen, recursive=recursive)
+    matching = selection(chosen, recursive=recursive, may_plan=True)
     repository = context.synced_repository(path, at_op=at_op)
     with progress(context, "download", hidden=transfer.no_progress) as shown:
         options = DownloadOptions(
@@ -131,7 +132,11 @@ def fs_download(
             progress=shown,
         )
         if not recursive:
-            _download_one(context, repository, path, destination, options)
+            target = _target(path, destination)
+            if chosen.dry_run:
+                _plan_one(context, repository, path, target)
+            else:
+                _download_one(context, repository, path, target, options)
             return
         target = Path(destination)
         mirror = _mirror(target, max_delete) if delete else None
@@ -161,7 +166,7 @@ class _Tree(NamedTuple):
             from lakecli.repository.download_mirror import plan_download_mirror
 
             return plan_download_mirror(*where, target=target, options=options, mirror=self.mirror)
-        from lakecli.repository.download import plan_download
+        from lakecli.repository.download_plan import plan_download
 
         return plan_download(*where, target=target, options=options, names=self.names)
 
@@ -194,18 +199,9 @@ def _mirror(target: Path, max_delete: int | None) -> MirrorOptions:
     return MirrorOptions(keeps, max_delete)
 
 
-def _download_one(
-    context: Context,
-    repository: Repository,
-    uri: LakeUri,
-    destination: str,
-    options: DownloadOptions,
-) -> None:
-    from lakecli.repository.core.address import full_address
-    from lakecli.repository.download import download_object
-
-    path = path_of(uri)
-    name = os.fsdecode(path.rpartition(b"/")[2])
+def _target(uri: LakeUri, destination: str) -> Path:
+    """Return the file that one object is downloaded to."""
+    name = os.fsdecode(path_of(uri).rpartition(b"/")[2])
     target = Path(destination)
     if destination.endswith("/") or target.is_dir():
         if name in ("", ".", ".."):
@@ -213,6 +209,28 @@ def _download_one(
                 f"the name of {uri} is not a valid file name", hint="name a file as DEST"
             )
         target /= name
+    return target
+
+
+def _plan_one(context: Context, repository: Repository, uri: LakeUri, target: Path) -> None:
+    from lakecli.repository.download_plan import plan_object
+
+    step = plan_object(repository, ref_of(uri), path_of(uri), target=target)
+    context.out.note(f"the file is {quote_path(str(target.absolute()))}")
+    show_plan(context, iter([step]), verb="download", hint="", destination=target.absolute())
+
+
+def _download_one(
+    context: Context,
+    repository: Repository,
+    uri: LakeUri,
+    target: Path,
+    options: DownloadOptions,
+) -> None:
+    from lakecli.repository.core.address import full_address
+    from lakecli.repository.download import download_object
+
+    path = path_of(uri)
     entry = download_object(repository, ref_of(uri), path, target=target, options=options)
     address, place = full_address(repository, entry), target.absolute()
     context.out.emit(

@@ -63,7 +63,8 @@ def rev_parse(
 def _answer_many(context: Context, *, at_op: str) -> None:
     from functools import partial
 
-    from lakecli.cli.batch import Missing, answer, bytes_of, iter_questions
+    from lakecli.cli.batch import Missing, answer, iter_questions
+    from lakecli.cli.names import bytes_of
     from lakecli.cli.reading import read_ref
     from lakecli.errors import NotFound
     from lakecli.repository.rev_parse import rev_parse as resolve

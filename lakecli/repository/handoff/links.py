@@ -134,7 +134,7 @@ class Handoff:
         """Yield the links in path order.
 
         Raises:
-            NotFound: there is nothing below the prefix.
+            NotFound: there is nothing below the prefix, and no names are given.
             Unsupported: the storage namespace has no URLs.
             PermissionDenied: there are no credentials, or they may not sign.
         """
@@ -160,7 +160,7 @@ class Handoff:
             self.totals.add(link)
             self.totals.outside += may_change(entry)
             yield link
-        if is_empty and not self.failures:
+        if is_empty and self._names is None:
             raise no_such_path(self._view.repository, self.header.ref, below)
         if first_error is not None and not self.totals.count:
             raise first_error
