@@ -10,7 +10,8 @@ A ref that was deleted in the bucket stays here, without a commit.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MalformedId, WriteId
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.kv.env import ReadTransaction
+
+
+_REMEMBERED: Final = 1 << 14
+"""Records that are parsed once: a push of many branches reads all of them for each branch."""
 
 
 class Tracked(NamedTuple):
@@ -57,8 +62,9 @@ class TrackingStore:
 
     def find(self, kind: RefKind, name: str) -> Tracked | None:
         """Return a tracked ref; ``None`` if this clone never saw it in the bucket."""
-        data = self._txn.get(Table.TRACKING, self._key(kind, name))
-        return None if data is None else _load(kind, name, data)
+        key = self._key(kind, name)
+        data = self._txn.get(Table.TRACKING, key)
+        return None if data is None else _load(key[len(self._repository) :], data)
 
     def position(self, kind: RefKind, name: str) -> CommitId | None:
         """Return the commit of a tracked ref; ``None`` if it is unknown or deleted."""
@@ -79,8 +85,7 @@ class TrackingStore:
         under = self._key(kind, prefix) if kind else self._repository
         cut = len(self._repository)
         for key, data in self._txn.scan(Table.TRACKING, prefix=under):
-            found, _, name = key[cut:].partition(b"\0")
-            yield _load(RefKind(found.decode()), name.decode("utf-8", "surrogateescape"), data)
+            yield _load(key[cut:], data)
 
     def put(self, tracked: Tracked) -> None:
         """Write a position, replacing any earlier one."""
@@ -101,11 +106,13 @@ class TrackingStore:
         return self._repository + kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
 
 
-def _load(kind: RefKind, name: str, data: bytes) -> Tracked:
+@lru_cache(_REMEMBERED)
+def _load(ref: bytes, data: bytes) -> Tracked:
+    kind, _, name = ref.decode("utf-8", "surrogateescape").partition("\0")
     try:
         fields = json.loads(data)
         return Tracked(
-            kind,
+            RefKind(kind),
             name,
             None if fields["commit_id"] is None else CommitId(fields["commit_id"]),
             fields["sequence"],

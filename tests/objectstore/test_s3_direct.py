@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
+from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachable
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.s3 import direct
 from lakecli.objectstore.s3.direct import DirectRequests
@@ -97,14 +97,38 @@ def test_a_failed_direct_request_is_repeated_by_the_sdk(store: S3Store, server: 
     server.answers = [s3_error(503, "SlowDown")]
     with pytest.raises(Unreachable, match="SlowDown"):
         store.get("k")
-    server.answers = [s3_error(404, "NoSuchKey")]
-    with pytest.raises(ObjectNotFound):
-        store.get("k")
     server.answers = [Answer(body=b"x" * 1000, sent=10), Answer(body=b"x" * 1000)]
     assert store.get("k") == b"x" * 1000
     server.answers = [Answer(body=b"x", headers={"x-amz-checksum-crc32": "AAAAAA=="})]
     with pytest.raises(IntegrityError):
         store.get("k")
+
+
+def test_an_absent_key_takes_one_request(store: S3Store, server: StubServer) -> None:
+    server.answers = [s3_error(404, "NoSuchKey")]
+    with pytest.raises(ObjectNotFound, match="no such object: 's3://bucket/prefix/k'"):
+        store.get("k")
+    assert [is_direct(server, number) for number in range(len(server.requests))] == [True]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        s3_error(404, "NoSuchBucket"),
+        Answer(404),
+        Answer(404, b"<html>NoSuchKey</html>"),
+        s3_error(404, "NoSuchVersion", "<Code>NoSuchKey</Code>"),
+    ],
+    ids=["bucket", "nothing", "a proxy", "another code"],
+)
+def test_another_answer_of_404_is_left_to_the_sdk(
+    store: S3Store, server: StubServer, answer: Answer
+) -> None:
+    server.answers = [answer]
+    assert store._reader.direct.get("prefix/k") is None
+    with pytest.raises(NotFound):
+        store.get("k")
+    assert not is_direct(server)
 
 
 def test_after_a_refusal_the_sdk_sends_all_requests(store: S3Store, server: StubServer) -> None:

@@ -11,10 +11,12 @@ import pytest
 
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryBucket
+from lakecli.repository import branch, repo
+from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.push import PushOptions, push
+from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.sharing.fetch import fetch
-from tests.support.clones import Clones, make_commit, synced
+from tests.support.clones import RANGE_ENTRIES, Clones, machine, make_commit, synced
 from tests.support.counting import CountingStore
 from tests.support.lakes import stage, through
 
@@ -57,8 +59,8 @@ def test_fetch_with_nothing_new_takes_few_requests(clones: tuple[Repository, ...
     _, two = clones
     sent(two)
     fetch(two)
-    # repository.json and the state of garbage collection; refs.
-    assert sent(two) == {"get": 2, "list": 1}
+    # The state of garbage collection; refs.
+    assert sent(two) == {"get": 1, "list": 1}
 
 
 def test_fetch_of_one_commit_takes_few_requests(clones: tuple[Repository, ...]) -> None:
@@ -82,6 +84,30 @@ def test_push_of_one_commit_takes_few_requests(clones: tuple[Repository, ...]) -
     assert sent(one) == {"get": 2}
 
 
+def test_a_clone_of_a_thousand_branches_reads_each_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = CountingStore()
+    registry = "lakecli.objectstore.registry"
+    monkeypatch.setattr(f"{registry}.open_store", lambda _uri, **_: store)
+    monkeypatch.setattr(f"{registry}.prepare_namespace", lambda _uri, **_: "")
+    with machine(tmp_path, "one") as one, machine(tmp_path, "two") as two:
+        first = repo.create(one, "demo", "s3://bucket/ns", range_entries=RANGE_ENTRIES)
+        make_commit(first, b"a")
+        for number in range(999):
+            branch.create(first, f"b{number}", source="main")
+        store.reset()
+        push_all(first, ME)
+        # One in the beginning, and the packs: not the refs once more for each branch.
+        assert store.counts["list"] == 2
+        store.reset()
+        clone(two, "s3://bucket/ns", "demo")
+        # What the repository is, the state of collection, and the pack; the refs.
+        assert dict(store.counts) == {"get": 1000 + 3, "list": 1}
+        made = len(list(branch.iter_branches(two.repository("demo"))))
+        assert made == 1000
+
+
 def test_a_commit_with_automatic_sync_takes_few_requests(clones: tuple[Repository, ...]) -> None:
     one, _ = clones
     sharing = synced(one, "me")
@@ -89,7 +115,7 @@ def test_a_commit_with_automatic_sync_takes_few_requests(clones: tuple[Repositor
     stage(sharing.repository, "main", {b"c": b"c"})
     sent(one)
     sharing.catch_up()
-    assert sent(one) == {"get": 2, "list": 1}
+    assert sent(one) == {"get": 1, "list": 1}
     commit(sharing.repository, "main", message="shared", committer="me")
     assert sent(one) == {"get": 6, "head": 3, "list": 1, "put": 4}
     sharing.finish()

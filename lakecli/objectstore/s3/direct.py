@@ -3,8 +3,9 @@
 A request of the SDK takes 1.5 ms of processor time, more than everything else about a small object,
 and its client 250 ms before the first one. So single objects are first read, or created, by a
 request made here with the SDK's configuration, credentials, proxies, certificates and connections.
-Anything but a plain success returns ``None``; the SDK then sends the request again with its
-retries, so that it handles every error and every special case.
+Anything but a plain success, or the plain answer that there is no such key, returns ``None``; the
+SDK then sends the request again with its retries, so that it handles every error and every special
+case.
 """
 
 from __future__ import annotations
@@ -33,9 +34,19 @@ _PLAIN_KEY = re.compile(r"(?!.*(?://|/\.))[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCI
 
 _EMPTY_SHA256 = hashlib.sha256().hexdigest()
 _UNSIGNED = "UNSIGNED-PAYLOAD"
-_FOR_THE_SDK = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE})
+_ANSWERS = frozenset(
+    {
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.PRECONDITION_FAILED,
+        HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+    }
+)
+"""Refusals that say something about the object, and nothing about requests as such."""
+
 _CREATED = {HTTPStatus.OK: True, HTTPStatus.PRECONDITION_FAILED: False}
 _SERVER_FAULT = 500
+_NO_SUCH_KEY = re.compile(rb"(?s:.{0,200}?)<Error>\s*<Code>NoSuchKey</Code>")
+"""How S3 says, in the body of a 404, that the bucket is there and the key is not."""
 
 
 def _now() -> datetime:
@@ -47,6 +58,10 @@ class Found(NamedTuple):
 
     body: bytes
     etag: str
+
+
+class NoSuchKeyError(Exception):
+    """The bucket has no such key."""
 
 
 class DirectRequests:
@@ -74,6 +89,9 @@ class DirectRequests:
 
         Returns:
             ``None`` if the SDK has to send the request.
+
+        Raises:
+            NoSuchKeyError: the server says that the key is absent.
         """
         wanted = {"range": span} if span else {}
         if self._connection.wants_checksums:
@@ -85,6 +103,8 @@ class DirectRequests:
         body: bytes = answer.content
         # Without a length, a response that broke off would look like a whole one.
         is_whole = answer.headers.get("content-length") == str(len(body))
+        if answer.status_code == HTTPStatus.NOT_FOUND and _NO_SUCH_KEY.match(body):
+            raise NoSuchKeyError
         if answer.status_code != status or not is_whole:
             return None
         if not _is_undamaged(body, answer.headers):
@@ -123,12 +143,8 @@ class DirectRequests:
         self._connection.server_date.note(answer.headers.get("Date"))
         log_response(method, url, answer.status_code)
         status = answer.status_code
-        if (
-            HTTPStatus.MULTIPLE_CHOICES <= status < _SERVER_FAULT
-            and status != HTTPStatus.PRECONDITION_FAILED
-        ):
-            if status not in _FOR_THE_SDK:
-                self._is_usable = False  # refused or redirected, which the SDK handles
+        if HTTPStatus.MULTIPLE_CHOICES <= status < _SERVER_FAULT and status not in _ANSWERS:
+            self._is_usable = False  # refused or redirected, which the SDK handles
             return None
         return answer
 

@@ -7,8 +7,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from lakecli.objectstore.base import ObjectInfo, Version
+from lakecli.objectstore.cloud_errors import MISSING
 from lakecli.objectstore.s3.conditions import version_of
-from lakecli.objectstore.s3.direct import DirectRequests
+from lakecli.objectstore.s3.direct import DirectRequests, NoSuchKeyError
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.s3.versions import wanted
 from lakecli.objectstore.streams import ReadStream
@@ -65,7 +66,10 @@ class S3Reader:
             end = "" if start < 0 or length is None else str(start + length - 1)
             span["Range"] = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
         if not version_id:
-            found = self.direct.get(full, span=span.get("Range", ""))
+            try:
+                found = self.direct.get(full, span=span.get("Range", ""))
+            except NoSuchKeyError:
+                raise self._translator.error(MISSING, full) from None
             if found is not None:
                 return found.body, version_of({"ETag": found.etag})
         try:

@@ -129,11 +129,12 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     from lakecli.remote.collection import read_state
 
     lake = repository.lake
-    check_readable(repository)
     state = read_state(repository.store)
     with lake.kv.read() as txn:
         known = TrackingStore(txn, repository.key).by_ref()
-    remote = read_remote(repository, known, progress=progress)
+    remote = read_remote(
+        repository, known, before_reading=partial(check_readable, repository), progress=progress
+    )
     back = _find_back(repository, known, remote)
     unpacked = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("track")
@@ -199,9 +200,17 @@ def read_remote(
     repository: Repository,
     known: dict[tuple[RefKind, str], Tracked],
     *,
+    before_reading: Callable[[], object] | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Remote:
     """Return the refs that moved since they were seen as `known` has them.
+
+    Args:
+        repository: the repository of the refs.
+        known: where they were seen last.
+        before_reading: called once unless every ref is listed as it was seen: then the namespace
+            is still this repository's, since each version of a ref is of one write.
+        progress: counts the refs that were read.
 
     A ref that the listing lacks is read by its key, since a store may list late: lakecli never
     deletes a ref object, but replaces it by a tombstone. An object that is no valid ref is left out
@@ -220,11 +229,13 @@ def read_remote(
         before = known.get((each.kind, each.name))
         if before is None or before.version != each.version:
             changed.append(each)
+    late = [Listed(*key, Version(each.version)) for key, each in known.items() if key not in listed]
+    if before_reading is not None and (changed or late or not listed):
+        before_reading()
     refs = []
     for ref in read_refs(store, changed, on_bad=bad.append):
         refs.append(ref)
         progress.advance(items=1)
-    late = [Listed(*key, Version(each.version)) for key, each in known.items() if key not in listed]
     unlisted = {(ref.kind, ref.name): ref for ref in read_refs(store, late, on_bad=bad.append)}
     refs += [ref for key, ref in unlisted.items() if ref.version != known[key].version]
     answered = {*unlisted, *((each.kind, each.name) for each in bad)}

@@ -31,9 +31,10 @@ from lakecli.repository.sharing import rollback
 from lakecli.retry import REF_MOVES, SWEEPS, Retries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from lakecli.kv.env import ReadTransaction
+    from lakecli.kv.tracking import Tracked
     from lakecli.model import Commit, CommitId, RefKind
     from lakecli.remote.collection import GcState
     from lakecli.remote.ref_records import RemoteRef
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 TRUSTED_SHARE: Final = 0.5
 """Share of the grace period: younger data is not looked for, since it cannot be collected yet."""
+
+_MOST_READ: Final = 4
+"""Refs that are read one by one rather than by a listing, which grows with their number."""
 
 CLOCK_SLACK: Final = timedelta(hours=1)
 """How far the clock of an uploading machine may be wrong."""
@@ -257,8 +261,8 @@ def _new_commits(
 ) -> list[Commit]:
     """Return the commits that the bucket's refs do not reach, as far as this clone knows.
 
-    `before` was read a moment ago. Positions of other refs are believed if the listing shows that
-    they have not moved since they were seen.
+    `before` was read a moment ago. Positions of other refs are believed if they have not moved
+    since they were seen: of a few commits, one ref each is read; otherwise, all refs are listed.
     """
     with repository.lake.kv.read() as txn:
         known = set() if before is None else {before}
@@ -270,12 +274,30 @@ def _new_commits(
         return commits
     with repository.lake.kv.read() as txn:
         tracked = TrackingStore(txn, repository.key).by_ref()
+    if _still_stand(repository, tracked.values(), ends - ids - known):
+        return commits
     for listed in iter_refs(repository.store):
         ref = tracked.get((listed.kind, listed.name))
         if ref is not None and ref.commit_id in trusted and ref.version == listed.version:
             known.add(ref.commit_id)
     with repository.lake.kv.read() as txn:
         return list(iter_unreached(RefStore(txn, repository.key), after, known))
+
+
+def _still_stand(
+    repository: Repository, tracked: Iterable[Tracked], ends: Collection[CommitId]
+) -> bool:
+    """Return whether a ref stands on each of a few commits, by reading one ref for each."""
+    if len(ends) > _MOST_READ:
+        return False
+    seen = {each.commit_id: each for each in tracked if each.commit_id in ends}
+    if len(seen) < len(ends):
+        return False
+    refs = (find_ref(repository.store, each.kind, each.name) for each in seen.values())
+    return all(
+        ref is not None and ref.version == each.version
+        for ref, each in zip(refs, seen.values(), strict=True)
+    )
 
 
 def _forget_lost_packs(repository: Repository, commits: Sequence[Commit]) -> None:
