@@ -213,23 +213,29 @@ def overwrite_again(
         is_at_commit = worktree.base_tree == tree
         if worktree.link.active or not (is_at_commit or operation.kind == RESTORE):
             return None
+        on_step = repository.lake.runtime.on_step
         writer = Writer(worktree, options)
-        wanted = _as_kept(worktree, operation, tree, writer)
+        wanted, done = _as_kept(worktree, operation, tree, writer)
         if wanted:
-            repository.lake.runtime.on_step("keep")
+            on_step("keep")
             claimed = _bring_in(worktree, list(wanted), UploadOptions())
             (staged,) = operation.staging
             with repository.lake.kv.write() as txn:
                 area.put_many(txn, StagingToken(staged.token), claimed)
+        on_step("remove")
         for path, (value, state) in wanted.items():
             if value is None:
                 writer.remove(path, state)
             else:
                 writer.add(Wanted(path, decode_entry(value), state))
         written = writer.finish()
+        on_step("index")
         if is_at_commit and not written.failures:
             worktree.index.save(worktree.index_file)
-        left = tuple(path for path in worktree.link.unresolved if path not in wanted)
+        on_step("settle")
+        failed = [path for path, _ in (*written.failures, *written.impossible)]
+        done |= wanted.keys() - {*written.kept, *failed}
+        left = tuple(path for path in worktree.link.unresolved if path not in done)
         if operation.kind == PULL and left != worktree.link.unresolved:
             worktree.relink(unresolved=left)
         return written
@@ -237,13 +243,14 @@ def overwrite_again(
 
 def _as_kept(
     worktree: Worktree, operation: Operation, tree: MetarangeId, writer: Writer
-) -> dict[bytes, tuple[bytes | None, FileState]]:
+) -> tuple[dict[bytes, tuple[bytes | None, FileState]], set[bytes]]:
     """Return the files that have the bytes that were kept: what the tree has, and their state.
 
-    Others that lack what the tree has are reported as kept.
+    Also return the paths that are as in the tree: a redo that was killed has overwritten them.
+    Other files are reported as kept.
     """
     prefix = worktree.link.prefix
-    wanted = {}
+    wanted, done = {}, set()
     with worktree.repository.lake.kv.read() as txn:
         (staged,) = operation.staging
         images = list(log.iter_images(txn, operation.id, staged.token, prefix=prefix))
@@ -258,9 +265,9 @@ def _as_kept(
         if status is not None:
             change = LocalChange(ChangeType.CHANGED, state_of(status))
         if worktree.equals(relative, change, value):
-            continue
-        if change.state is not None and worktree.equals(relative, change, kept):
+            done.add(relative)
+        elif change.state is not None and worktree.equals(relative, change, kept):
             wanted[relative] = (value, change.state)
         else:
             writer.report.kept.append(relative)
-    return wanted
+    return wanted, done

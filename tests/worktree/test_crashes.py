@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from lakecli.repository.undo.log import redo_target
+from lakecli.repository.undo.undo import redo, undo
 from lakecli.uri import parse_path
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, bring
+from lakecli.worktree.keep import overwrite_again, restore_kept
+from lakecli.worktree.restore import restore
 from tests.support import crashes
 from tests.support.lakes import Numbered, make_repository, open_lake, read
 from tests.support.worktrees import (
@@ -135,3 +139,105 @@ def test_another_command_goes_on_too(tmp_path: Path, step: str) -> None:
     assert run(tmp_path / "killed", "commit", "never", "second").answer == ""
     expected = {**SECOND, **MINE, "n/0": FIRST["n/0"], "n/1": "again"}
     assert state(tmp_path / "killed")[:3] == (expected, {}, "")
+
+
+REDONE = {**FIRST, **MINE, "b": "mine"}
+"""The user's files before the commands that are undone, redone and killed."""
+
+BROUGHT = {**dict.fromkeys(FIRST), **SECOND}
+REDOS = [
+    *[("discard", s) for s in ("keep", "remove", "fetch", "publish", "index", "settle", "redo")],
+    *[("force", step) for step in ("publish", "index", "settle", "redo")],
+    *[("restore", step) for step in ("publish", "redo")],
+]
+
+
+def prepare_redo(directory: Path, command: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Overwrite files, and undo that; return the files behind the undo and before it."""
+    directory.mkdir()
+    root = directory / "wd"
+    with open_lake(directory, new_id=Numbered("prepare"), clock=real_now) as lake:
+        repository = make_repository(lake, directory)
+        commit_contents(repository, FIRST)
+        clone(repository, root)
+        commit_contents(repository, BROUGHT)
+        if command != "force":
+            pull(reopen(repository, root))
+        write(root, {path: text for path, text in REDONE.items() if text != FIRST.get(path)})
+        worktree = reopen(repository, root)
+        if command == "force":
+            pull(worktree, Policy.FORCE)
+        elif command == "discard":
+            with worktree.locked():
+                head = worktree.head()
+                bring(
+                    worktree, head, operation="checkout", policy=Policy.DISCARD, options=DOWNLOADS
+                )
+        else:
+            restore(worktree, [b"a", b"b"], source=None, options=DOWNLOADS)
+        after = files(root)
+        assert restore_kept(repository, undo(repository).operation, DOWNLOADS) is not None
+        assert files(root)["b"] == "mine"
+        return files(root), after
+
+
+def do_again(lake: Lake, killer: Killer, root: Path) -> str:
+    """Redo, as the command does it."""
+    repository = lake.repository("demo")
+    operation = redo_target(repository)
+    assert operation is not None
+    written = overwrite_again(repository, operation, DOWNLOADS)
+    assert written is not None
+    assert not written.failures
+    killer("redo")
+    redo(repository)
+    return repr((reopen(repository, root).link.unresolved, written.kept))
+
+
+def again(directory: Path, step: str, seed: str) -> Outcome:
+    return crashes.run(do_again, directory, directory / "wd", step=step, seed=seed, clock=real_now)
+
+
+def undone(directory: Path) -> list[bytes]:
+    """Undo, as the command does it; return the files that stay as they are."""
+    with open_lake(directory, new_id=Numbered("undo"), clock=real_now) as lake:
+        repository = lake.repository("demo")
+        written = restore_kept(repository, undo(repository).operation, DOWNLOADS)
+        assert written is not None
+        assert (written.failures, written.impossible) == ([], [])
+        return written.kept
+
+
+@pytest.mark.parametrize(("command", "step"), REDOS)
+def test_a_redo_that_is_killed_is_repeated(tmp_path: Path, command: str, step: str) -> None:
+    before, after = prepare_redo(tmp_path / "killed", command)
+    prepare_redo(tmp_path / "whole", command)
+    assert again(tmp_path / "killed", step, "first").killed
+    root = tmp_path / "killed/wd"
+    for path, text in files(root).items():
+        if not path.startswith(".lakecli-"):
+            assert text in (before.get(path), after.get(path)), path
+    left = state(tmp_path / "killed").differing  # reading does not stumble
+    assert left.keys() <= before.keys() | after.keys()
+
+    repeated, whole = (again(tmp_path / name, "never", "second") for name in ("killed", "whole"))
+    assert repeated.answer == whole.answer == repr(((), []))
+    assert files(root) == after
+    assert state(tmp_path / "killed") == state(tmp_path / "whole")
+    assert not (root / ".lakecli-incoming").exists()
+    assert undone(tmp_path / "killed") == []
+    assert files(root) == before
+    assert again(tmp_path / "killed", "never", "third").answer == repr(((), []))
+    assert files(root) == after
+
+
+@pytest.mark.parametrize("step", ["keep", "publish", "index"])
+def test_files_that_change_after_a_killed_redo_stay(tmp_path: Path, step: str) -> None:
+    before, after = prepare_redo(tmp_path / "killed", "discard")
+    root = tmp_path / "killed/wd"
+    assert again(tmp_path / "killed", step, "first").killed
+    write(root, {"a": "since"})
+    assert again(tmp_path / "killed", "never", "second").answer == repr(((), [b"a"]))
+    assert files(root) == {**after, "a": "since"}
+    assert undone(tmp_path / "killed") == ([] if step == "keep" else [b"a"])
+    assert files(root) == {**before, "a": "since"}
