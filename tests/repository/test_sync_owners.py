@@ -486,7 +486,7 @@ class TestNotes:
         made = make_commit(bob, b"mine").id
         with bob.lake.kv.write() as txn:
             old = make_move(bob, before=here(ada), after=made)
-            unsent._put(txn, bob, old._replace(before=make_commit_id(bob)))
+            unsent.put(txn, bob, old._replace(before=make_commit_id(bob)))
         with auto(bob) as (_, resumed):
             assert resumed.unsent == ()
         assert there(bob) == made
@@ -498,7 +498,7 @@ class TestNotes:
         first = here(bob)
         mine = make_commit(bob, b"mine").id
         with bob.lake.kv.write() as txn:
-            unsent._put(txn, bob, make_move(bob, before=first, after=mine))
+            unsent.put(txn, bob, make_move(bob, before=first, after=mine))
         with auto(bob) as (_, resumed):
             (error,) = resumed.unsent
         assert isinstance(error, NonFastForward)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.support.crashes import Killer, Outcome
 
 STEPS = (
+    "undo here",
     "undo there",
     "pack",
     "intent",
@@ -30,7 +31,6 @@ STEPS = (
     "read",
     "put",
     "track",
-    "undo here",
     "undo done",
 )
 
@@ -103,12 +103,12 @@ def test_a_killed_undo_succeeds_when_repeated(tmp_path: Path, step: str, whole: 
     assert end_of(directory) == whole
 
 
-def test_an_undo_killed_between_bucket_and_machine_keeps_what_is_staged_since(
+def test_an_undo_killed_between_machine_and_bucket_keeps_what_is_staged_since(
     tmp_path: Path,
 ) -> None:
-    """The branch has moved in the bucket, and not yet here."""
+    """The branch has moved here, and not yet in the bucket."""
     directory = prepare(tmp_path)
-    assert run(directory, "undo here", "first").killed
+    assert run(directory, "undo there", "first").killed
     with machine(directory, "one") as lake:
         here = lake.repository("demo")
         assert branch.show(here, "main").commit_id != position(here)

@@ -11,6 +11,8 @@ from lakecli.ids import WriteId
 from lakecli.kv.intents import IntentStore
 from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import CommitId, RefKind
+from lakecli.remote import known
+from lakecli.remote.ref_records import Move
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.core import operations, unsent
@@ -28,7 +30,7 @@ from lakecli.repository.core.unsent import (
     note_taken_back,
 )
 from tests.support.clones import make_commit, synced
-from tests.support.lakes import stage
+from tests.support.lakes import START, stage
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
@@ -73,7 +75,9 @@ def move(
         (BRANCH, "2", "3", "1", SEND),  # a fast-forward from where the bucket is
         (BRANCH, "1", "2", "3", NOTHING),  # others have it already, and more
         (BRANCH, "1", "2", "side", REFUSE),
-        (BRANCH, "2", "1", "3", NOTHING),
+        (BRANCH, "2", "1", "3", REFUSE),  # others built on what is taken back here
+        (BRANCH, "3", "1", "2", NOTHING),  # nothing of it is there
+        (BRANCH, "3", "2", "1", SEND),
         (BRANCH, "1", "-", "2", REFUSE),  # others moved what is deleted here
         (BRANCH, "-", "2", "1", REFUSE),  # both made a branch of this name
         (TAG, "1", "2", "1", SEND),
@@ -95,6 +99,19 @@ def test_a_move_is_sent_if_it_undoes_nothing_of_others(
     wanted = move(kind, commits[before], commits[after])
     with repository.lake.kv.read() as txn:
         assert judge(txn, repository, wanted, commits[there]) is verdict
+
+
+def test_a_move_back_brings_nothing_back_that_others_took_back_further(
+    repository: Repository, commits: dict[str, CommitId | None]
+) -> None:
+    """The bucket once stood on 3; somebody has moved it back to 1."""
+    track(repository, BRANCH, commits["1"])
+    back = Move(1, WriteId("0f" * 16), commits["3"], commits["1"], "eve", START, "branch reset", "")
+    with repository.lake.kv.write() as txn:
+        known.put_moves(txn, repository.key, BRANCH, "main", [back])
+    wanted = move(BRANCH, commits["3"], commits["2"])
+    with repository.lake.kv.read() as txn:
+        assert judge(txn, repository, wanted, commits["1"]) is NOTHING
 
 
 @pytest.mark.parametrize("kind", [BRANCH, TAG])
@@ -130,7 +147,7 @@ def test_a_note_is_read_as_it_was_written(
 ) -> None:
     made = move(BRANCH, commits["1"] if is_known else None, None, is_known=is_known)
     with repository.lake.kv.write() as txn:
-        unsent._put(txn, repository, made)
+        unsent.put(txn, repository, made)
         assert list(iter_unsent(txn, repository)) == [made]
     assert noted(repository) == made
     assert noted(repository, TAG) is None
@@ -150,7 +167,7 @@ def test_moves_that_were_added_meanwhile_stay_noted(
     ]
     for present, left in cases:
         with repository.lake.kv.write() as txn:
-            unsent._put(txn, repository, present)
+            unsent.put(txn, repository, present)
             forget(txn, repository, sent)
         assert noted(repository) == left
     with repository.lake.kv.write() as txn:
@@ -235,7 +252,7 @@ def test_only_the_rest_of_the_same_renaming_is_forgotten(
     ]
     with repository.lake.kv.write() as txn:
         for each in [rest, *kept]:
-            unsent._put(txn, repository, each)
+            unsent.put(txn, repository, each)
         for no_refusal in (
             refused._replace(operation="branch create"),
             refused._replace(before=second),

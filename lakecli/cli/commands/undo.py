@@ -15,9 +15,9 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
     it, and redo to redo it. `lakecli op log` lists the operations of the last 30 days.
 
     A pushed branch or tag stays as it is in the bucket, unless --remote is given or automatic sync
-    is on: then it moves back there too, provided that nobody has moved it since. While another
-    process is pushing it, undo is refused. Undoing a clone, fetch or pull affects this machine
-    only.
+    is on: then it moves back there too. If somebody has moved it since, nothing is undone. While
+    another process is pushing it, undo is refused. Undoing a clone, fetch or pull affects this
+    machine only.
 
     Examples:
         lakecli undo

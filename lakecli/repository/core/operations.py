@@ -42,7 +42,7 @@ def append(
         metadata: what else the log should show.
         id: the ID under which images were saved already; ``None``: a fresh one.
         is_shared: whether the bucket has these moves already.
-        is_undo: whether it undoes moves, which were undone in the bucket before.
+        is_undo: whether it undoes moves; those that the bucket has are noted by its command.
     """
     from lakecli.kv import operations as log
     from lakecli.kv.intents import IntentStore

@@ -27,6 +27,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import NAMED_KINDS, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.known import iter_moves
 from lakecli.repository.core.ref_changes import commit_of, is_local
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ def note(
         repository: the repository of the refs.
         operation: the operation, not appended yet.
         is_shared: whether the bucket has these moves already.
-        is_undo: whether it undoes moves. What the bucket had of them was undone there before, so
-            only a note that still exists is changed.
+        is_undo: whether it undoes moves. Then only a note that still exists is changed; for what
+            the bucket has of them, the command makes notes of its own.
     """
     rows = IntentStore(txn, repository.key)
     for change in operation.refs:
@@ -111,6 +112,36 @@ def note(
             # Without automatic sharing, existing notes are kept right and none is made.
             starts = repository.syncs and not is_undo
             _extend(txn, repository, operation, change, starts=starts)
+
+
+def make(
+    repository: Repository,
+    kind: RefKind,
+    name: str,
+    *,
+    operation: str,
+    before: CommitId | None,
+    after: CommitId | None,
+) -> Unsent:
+    """Return a note of one move of a ref by this command."""
+    command_id = repository.mover.command_id
+    by = () if command_id is None else (command_id.hex(),)
+    return Unsent(
+        _row(_UNSENT, kind, name), kind, name, operation, before, after, by, is_known=True
+    )
+
+
+def put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
+    """Write a note; it takes the place of another one of the same ref."""
+    fields: dict[str, Any] = {
+        _UNSENT: True,
+        "kind": move.kind,
+        "name": move.name,
+        "operation": move.operation,
+    }
+    if move.is_known:
+        fields |= {"before": move.before, "after": move.after}
+    IntentStore(txn, repository.key).put(move.id, {**fields, "by": list(move.by)})
 
 
 def iter_unsent(txn: ReadTransaction, repository: Repository) -> Iterator[Unsent]:
@@ -158,13 +189,32 @@ def judge(
         return Verdict.SEND
     # If both sides made a branch of this name, those are two branches.
     if move.kind is RefKind.BRANCH and None not in (there, move.before, move.after):
-        assert there is not None
-        assert move.after is not None
-        if is_ancestor(refs, there, move.after):
-            return Verdict.SEND
-        if is_ancestor(refs, move.after, there):
-            return Verdict.NOTHING
+        return _judge_branch(txn, repository, move, there)
     return Verdict.REFUSE
+
+
+def _judge_branch(
+    txn: ReadTransaction, repository: Repository, move: Unsent, there: CommitId | None
+) -> Verdict:
+    """Decide as `judge` does on a branch that exists before, after, and elsewhere in the bucket."""
+    assert there is not None
+    assert move.before is not None
+    assert move.after is not None
+    refs = RefStore(txn, repository.key)
+    goes_back = is_ancestor(refs, move.after, move.before)
+    if goes_back and is_ancestor(refs, move.before, there):
+        return Verdict.REFUSE
+    if is_ancestor(refs, there, move.after):
+        # What others have taken back there already is not brought back.
+        was_there = goes_back and _was_there(txn, repository, move)
+        return Verdict.NOTHING if was_there else Verdict.SEND
+    return Verdict.NOTHING if is_ancestor(refs, move.after, there) else Verdict.REFUSE
+
+
+def _was_there(txn: ReadTransaction, repository: Repository, move: Unsent) -> bool:
+    """Return whether the bucket's ref once stood where a move begins, as far as is known."""
+    moves = iter_moves(txn, repository.key, move.kind, move.name)
+    return any(move.before in (each.before, each.after) for each in moves)
 
 
 def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
@@ -176,7 +226,7 @@ def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
     if (present.before, present.after) == (move.before, move.after):
         rows.delete(move.id)
     elif present.is_known and present.before == move.before:
-        _put(txn, repository, present._replace(before=move.after))
+        put(txn, repository, present._replace(before=move.after))
 
 
 def forget_rest_of_renaming(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
@@ -186,6 +236,18 @@ def forget_rest_of_renaming(txn: WriteTransaction, repository: Repository, move:
     for each in list(iter_unsent(txn, repository)):
         if each.operation == RENAME and each.after is None and each.before == move.after:
             IntentStore(txn, repository.key).delete(each.id)
+
+
+def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, name: str) -> None:
+    """Keep a ref held where this clone has moved it in the bucket itself.
+
+    `op restore` may put a ref further back here than its own moves go back in the bucket.
+    """
+    rows, id_ = IntentStore(txn, repository.key), _row(_HELD, kind, name)
+    tracked = TrackingStore(txn, repository.key).find(kind, name)
+    fields = rows.find(id_)
+    if fields is not None and tracked is not None:
+        rows.put(id_, {**fields, _HELD: tracked.write_id})
 
 
 def note_taken_back(
@@ -210,7 +272,7 @@ def note_taken_back(
     if not was_undone or find_unsent(txn, repository, move.kind, move.name) is not None:
         return None
     back = move._replace(operation="undo", before=move.after, after=move.before, by=(by.hex(),))
-    _put(txn, repository, back)
+    put(txn, repository, back)
     return back
 
 
@@ -250,7 +312,7 @@ def _extend(
     id_ = _row(_UNSENT, change.kind, change.name)
     kind, name = change.kind, change.name
     made = Unsent(id_, kind, name, operation.kind, before, after, by, is_known)
-    _put(txn, repository, made)
+    put(txn, repository, made)
 
 
 def _hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> None:
@@ -260,18 +322,6 @@ def _hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> N
         fields = {_HELD: tracked.write_id, "kind": change.kind, "name": change.name}
         id_ = _row(_HELD, change.kind, change.name)
         IntentStore(txn, repository.key).put(id_, fields)
-
-
-def _put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
-    fields: dict[str, Any] = {
-        _UNSENT: True,
-        "kind": move.kind,
-        "name": move.name,
-        "operation": move.operation,
-    }
-    if move.is_known:
-        fields |= {"before": move.before, "after": move.after}
-    IntentStore(txn, repository.key).put(move.id, {**fields, "by": list(move.by)})
 
 
 def _load(id_: bytes, fields: Mapping[str, Any]) -> Unsent:

@@ -8,7 +8,7 @@ it, once: the note is deleted, and what was done here stays here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import LakeError, OutcomeUnknown, Refused, Unreachable
 from lakecli.kv.tracking import TrackingStore
@@ -27,6 +27,21 @@ if TYPE_CHECKING:
     from lakecli.repository.core.unsent import Unsent
 
 
+class Sent(NamedTuple):
+    """What became of a note.
+
+    Attributes:
+        verdict: ``NOTHING``: the bucket has the move, or nothing was left to send; ``REFUSE``: the
+            bucket stands elsewhere, and the note is gone.
+        there: the position of the ref in the bucket, as far as is known.
+        way_back: the note of the way back, if another process undid the move here meanwhile.
+    """
+
+    verdict: Verdict
+    there: CommitId | None
+    way_back: Unsent | None = None
+
+
 def push_note(
     repository: Repository, note: Unsent, *, who: Callable[[], str], command_id: bytes
 ) -> None:
@@ -42,10 +57,30 @@ def push_note(
         LostRace, AlreadyExists: it would; the note is gone, and what was done here stays here.
         OutcomeUnknown, Unreachable, PermissionDenied, …: the note stays.
     """
+    try:
+        sent = send_note(repository, note, who=who, command_id=command_id)
+    except OutcomeUnknown:
+        raise
+    except LakeError as error:
+        raise not_yet_sent(repository, note, error) from error
+    if sent.verdict is Verdict.REFUSE:
+        raise not_sent(repository, note, sent.there)
+    if sent.way_back is not None:
+        push_note(repository, sent.way_back, who=who, command_id=command_id)
+
+
+def send_note(
+    repository: Repository, note: Unsent, *, who: Callable[[], str], command_id: bytes
+) -> Sent:
+    """Make a noted move in the bucket as `push_note` does, and return what became of it.
+
+    Raises:
+        OutcomeUnknown, Unreachable, PermissionDenied, …: as `publish` raises them; the note stays.
+    """
     with repository.lake.kv.read() as txn:
-        if unsent.find_unsent(txn, repository, note.kind, note.name) is None:
-            return  # it was deleted since it was read: nothing is left to send
         there = TrackingStore(txn, repository.key).position(note.kind, note.name)
+        if unsent.find_unsent(txn, repository, note.kind, note.name) is None:
+            return Sent(Verdict.NOTHING, there)  # it was deleted since it was read
         verdict = unsent.judge(txn, repository, note, there)
     was_sent = verdict is Verdict.SEND
     if was_sent:
@@ -54,33 +89,26 @@ def push_note(
         way_back = None
         if was_sent and verdict is Verdict.NOTHING:
             way_back = unsent.note_taken_back(txn, repository, note, by=command_id)
+            unsent.renew_hold(txn, repository, note.kind, note.name)
         unsent.forget(txn, repository, note)
         if verdict is Verdict.REFUSE:
             unsent.forget_rest_of_renaming(txn, repository, note)
-    if verdict is Verdict.REFUSE:
-        raise _not_sent(repository, note, there)
-    if way_back is not None:
-        push_note(repository, way_back, who=who, command_id=command_id)
+    return Sent(verdict, there, way_back)
 
 
 def _move(
     repository: Repository, note: Unsent, there: CommitId | None, *, who: Callable[[], str]
 ) -> tuple[Verdict, CommitId | None]:
     """Make a move in the bucket; return what became of it, and where the ref stands there."""
-    try:
-        result = publish(
-            repository,
-            note.kind,
-            note.name,
-            before=there,
-            after=note.after,
-            who=who(),
-            why=note.operation,
-        )
-    except OutcomeUnknown:
-        raise
-    except LakeError as error:
-        raise _not_yet_sent(repository, note, error) from error
+    result = publish(
+        repository,
+        note.kind,
+        note.name,
+        before=there,
+        after=note.after,
+        who=who(),
+        why=note.operation,
+    )
     if result.outcome == Outcome.APPLIED:
         return Verdict.NOTHING, note.after
     there = None if result.ref is None else result.ref.commit_id
@@ -93,7 +121,7 @@ def _move(
     return Verdict.NOTHING, there
 
 
-def _not_yet_sent(repository: Repository, note: Unsent, error: LakeError) -> LakeError:
+def not_yet_sent(repository: Repository, note: Unsent, error: LakeError) -> LakeError:
     """Return an error that says that a ref moved here, though not in the bucket."""
     error.message = f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}"
     error.args = (error.message,)
@@ -105,7 +133,7 @@ def _not_yet_sent(repository: Repository, note: Unsent, error: LakeError) -> Lak
     return error
 
 
-def _not_sent(repository: Repository, note: Unsent, there: CommitId | None) -> LakeError:
+def not_sent(repository: Repository, note: Unsent, there: CommitId | None) -> LakeError:
     """Return the error for a move that the bucket does not get."""
     if not note.is_known:
         return Refused(

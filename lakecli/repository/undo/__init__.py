@@ -2,7 +2,9 @@
 
 ::
 
-    log      reads it
-    undo     takes an operation back: by apply here, by pushed in the bucket
-    claims   what that brings into use again
+    log             reads it
+    undo            takes an operation back, by apply
+    pushed          what the bucket has of it
+    back_in_bucket  moves refs back there too
+    claims          what that brings into use again
 """

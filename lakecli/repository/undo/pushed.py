@@ -1,9 +1,8 @@
-"""Undoing operations that were pushed: move refs back in the bucket before they move here.
+"""What was pushed of operations that are to be undone.
 
-Without `remote`, undoing an operation that was pushed is refused. With it, the ref moves back in
-the bucket by compare-and-set, as a new move, if the bucket still stands where the operation left
-it. The bucket comes first: if this machine cannot finish what the bucket took, repeating the
-command does.
+Without `remote`, undoing an operation that was pushed is refused. With it, each ref moves back in
+the bucket too (`lakecli.repository.undo.back_in_bucket`), if the bucket still stands where the
+operation left it.
 """
 
 from __future__ import annotations
@@ -53,31 +52,23 @@ class Pushed(NamedTuple):
     sequence: int
 
 
-def move_back(
-    repository: Repository,
-    taken: Sequence[Operation],
-    *,
-    remote: bool,
-    committer: str,
-    why: str,
+def find_to_move_back(
+    repository: Repository, taken: Sequence[Operation], *, remote: bool
 ) -> list[Pushed]:
-    """Move the refs back in the bucket that the operations to be undone have moved there.
+    """Return the refs to move back in the bucket where operations are undone.
+
+    Nothing is moved. Where there is anything to move, the bucket is asked whether it can be.
 
     Args:
         repository: the repository of the operations.
         taken: the operations, newest first.
-        remote: whether to move refs; if not, an error is raised where there are any to move.
-        committer: who moves them.
-        why: the reason, for the reflog.
-
-    Returns:
-        The refs that were moved; none if nothing was pushed.
+        remote: whether refs are to be moved; if not, an error is raised where there are any.
 
     Raises:
         Refused: something was pushed and `remote` is not set, or the bucket has moved on.
-        OutcomeUnknown: the bucket may have moved; repeating the call finds out.
         Unreachable: the bucket has to be asked, perhaps about an interrupted push, and does not
             answer.
+        CannotShare, NewerRepository: no refs can be moved there.
     """
     from lakecli.repository.core.pending import finish_pending
 
@@ -88,63 +79,42 @@ def move_back(
         return []
     for each in pushed:
         if each.stands != each.after:
-            raise _moved_on(repository, each)
+            raise moved_on(repository, each)
     if not remote:
         names = ", ".join(f"{each.kind} {each.name}" for each in pushed)
         raise Refused(
             f"this was pushed: {names}",
             hint="--remote undoes it in the bucket too; or " + _other_way(repository, pushed[0]),
         )
-    from lakecli.remote.move import Outcome
-    from lakecli.repository.sharing.publish import publish
-
-    if len(pushed) > 1:
-        _check_all(repository, pushed)
-    for number, each in enumerate(pushed):
-        repository.lake.runtime.on_step(f"{why} there")
-        result = publish(
-            repository,
-            each.kind,
-            each.name,
-            before=each.after,
-            after=each.before,
-            why=why,
-            who=committer,
-            since=each.sequence,
-        )
-        if result.outcome is not Outcome.APPLIED:
-            raise _moved_on(repository, each, done=pushed[:number])
-    return pushed
-
-
-def _check_all(repository: Repository, pushed: Sequence[Pushed]) -> None:
-    """Refuse before the first of several refs is moved, where one of them has moved on.
-
-    Raises:
-        Refused: naming it.
-    """
     from lakecli.remote.refs import find_ref
+    from lakecli.repository.sharing.publish import check_writable
 
+    check_writable(repository)
     for each in pushed:
         ref = find_ref(repository.store, each.kind, each.name)
         if (None if ref is None else ref.commit_id) != each.after:
-            raise _moved_on(repository, each)
+            raise moved_on(repository, each)
+    return pushed
 
 
 def check_none_pushed(
-    txn: ReadTransaction, repository: Repository, taken: Sequence[Operation]
+    txn: ReadTransaction,
+    repository: Repository,
+    taken: Sequence[Operation],
+    planned: Sequence[Pushed],
 ) -> None:
-    """Refuse to undo operations that were pushed since `move_back` checked.
+    """Refuse to undo operations that were pushed since `find_to_move_back` looked.
 
     Args:
         txn: the transaction that undoes them.
         repository: the repository of the operations.
         taken: the operations, newest first.
+        planned: what was found then.
 
     Raises:
         LostRace: naming the refs.
     """
-    if found := find_pushed(txn, repository, taken):
+    if found := [each for each in find_pushed(txn, repository, taken) if each not in planned]:
         names = ", ".join(f"{each.kind} {each.name}" for each in found)
         raise LostRace(
             f"this was pushed meanwhile, nothing was undone: {names}",
@@ -294,11 +264,10 @@ def _has_seen_reset(
     )
 
 
-def _moved_on(repository: Repository, pushed: Pushed, *, done: Sequence[Pushed] = ()) -> Refused:
-    also = ", ".join(f"{each.kind} {each.name}" for each in done)
+def moved_on(repository: Repository, pushed: Pushed) -> Refused:
+    """Return the error for a ref that others have moved in the bucket since."""
     return Refused(
-        f"this was pushed, and {pushed.kind} {pushed.name} has moved on in the bucket since"
-        + (f"; moved back there already: {also}" if done else ""),
+        f"this was pushed, and {pushed.kind} {pushed.name} has moved on in the bucket since",
         hint=_other_way(repository, pushed),
     )
 

@@ -2,19 +2,20 @@
 
 `undo` reverses the newest operation that is not undone, in one transaction that compares first;
 `redo` reverses the last undo. Both are operations themselves, so nothing is lost. What was pushed
-is moved back in the bucket first, and only if the bucket still stands on that move: see
-`lakecli.repository.undo.pushed`.
+is then moved back in the bucket, if the bucket still stands on that move; if not, nothing is
+undone: see `lakecli.repository.undo.back_in_bucket`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.repository.core.pending import finish_pending
 from lakecli.repository.core.under_way import when_none_under_way
+from lakecli.repository.undo import back_in_bucket, pushed
 from lakecli.repository.undo import log as op_log
-from lakecli.repository.undo import pushed
 from lakecli.repository.undo.apply import TakeBack
 from lakecli.repository.undo.claims import claim_operations
 
@@ -64,6 +65,8 @@ def undo(repository: Repository, *, remote: bool = False, committer: str = "") -
         OutcomeUnknown: the bucket may have moved; repeating the call finds out.
     """
     finish_pending(repository)  # what an interrupted command did may be what is to be undone
+    if remote and (completed := _complete(repository, op_log.UNDO, committer)) is not None:
+        return completed
     with repository.lake.kv.read() as txn:
         target = op_log.find_undo(txn, repository)
     if target is None:
@@ -71,10 +74,11 @@ def undo(repository: Repository, *, remote: bool = False, committer: str = "") -
             f"nothing to undo in {repository.uri}",
             hint=f"see what was done: lakecli op log {repository.uri}",
         )
-    moved = pushed.move_back(
-        repository, [target.taken_back], remote=remote, committer=committer, why=op_log.UNDO
-    )
-    return _take(repository, target, kind=op_log.UNDO, moved=moved)
+    planned = pushed.find_to_move_back(repository, [target.taken_back], remote=remote)
+    undone = _take(repository, target, kind=op_log.UNDO, planned=planned)
+    _send(repository, undone.appended, planned, committer)
+    repository.lake.runtime.on_step("undo done")
+    return undone
 
 
 def redo(repository: Repository) -> Undone:
@@ -95,11 +99,13 @@ def redo(repository: Repository) -> Undone:
             f"nothing to redo in {repository.uri}",
             hint=f"what was done after an undo ends it; see: lakecli op log {repository.uri}",
         )
-    return _take(repository, target, kind=op_log.REDO)
+    redone = _take(repository, target, kind=op_log.REDO)
+    repository.lake.runtime.on_step("redo done")
+    return redone
 
 
 def _take(
-    repository: Repository, target: Target, *, kind: str, moved: Sequence[Pushed] = ()
+    repository: Repository, target: Target, *, kind: str, planned: Sequence[Pushed] = ()
 ) -> Undone:
     """Reverse a target, unless something came between."""
     from lakecli.kv import operations as log
@@ -114,21 +120,20 @@ def _take(
         with lake.kv.write() as txn:
             if find(txn, repository) != target:
                 raise LostRace(
-                    f"another command changed {repository.uri} meanwhile; nothing was undone here",
+                    f"another command changed {repository.uri} meanwhile; nothing was undone",
                     hint=f"see what was done, then try again: lakecli op log {repository.uri}",
                 )
             if is_undo:
-                pushed.check_none_pushed(txn, repository, [target.taken_back])
+                pushed.check_none_pushed(txn, repository, [target.taken_back], planned)
             original = log.find(txn, repository.key, target.operation) or target.taken_back
             taking = TakeBack(txn, repository, claims, has_asked=has_asked)
             taking.take_back(target.taken_back)
             metadata = {link: target.operation.hex()}
             appended = taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
-        return Undone(original, appended, tuple(moved))
+            back_in_bucket.note(txn, repository, appended, planned)
+        return Undone(original, appended, tuple(planned))
 
-    undone = when_none_under_way(repository, act)
-    lake.runtime.on_step(f"{kind} done")
-    return undone
+    return when_none_under_way(repository, act)
 
 
 def restore(
@@ -151,11 +156,14 @@ def restore(
     """
     lake = repository.lake
     kept = op_log.find_operation(repository, id).operation
+    completed = _complete(repository, RESTORE, committer) if remote else None
+    if completed is not None and completed.appended.metadata.get(RESTORES) == kept.id.hex():
+        return completed.appended
     with lake.kv.read() as txn:
         newer = _newer(txn, repository, kept)
     if not newer:
         raise _unchanged(repository, kept)
-    pushed.move_back(repository, newer, remote=remote, committer=committer, why=RESTORE)
+    planned = pushed.find_to_move_back(repository, newer, remote=remote)
     claims = claim_operations(repository, newer)
     lake.runtime.on_step(f"{RESTORE} here")
 
@@ -163,19 +171,75 @@ def restore(
         with lake.kv.write() as txn:
             if _newer(txn, repository, kept) != newer:
                 raise LostRace(
-                    f"another command changed {repository.uri} meanwhile; nothing was restored "
-                    "here",
+                    f"another command changed {repository.uri} meanwhile; nothing was restored",
                     hint="try again",
                 )
-            pushed.check_none_pushed(txn, repository, newer)
+            pushed.check_none_pushed(txn, repository, newer, planned)
             taking = TakeBack(txn, repository, claims, has_asked=has_asked)
             for operation in newer:
                 taking.take_back(operation)
             if not taking.has_changed:
                 raise _unchanged(repository, kept)
-            return taking.append(kind=RESTORE, metadata={RESTORES: kept.id.hex()})
+            appended = taking.append(kind=RESTORE, metadata={RESTORES: kept.id.hex()})
+            back_in_bucket.note(txn, repository, appended, planned)
+        return appended
+
+    appended = when_none_under_way(repository, act)
+    _send(repository, appended, planned, committer)
+    return appended
+
+
+def _send(
+    repository: Repository, appended: Operation, planned: Sequence[Pushed], committer: str
+) -> None:
+    """Move refs back in the bucket; if it refuses, put back here what was undone."""
+    put_back = partial(_put_back, repository, appended)
+    back_in_bucket.send(repository, appended, planned, committer=committer, put_back=put_back)
+
+
+def _put_back(repository: Repository, appended: Operation) -> bool:
+    """Take back an operation that undid others; return ``False`` if it is not the newest."""
+    claims = claim_operations(repository, [appended])
+    is_undo = op_log.UNDOES in appended.metadata
+    metadata = (
+        {op_log.REDOES: appended.metadata[op_log.UNDOES]}
+        if is_undo
+        else {op_log.UNDOES: appended.id.hex()}
+    )
+
+    def act(*, has_asked: bool) -> bool:
+        with repository.lake.kv.write() as txn:
+            if _newest(txn, repository) != appended:
+                return False
+            taking = TakeBack(txn, repository, claims, has_asked=has_asked)
+            taking.take_back(appended)
+            taking.append(kind=op_log.REDO if is_undo else op_log.UNDO, metadata=metadata)
+        return True
 
     return when_none_under_way(repository, act)
+
+
+def _complete(repository: Repository, kind: str, committer: str) -> Undone | None:
+    """Complete what an interrupted command was to move back in the bucket, without automatic sync.
+
+    Returns:
+        What that command did, if it was the last one; ``None``: there is something else to do.
+    """
+    from lakecli.kv import operations as log
+
+    moved = back_in_bucket.complete(repository, kind, committer=committer)
+    with repository.lake.kv.read() as txn:
+        newest = _newest(txn, repository)
+        if not moved or newest is None or newest.kind != kind:
+            return None
+        undone = bytes.fromhex(newest.metadata.get(op_log.UNDOES, ""))
+        return Undone(log.find(txn, repository.key, undone) or newest, newest, tuple(moved))
+
+
+def _newest(txn: ReadTransaction, repository: Repository) -> Operation | None:
+    """Return the newest operation that changed something."""
+    logged = (each.operation for each in op_log.iter_logged(txn, repository))
+    return next(filter(op_log.changes_something, logged), None)
 
 
 def _unchanged(repository: Repository, kept: Operation) -> NothingToDo:

@@ -1,0 +1,181 @@
+"""Move refs back in the bucket after the operations that moved them were undone here.
+
+The transaction that undoes operations here notes each ref that they had moved in the bucket
+(`lakecli.repository.core.unsent`), so undoing is one durable step, whatever other commands change
+meanwhile. Then the notes are sent, each only if the bucket still stands on what was undone:
+
+- If the bucket refuses the first of them, or cannot be asked, nothing has moved there. The
+  operations are put back here too, unless another command came between.
+- If it refuses a later one, that ref is named, and automatic sharing lets it follow the bucket.
+- A process that is killed leaves the notes. With automatic sharing any command sends them; without
+  it, repeating the command does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from lakecli.errors import LakeError, OutcomeUnknown
+from lakecli.kv import operations as log
+from lakecli.repository.core import unsent
+from lakecli.repository.core.unsent import Unsent, Verdict
+from lakecli.repository.undo.log import REDOES, UNDOES
+from lakecli.repository.undo.pushed import Pushed, moved_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakecli.kv.env import ReadTransaction, WriteTransaction
+    from lakecli.kv.operations import Operation
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.sharing.notes import Sent
+
+_NO_COMMAND: Final = b""
+"""The command of notes that are made without automatic sharing."""
+
+
+class PutBack(Protocol):
+    """Put back here what was undone."""
+
+    def __call__(self) -> bool:
+        """Put it back; return ``False`` if another command came between."""
+
+
+def note(
+    txn: WriteTransaction, repository: Repository, appended: Operation, pushed: Iterable[Pushed]
+) -> None:
+    """Note the refs that are to be moved back in the bucket, in the transaction that undoes.
+
+    Args:
+        txn: that transaction.
+        repository: the repository of the refs.
+        appended: the operation that was appended in it.
+        pushed: the refs.
+    """
+    for each in pushed:
+        unsent.put(txn, repository, _note_of(repository, appended, each))
+
+
+def send(
+    repository: Repository,
+    appended: Operation,
+    pushed: Sequence[Pushed],
+    *,
+    committer: str,
+    put_back: PutBack,
+) -> None:
+    """Move refs back in the bucket that `note` has noted.
+
+    Args:
+        repository: the repository of the refs.
+        appended: the operation by which they were moved back here.
+        pushed: the refs.
+        committer: who moves them.
+        put_back: puts everything back here; called if nothing could be moved.
+
+    Raises:
+        Refused: a ref has moved on in the bucket since. Nothing was undone, unless the message says
+            so.
+        OutcomeUnknown: the bucket may have moved; the next command finds out.
+        Unreachable, PermissionDenied, …: nothing was undone, unless the message says so.
+    """
+    from lakecli.repository.sharing.notes import not_sent, not_yet_sent
+
+    refused: list[LakeError] = []
+    # Deletions come last: a branch that was renamed always has a name in the bucket.
+    for number, each in enumerate(sorted(pushed, key=lambda each: each.before is None)):
+        repository.lake.runtime.on_step(f"{appended.kind} there")
+        wanted = _note_of(repository, appended, each)
+        try:
+            sent = _send(repository, appended, each, wanted, committer)
+        except OutcomeUnknown:
+            raise
+        except LakeError as error:
+            if not number and put_back():
+                raise
+            raise not_yet_sent(repository, wanted, error) from error
+        if sent.way_back is not None:
+            _send_again(repository, sent.way_back, committer)
+        if sent.verdict is Verdict.REFUSE:
+            if not number and put_back():
+                raise moved_on(repository, each)
+            refused.append(not_sent(repository, wanted, sent.there))
+    if refused:
+        raise refused[0]
+
+
+def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushed]:
+    """Send what an interrupted command has noted, without automatic sharing.
+
+    Args:
+        repository: the repository of the refs.
+        kind: the kind of the operation of that command.
+        committer: who moves them.
+
+    Returns:
+        The refs that the bucket has moved back.
+
+    Raises:
+        LostRace, AlreadyExists, …: as of `lakecli.repository.sharing.notes.push_note`.
+    """
+    if repository.syncs:
+        return []
+    with repository.lake.kv.read() as txn:
+        notes = [each for each in unsent.iter_unsent(txn, repository) if each.operation == kind]
+    for each in sorted(notes, key=lambda each: each.after is None):
+        _send_again(repository, each, committer)
+    return [Pushed(each.kind, each.name, each.after, each.before, each.after, 0) for each in notes]
+
+
+def _send(
+    repository: Repository, appended: Operation, pushed: Pushed, wanted: Unsent, committer: str
+) -> Sent:
+    """Send one note, unless another process has sent it or made it needless."""
+    from lakecli.remote.refs import find_ref
+    from lakecli.repository.sharing.notes import Sent, send_note
+
+    with repository.lake.kv.read() as txn:
+        is_noted = unsent.find_unsent(txn, repository, pushed.kind, pushed.name) is not None
+        is_reversed = not is_noted and _is_reversed(txn, repository, appended)
+    if is_noted:
+        command_id = repository.mover.command_id or _NO_COMMAND
+        return send_note(repository, wanted, who=lambda: committer, command_id=command_id)
+    ref = find_ref(repository.store, pushed.kind, pushed.name)
+    there = None if ref is None else ref.commit_id
+    was_made = ref is not None and any(
+        move.sequence > pushed.sequence
+        and (move.before, move.after) == (pushed.after, pushed.before)
+        for move in ref.moves
+    )
+    # The note is gone, too, if another process has sent it and the bucket refused it.
+    return Sent(Verdict.NOTHING if was_made or is_reversed else Verdict.REFUSE, there)
+
+
+def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operation) -> bool:
+    """Return whether an operation that undoes was undone or redone itself since."""
+    for newer in log.iter_operations(txn, repository.key):
+        if newer.id == appended.id:
+            break
+        undone, redone = newer.metadata.get(UNDOES), newer.metadata.get(REDOES)
+        if undone == appended.id.hex() or (redone and redone == appended.metadata.get(UNDOES)):
+            return True
+    return False
+
+
+def _send_again(repository: Repository, move: Unsent, committer: str) -> None:
+    from lakecli.repository.sharing.notes import push_note
+
+    command_id = repository.mover.command_id or _NO_COMMAND
+    push_note(repository, move, who=lambda: committer, command_id=command_id)
+
+
+def _note_of(repository: Repository, appended: Operation, pushed: Pushed) -> Unsent:
+    """Return the note of a ref as it is made; other commands may have extended it since."""
+    return unsent.make(
+        repository,
+        pushed.kind,
+        pushed.name,
+        operation=appended.kind,
+        before=pushed.after,
+        after=pushed.before,
+    )
