@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from tests.meetings.world import Machines
 
-_IDS = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}|\b[0-9a-f]{12}\b")
+_IDS = re.compile(r'"?(?:[0-9a-f]{64}|[0-9a-f]{32}|\b[0-9a-f]{12}\b)"?')
+"""IDs, and the quotes that YAML sets around those that look like numbers."""
 
 _contents: dict[object, dict[str, str]] = {}
 """Checksums by path, for each tree and what is staged on top of it."""
