@@ -13,11 +13,19 @@ from lakecli.cli.reading import Kind
 from tests.meetings.world import LAKEFS, NAMESPACE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from lakecli.cli.describe import ArgumentHelp, CommandHelp, OptionHelp
 
 REPOSITORY: Final = "lakefs://demo"
 SIDE: Final = "lakefs://side"
 """Another repository on Ada's machine, with the bytes of garbage in its bucket."""
+
+DUMPED: Final = "lakefs://dumped"
+"""An empty repository on Ada's machine; its bucket has a dump of refs."""
+
+OUTSIDE: Final = "memory://elsewhere/object"
+"""An object outside the storage namespaces; its contents are its own name, where it exists."""
 
 _VALUES: Final = {
     Kind.REPOSITORY: REPOSITORY,
@@ -82,11 +90,12 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
         ["fs", "cp", f"{REPOSITORY}/v1/t/1", f"{REPOSITORY}/main/t/1"],
         ["fs", "cp", "-r", f"{REPOSITORY}/dev/t/", f"{REPOSITORY}/main/t/"],
     ],
+    "export": [["export", f"{REPOSITORY}/main/t/", "{files}/exported"]],
     "fs download": [["fs", "download", f"{REPOSITORY}/main/t/1", "{files}/downloaded"]],
     "fs stage": [
         [
-            *("fs", "stage", f"{REPOSITORY}/main/staged"),
-            *("--location", "{object}", "--size", "1", "--checksum", "{checksum}"),
+            *("fs", "stage", f"{REPOSITORY}/main/t/1"),
+            *("--location", OUTSIDE, "--size", "1", "--checksum", "{checksum}"),
         ]
     ],
     "fs upload": [
@@ -95,19 +104,25 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
         ["fs", "upload", "-r", "{files}/t", f"{REPOSITORY}/main/t/", "--delete"],
     ],
     "fs update-metadata": [["fs", "update-metadata", f"{REPOSITORY}/main/t/1", "--meta", "k=v"]],
-    "import": [["import", "--from", "{files}/t", "--to", f"{REPOSITORY}/main/t/", "-m", "m"]],
-    **{f"local {word}": [] for word in ("checkout", "clone", "diff", "init", "list", "pull")},
+    "import": [
+        [
+            *("import", "--copy"),
+            *("--from", "{files}/t", "--to", f"{REPOSITORY}/main/t/", "-m", "m"),
+        ]
+    ],
+    "local checkout": [["local", "checkout", "{files}/wd", "-y"]],
     "local commit": [["local", "commit", "{files}/wd", "-m", "m"]],
-    "local status": [],
+    **{f"local {word}": [] for word in ("clone", "diff", "init", "list", "pull", "status")},
     **{words: [[words, REPOSITORY]] for words in ("fetch", "redo", "undo", "status")},
     **{words: [[words, f"{REPOSITORY}/main"]] for words in ("diff", "log")},
-    "checkout": [],
+    "checkout": [],  # as `local checkout`, in the current directory
     "use": [["use", f"{REPOSITORY}/dev"]],
     "check-ignore": [],
-    "restore": [],
+    "restore": [],  # likewise
     "pull": [["pull", f"{REPOSITORY}/main"]],
     "push": [["push", f"{REPOSITORY}/main"], ["push", REPOSITORY, "--all"]],
     "quickstart": [],  # it makes a home of its own, in which nothing else runs
+    "refs-restore": [["refs-restore", DUMPED, "--manifest", "{files}/manifest"]],
     "repo create": [["repo", "create", "lakefs://other", "memory://meetings/other"]],
     "repo delete": [["repo", "delete", REPOSITORY, "-y"]],
     "tag create": [["tag", "create", f"{REPOSITORY}/v2", f"{REPOSITORY}/main"]],
@@ -115,9 +130,42 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
 }
 """Command lines that do something in the world of the matrix.
 
-Of those about working directories only the commit changes what others see; the files of a
-directory are locked against each other by its lock.
+Of those about working directories, the ones without a line write only links and files here.
 """
+
+READS: Final = frozenset(
+    (
+        *(
+            "annotate",
+            "bisect log",
+            "bisect view",
+            "blame",
+            "branch list",
+            "branch show",
+            "cat-sst",
+        ),
+        *("completion", "config get", "config list", "diff", "find-merge-base", "fs cat", "fs du"),
+        *("fs find", "fs ls", "fs presign", "fs stat", "fsck", "gc get-config", "gc status", "log"),
+        *("op log", "op show", "plugin list", "reflog", "repo list", "rev-parse", "show commit"),
+        *("status", "tag list", "tag show", "version"),
+    )
+)
+"""Commands whose lines change nothing in any situation without automatic sharing.
+
+Links of `fs presign` are made only of stores that can sign; `fsck --repair` finds no damage.
+"""
+
+
+MOVES: Final = frozenset(
+    (
+        *("branch create", "branch delete", "branch rename", "branch reset", "branch revert"),
+        *("cherry-pick", "clone", "commit", "fetch", "fs cp", "fs mv", "fs rm", "fs stage"),
+        *("fs update-metadata", "fs upload", "import", "local checkout", "local commit", "merge"),
+        *("op redo", "op restore", "op undo", "pull", "push", "redo", "refs-restore"),
+        *("repo create", "repo delete", "tag create", "tag delete", "undo"),
+    )
+)
+"""Commands that move refs, what is staged, or the log; the long team does all of them."""
 
 
 def command_lines() -> dict[str, list[list[str]]]:
@@ -127,6 +175,12 @@ def command_lines() -> dict[str, list[list[str]]]:
         for each in describe_all()
         if SPECIAL.get(each.words) != []
     }
+
+
+def words_of(lines: Iterable[Sequence[str]]) -> set[str]:
+    """Return the words of the commands of some command lines."""
+    words = [each.words for each in describe_all()]
+    return {each for each in words for line in lines if f"{' '.join(line)} ".startswith(f"{each} ")}
 
 
 def fill(line: list[str], values: dict[str, str]) -> list[str]:

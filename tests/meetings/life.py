@@ -109,6 +109,11 @@ class LongTeam(RuleBasedStateMachine):
         if self.on(person, branch):
             self.team.update_metadata(person, branch, path, text, sync=sync)
 
+    @rule(person=WHO, branch=BRANCH, path=PATH, sync=SYNC)
+    def stage(self, *, person: str, branch: str, path: str, sync: bool) -> None:
+        if self.on(person, branch):
+            self.team.stage(person, branch, path, sync=sync)
+
     # -- commits -----------------------------------------------------------------------------
 
     @rule(person=WHO, branch=BRANCH, sync=SYNC)
@@ -124,6 +129,10 @@ class LongTeam(RuleBasedStateMachine):
     @rule(person=WHO, path=PATH, text=TEXT, sync=SYNC)
     def commit_directory(self, *, person: str, path: str, text: str, sync: bool) -> None:
         self.team.commit_directory(person, path, text, sync=sync)
+
+    @rule(person=WHO, path=PATH, text=TEXT, sync=SYNC)
+    def check_out_directory(self, *, person: str, path: str, text: str, sync: bool) -> None:
+        self.team.check_out_directory(person, path, text, sync=sync)
 
     @rule(person=WHO, ref=st.sampled_from(["main~1", "dev"]), sync=SYNC)
     def reset_to(self, *, person: str, ref: str, sync: bool) -> None:
@@ -228,6 +237,14 @@ class LongTeam(RuleBasedStateMachine):
         self.team.run(person, "clone", NAMESPACE, REPOSITORY, sync=sync)
 
     @rule(person=WHO, sync=SYNC)
+    def delete_repository(self, *, person: str, sync: bool) -> None:
+        self.team.run(person, "repo", "delete", REPOSITORY, "-y", sync=sync)
+
+    @rule(person=WHO, sync=SYNC)
+    def restore_dump(self, *, person: str, sync: bool) -> None:
+        self.team.restore_dump(person, sync=sync)
+
+    @rule(person=WHO, sync=SYNC)
     def fetch(self, *, person: str, sync: bool) -> None:
         self.team.run(person, "fetch", REPOSITORY, sync=sync)
 
@@ -239,13 +256,13 @@ class LongTeam(RuleBasedStateMachine):
 
     @rule(person=WHO, sync=SYNC, times=st.integers(1, 3))
     def undo(self, *, person: str, sync: bool, times: int) -> None:
-        for _ in range(times):
-            self.team.run(person, "undo", REPOSITORY, sync=sync)
+        for words in [["undo"], ["op", "undo"], ["undo"]][:times]:
+            self.team.run(person, *words, REPOSITORY, sync=sync)
 
     @rule(person=WHO, sync=SYNC, times=st.integers(1, 3))
     def redo(self, *, person: str, sync: bool, times: int) -> None:
-        for _ in range(times):
-            self.team.run(person, "redo", REPOSITORY, sync=sync)
+        for words in [["redo"], ["op", "redo"], ["redo"]][:times]:
+            self.team.run(person, *words, REPOSITORY, sync=sync)
 
     @rule(person=WHO, branch=BRANCH, path=PATH, text=TEXT, sync=SYNC)
     def change_and_back(

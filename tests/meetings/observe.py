@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _IDS = re.compile(r'"?(?:[0-9a-f]{64}|[0-9a-f]{32}|\b[0-9a-f]{12}\b)"?')
 """IDs, and the quotes that YAML sets around those that look like numbers."""
 
+_TIMES = re.compile(r"\d{4}-?\d\d-?\d\dT\d\d:?\d\d:?\d\dZ")
+"""Times, which are those of a machine's clock."""
+
 _contents: dict[object, dict[str, str]] = {}
 """Checksums by path, for each tree and what is staged on top of it."""
 
@@ -44,11 +47,15 @@ def _machine(world: Machines, machine: str) -> dict[str, Any]:
         "repositories": repositories,
         "config": config.read_text() if config.exists() else "",
         "files": {
-            str(path.relative_to(files)): _IDS.sub("ID", path.read_text("utf-8", "replace"))
+            _masked(str(path.relative_to(files))): _masked(path.read_text("utf-8", "replace"))
             for path in sorted(files.rglob("*"))
             if path.is_file()
         },
     }
+
+
+def _masked(text: str) -> str:
+    return _TIMES.sub("TIME", _IDS.sub("ID", text))
 
 
 def _repository(repository: Repository) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from lakecli.repository.core.commit_record import describe_commit, initial_commi
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import MANIFEST_KEY, format_manifest
 from tests.committed.trees import put_foreign
-from tests.meetings.arguments import REPOSITORY, SIDE
+from tests.meetings.arguments import DUMPED, REPOSITORY, SIDE
 from tests.meetings.world import BUCKET, LAKEFS, MACHINES, NAMESPACE, START
 from tests.support.lakefs_entries import address_of, lakefs_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakecli.objectstore.base import ObjectStore
     from tests.meetings.world import Machines
 
 MAIN: Final = f"{REPOSITORY}/main"
@@ -68,6 +69,12 @@ def history(world: Machines) -> None:
 def put_lakefs(world: Machines) -> None:
     """Put a namespace of lakeFS into the bucket, with two commits and a dump of its refs."""
     store = MemoryStore(world.bucket, LAKEFS.rpartition("/")[2] + "/")
+    store.put(MANIFEST_KEY, put_dump(store), ANY)
+    store.put(LAKEFS_MARKER, LAKEFS_MARKER_BODY, ANY)
+
+
+def put_dump(store: ObjectStore) -> bytes:
+    """Put two commits of lakeFS and a dump of its refs into a store; return its manifest."""
     contents = {b"%d" % number: b"contents %d" % number for number in range(8)}
     for data in contents.values():
         store.put(address_of(data), data, ANY)
@@ -88,8 +95,7 @@ def put_lakefs(world: Machines) -> None:
         tags={"v1": second.id},
         default_branch="main",
     )
-    store.put(MANIFEST_KEY, format_manifest(manifest), ANY)
-    store.put(LAKEFS_MARKER, LAKEFS_MARKER_BODY, ANY)
+    return format_manifest(manifest)
 
 
 def staged(world: Machines) -> None:
@@ -102,8 +108,19 @@ def staged(world: Machines) -> None:
 
 
 def clean(world: Machines) -> None:
-    """Let nobody have changes, though both have staged what the head has already."""
+    """Let nobody have changes, though both have staged what the head has already.
+
+    And let there be what some commands want to find: an empty repository beside a dump of refs, a
+    bisect session, a setting, and rules of retention.
+    """
     history(world)
+    world.ok("ada", "repo", "create", DUMPED, f"memory://{BUCKET}/dumped", "--range-entries", "16")
+    manifest = put_dump(MemoryStore(world.bucket, "dumped/"))
+    (world.files("ada") / "manifest").write_bytes(manifest)
+    world.ok("ada", "bisect", "start", MAIN, f"{MAIN}~2")
+    world.ok("ada", "config", "set", "user.name", "Ada")
+    (world.files("bob") / "rules").write_text(json.dumps({**_RULES, "default_retention_days": 31}))
+    world.ok("bob", "gc", "set-config", REPOSITORY, "-f", str(world.files("bob") / "rules"))
     for machine in MACHINES:
         world.ok(machine, "fs", "rm", f"{MAIN}/t/1")
         _uploader(world, machine)("main", {"t/1": "one"})

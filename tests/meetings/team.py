@@ -23,17 +23,21 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.errors import LakeError
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.identity import h
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.memory.store import BUCKETS, MemoryBucket, MemoryStore
 from lakecli.progress import ignore_step
 from lakecli.repository.commit import commit
 from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.upload import UploadOptions
-from tests.meetings.arguments import REPOSITORY
+from tests.meetings.arguments import OUTSIDE, REPOSITORY
 from tests.meetings.effects import AUTOMATIC, Areas, Effects, effect_of
 from tests.meetings.model import KEY, PEOPLE, Model, Staged
-from tests.meetings.world import NAMESPACE
+from tests.meetings.situations import put_dump
+from tests.meetings.world import BUCKET, NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from lakecli.kv.operations import Operation
     from tests.meetings.world import Machines, Reply
@@ -55,6 +59,11 @@ class Team(Model):
     def __init__(self, world: Machines) -> None:
         super().__init__(world)
         self.effects = {person: Effects() for person in PEOPLE}
+        self.done: list[tuple[str, ...]] = []
+        """The command lines that have succeeded."""
+        bucket, _, key = OUTSIDE.removeprefix("memory://").partition("/")
+        store = MemoryStore(BUCKETS.setdefault(bucket, MemoryBucket()), "")
+        store.put(key, OUTSIDE.encode(), ANY)
         creation = ("repo", "create", REPOSITORY, NAMESPACE, "--range-entries", "16")
         self.run("ada", *creation, sync=False)
         self.upload("ada", "main", "p/0", "first", sync=False)
@@ -103,6 +112,7 @@ class Team(Model):
         is_excused = reply.exit_code == ExitCode.INTEGRITY and self.refers_to_lost(person)
         assert is_excused or reply.exit_code not in DEFECTS, self.story()
         if reply.exit_code == ExitCode.OK:
+            self.done.append(argv)
             if stages is not None:
                 branch, changes = stages()
                 if all(each.kind in AUTOMATIC for each in operations):
@@ -213,14 +223,28 @@ class Team(Model):
         line = ("fs", "update-metadata", _uri(branch, path), "--meta", f"{KEY}={text}")
         self.run(person, *line, sync=sync, stages=stages)
 
-    def commit_directory(self, person: str, path: str, text: str, *, sync: bool) -> None:
-        """Commit one file of a directory that is linked with main."""
+    def stage(self, person: str, branch: str, path: str, *, sync: bool) -> None:
+        """Stage an object that lies outside the storage namespace."""
+        checksum = checksum_of(OUTSIDE)
+        line = ("fs", "stage", _uri(branch, path), "--location", OUTSIDE)
+        line = (*line, "--size", str(len(OUTSIDE)), "--checksum", checksum)
+        self.run(person, *line, sync=sync, stages=lambda: (branch, {path: checksum}))
+
+    def link(self, person: str, *, sync: bool) -> Path | None:
+        """Return a directory that is linked with main, if that can be."""
         directory = self.world.files(person) / "linked"
         if not directory.exists():
             line = ("local", "clone", _uri("main", ""), str(directory), "--gitignore=false")
             if self.run(person, *line, sync=sync).exit_code != ExitCode.OK:
                 shutil.rmtree(directory, ignore_errors=True)
-                return
+                return None
+        return directory
+
+    def commit_directory(self, person: str, path: str, text: str, *, sync: bool) -> None:
+        """Commit one file of a directory that is linked with main."""
+        directory = self.link(person, sync=sync)
+        if directory is None:
+            return
         file = directory / path
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
@@ -230,6 +254,26 @@ class Team(Model):
         if reply.exit_code == ExitCode.OK:
             head = self.places[person]["main"].head
             assert self.trees[head].get(path) == checksum_of(text), self.story()
+
+    def check_out_directory(self, person: str, path: str, text: str, *, sync: bool) -> None:
+        """Change a file of a directory, and take the change back; undo gives it back."""
+        directory = self.link(person, sync=sync)
+        if directory is None:
+            return
+        file = directory / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        self.run(person, "local", "checkout", str(directory), "-y", sync=sync)
+
+    def restore_dump(self, person: str, *, sync: bool) -> None:
+        """Fill a repository with the refs of a dump of lakeFS, and take it back."""
+        name = f"dumped-{len(self.told)}"
+        uri, file = f"lakefs://{name}", self.world.files(person) / "manifest"
+        file.write_bytes(put_dump(MemoryStore(self.world.bucket, f"{name}/")))
+        namespace = f"memory://{BUCKET}/{name}"
+        self.run(person, "repo", "create", uri, namespace, "--range-entries", "16", sync=sync)
+        self.run(person, "refs-restore", uri, "--manifest", str(file), sync=sync)
+        self.run(person, "undo", uri, sync=sync)
 
     def reset(self, person: str, branch: str, *, sync: bool) -> None:
         """Drop what is staged on a branch."""

@@ -7,15 +7,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.meetings.arguments import command_lines
+from lakecli.kv.env import Table
+from lakecli.layout import REFS
+from tests.meetings.arguments import MOVES, READS, command_lines
 from tests.meetings.outcomes import Meeting, agree, explain
+from tests.meetings.serial import ALONE
 from tests.meetings.situations import SITUATIONS
 from tests.meetings.world import MACHINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.meetings.accesses import Place
     from tests.meetings.matrix import Matrix
+
+MOVING = (
+    *(Table.REPOSITORIES, Table.BRANCHES, Table.TAGS, Table.TRACKING),
+    *(Table.STAGING, Table.TOKENS, Table.OPERATIONS),
+)
+"""Tables of refs, of what is staged, and of the log."""
 
 LINES = [tuple(line) for lines in command_lines().values() for line in lines]
 SHOWN = 5
@@ -23,6 +33,27 @@ SHOWN = 5
 
 SAMPLED = 12
 """Meetings that are left out, and tried nevertheless."""
+
+
+@pytest.mark.parametrize("words", command_lines())
+def test_a_command_that_writes_has_a_situation_in_which_it_does(matrix: Matrix, words: str) -> None:
+    found = [
+        each
+        for line in command_lines()[words]
+        for situation in SITUATIONS
+        if (each := matrix.solo(situation, tuple(line), "ada", sync=False)).writes
+    ]
+    assert bool(found) is (words not in READS), "READS in tests/meetings/arguments.py"
+    if words not in {*READS, *ALONE}:
+        assert any(each.reply.exit_code == 0 for each in found)
+    moved = any(_moves(place) for each in found for place in each.accesses.changed)
+    assert moved is (words in MOVES), "MOVES in tests/meetings/arguments.py"
+
+
+def _moves(place: Place) -> bool:
+    """Tell whether a key is that of a ref, of something staged, or of an operation."""
+    space, key = place
+    return key[:1] in MOVING if space in MACHINES else f"/{REFS}".encode() in key
 
 
 @pytest.mark.timeout(900)

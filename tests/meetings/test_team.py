@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.meetings.life import check_lives, check_some_lives, find_failing_lives
+from tests.meetings.arguments import MOVES, words_of
+from tests.meetings.life import LongTeam, check_lives, check_some_lives, find_failing_lives
 from tests.meetings.team import Team, days, operations
 from tests.meetings.world import Machines
 
@@ -18,6 +20,44 @@ if TYPE_CHECKING:
 @pytest.mark.timeout(300)
 def test_a_short_life_of_a_team() -> None:
     check_lives(examples=25, steps=30)
+
+
+def test_every_command_that_moves_something_is_in_the_life_of_a_team() -> None:
+    life = LongTeam()
+    ada, main = {"person": "ada", "sync": False}, {"branch": "main"}
+    with closing(life.stack):
+        life.upload(**ada, **main, path="p/1", text="x")
+        life.copy(**ada, ref="main", path="p/1")
+        life.move(**ada, path="p/1", to="q/3")
+        life.remove(**ada, **main, path="q/2")
+        life.update_metadata(**ada, **main, path="q/3", text="x")
+        life.stage(**ada, **main, path="p/1")
+        life.commit(**ada, **main)
+        life.commit_directory(**ada, path="q/3", text="y")
+        life.check_out_directory(**ada, path="q/3", text="z")
+        life.import_directory(**ada, text="x")
+        life.change(**ada, branch="dev", path="q/2", text="z")
+        life.cherry_pick(**ada)
+        life.revert(**ada)
+        life.merge(**ada, back=True)
+        life.rename_branch(**ada)
+        life.delete_branch(**ada)
+        life.create_branch(**ada, ref="main")
+        life.delete_branch(**ada)
+        life.create_tag(**ada)
+        life.delete_tag(**ada)
+        life.push(**ada, **main)
+        life.fetch(person="bob", sync=False)
+        life.pull(person="bob", **main, sync=False)
+        life.reset_to(**ada, ref="main~1")
+        life.undo(**ada, times=2)
+        life.redo(**ada, times=2)
+        life.restore(**ada, back=3)
+        life.restore_dump(**ada)
+        life.delete_repository(**ada)
+        life.clone(**ada)
+        done = words_of(life.team.done)
+    assert done >= MOVES, "add a rule to LongTeam in tests/meetings/life.py"
 
 
 def test_an_operation_dated_in_the_future_may_expire_with_older_ones(tmp_path: Path) -> None:
