@@ -27,7 +27,8 @@ from lakecli.repository.core import (
 from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing.describe import describe_there
-from lakecli.repository.sharing.fetch import Change, RefUpdate, notify, read_remote, take_packs
+from lakecli.repository.sharing.fetch import Change, RefUpdate, notify, take_packs
+from lakecli.repository.sharing.remote_refs import read_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from lakecli.model import CommitId, RepositoryRecord, StagingToken
     from lakecli.remote.damage import Damage
     from lakecli.repository.core.lake import Lake
-    from lakecli.repository.sharing.fetch import Remote
+    from lakecli.repository.sharing.remote_refs import Remote
     from lakecli.repository.sharing.unpacking import Unpacked
 
 

@@ -226,8 +226,8 @@ class Team(Model):
     def stage(self, person: str, branch: str, path: str, *, sync: bool) -> None:
         """Stage an object that lies outside the storage namespace."""
         checksum = checksum_of(OUTSIDE)
-        line = ("fs", "stage", _uri(branch, path), "--location", OUTSIDE)
-        line = (*line, "--size", str(len(OUTSIDE)), "--checksum", checksum)
+        what = ("--location", OUTSIDE, "--size", str(len(OUTSIDE)), "--checksum", checksum)
+        line = ("fs", "stage", _uri(branch, path), *what)
         self.run(person, *line, sync=sync, stages=lambda: (branch, {path: checksum}))
 
     def link(self, person: str, *, sync: bool) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,11 +19,11 @@ from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.fetch import Change, fetch
-from lakecli.repository.sharing.references import NotInBucket
+from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.sharing.refusals import StaleLease
 from lakecli.repository.status import went_back
 from tests.support.clones import machine, synced
-from tests.support.lakes import checksums, entry_of, read, stage
+from tests.support.lakes import START, checksums, entry_of, read, stage, stage_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,6 +135,33 @@ def test_push_lists_data_that_is_gone_and_moves_nothing(
         ada.store.put_new(entry_of(data).physical_address, data)
     push(ada, "main", options=ME)
     check_whole(tmp_path, FIRST | {b"second": b"2", b"third": b"3"})
+
+
+def test_a_push_of_much_data_compares_all_refs(
+    clones: tuple[Repository, Repository], bucket: FaultyStore
+) -> None:
+    """The youngest data came after the backup was restored, and the pushed ref is new."""
+    ada, _ = clones
+    branch.create(ada, "dev", source="main")
+    backup = Backup(bucket)
+    early = {b"early %d" % number: b"e%d" % number for number in range(4)}
+    for data in early.values():
+        ada.store.put_new(entry_of(data).physical_address, data)
+    stage(ada, "dev", dict(early))
+    put(ada, {b"second": b"2"})
+    push(ada, "main", options=ME)
+    backup.restore()
+    late = {b"late %02d" % number: b"l%d" % number for number in range(SAMPLE)}
+    at = START + timedelta(minutes=1)
+    stage_entries(ada, "dev", {path: entry_of(data, at=at) for path, data in late.items()})
+    for data in late.values():
+        ada.store.put_new(entry_of(data).physical_address, data)
+    commit(ada, "dev", message="-", committer="me")
+    with pytest.raises(NotInBucket) as caught:
+        push(ada, "dev", options=ME)
+    assert caught.value.paths == tuple(early)
+    assert there(ada, "dev") is None
+    assert "the bucket went back in time: branch main" in notices(ada)
 
 
 def test_unpushed_data_that_is_gone_is_reported(

@@ -7,8 +7,8 @@
     to the bucket  publish: the one way a ref moves in the bucket; shareable: whether it may;
                    packing: commits out; references: the objects that they need; restoring:
                    sending those again; refusals: moves that would undo others'
-    to here        fetch: where refs stand in the bucket; unpacking: commits in; rollback: noticing
-                   that the bucket went back in time
+    to here        fetch: where refs stand in the bucket; remote_refs: which have changed;
+                   unpacking: commits in; rollback: noticing that the bucket went back in time
     without clone  bucket_refs: the bucket's refs and commits, read when they are asked for;
                    describe: which repository a namespace holds
 """

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import RefKind, Tag
-from lakecli.objectstore.base import Version
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import damage
 from lakecli.repository.core import operations, ref_changes, tracking, unsent
 from lakecli.repository.core.notice import Notice
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.publish import check_readable
+from lakecli.repository.sharing.remote_refs import find_back, read_remote
 from lakecli.repository.sharing.unpacking import Unpacked, unpack
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from lakecli.remote.packs import DamagedPack, Pack
     from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.sharing.remote_refs import Back, Remote
 
 
 MAX_NAMED: Final = 16
@@ -97,22 +97,6 @@ class FetchReport(NamedTuple):
     damaged: tuple[Damage, ...] = ()
 
 
-class Remote(NamedTuple):
-    """The refs of a bucket as they were read.
-
-    Attributes:
-        listed: how many there are, deleted ones included.
-        refs: the refs that have changed since they were last seen.
-        gone: refs that were seen before and no longer exist.
-        damaged: objects in the place of refs that are not valid refs.
-    """
-
-    listed: int
-    refs: tuple[RemoteRef, ...]
-    gone: tuple[Tracked, ...]
-    damaged: tuple[Damage, ...] = ()
-
-
 def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchReport:
     """Bring the commits that this clone lacks, and record the positions of the bucket's refs.
 
@@ -135,7 +119,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     remote = read_remote(
         repository, known, before_reading=partial(check_readable, repository), progress=progress
     )
-    back = _find_back(repository, known, remote)
+    back = find_back(repository, known, remote)
     unpacked = take_packs(repository, remote.refs, progress=progress)
     lake.runtime.on_step("track")
     fetched = tracking.Fetched(lake.now(), str(state.phase), state.epoch)
@@ -162,31 +146,8 @@ def notify(repository: Repository, damaged: Sequence[Damage]) -> None:
         )
 
 
-class _Back(NamedTuple):
-    """Refs that went back since they were seen, and the packs that the bucket has now."""
-
-    seen: tuple[Tracked, ...]
-    packs: frozenset[str]
-
-
-def _find_back(
-    repository: Repository, known: Mapping[tuple[RefKind, str], Tracked], remote: Remote
-) -> _Back:
-    """Find refs that are older than when they were last seen; if there are any, list the packs."""
-    from lakecli.remote.packs import list_packs
-
-    seen = list(remote.gone)
-    for ref in remote.refs:
-        before = known.get((ref.kind, ref.name))
-        if before is not None and rollback.went_back(before, ref):
-            seen.append(before)
-    if not seen:
-        return _Back((), frozenset())
-    return _Back(tuple(seen), frozenset(info.id for info in list_packs(repository.store)))
-
-
 def _accept(
-    txn: WriteTransaction, repository: Repository, back: _Back
+    txn: WriteTransaction, repository: Repository, back: Back
 ) -> dict[tuple[RefKind, str], Tracked]:
     """Forget what was known of refs that went back, unless another process fetched since."""
     positions = TrackingStore(txn, repository.key)
@@ -194,55 +155,6 @@ def _accept(
     if seen:
         rollback.accept(txn, repository, seen, packs=back.packs)
     return {(each.kind, each.name): each for each in seen}
-
-
-def read_remote(
-    repository: Repository,
-    known: dict[tuple[RefKind, str], Tracked],
-    *,
-    before_reading: Callable[[], object] | None = None,
-    progress: Progress = NO_PROGRESS,
-) -> Remote:
-    """Return the refs that moved since they were seen as `known` has them.
-
-    Args:
-        repository: the repository of the refs.
-        known: where they were seen last.
-        before_reading: called once unless every ref is listed as it was seen: then the namespace
-            is still this repository's, since each version of a ref is of one write.
-        progress: counts the refs that were read.
-
-    A ref that the listing lacks is read by its key, since a store may list late: lakecli never
-    deletes a ref object, but replaces it by a tombstone. An object that is no valid ref is left out
-    and reported: it says nothing about the position of the ref.
-    """
-    from lakecli.remote.refs import BadRef, Listed, iter_refs, read_refs
-
-    store = repository.store
-    bad: list[BadRef] = []
-    changed: list[Listed] = []
-    listed = set()
-    for each in iter_refs(store):
-        if not _is_legal(each.kind, each.name):
-            continue
-        listed.add((each.kind, each.name))
-        before = known.get((each.kind, each.name))
-        if before is None or before.version != each.version:
-            changed.append(each)
-    late = [Listed(*key, Version(each.version)) for key, each in known.items() if key not in listed]
-    if before_reading is not None and (changed or late or not listed):
-        before_reading()
-    refs = []
-    for ref in read_refs(store, changed, on_bad=bad.append):
-        refs.append(ref)
-        progress.advance(items=1)
-    unlisted = {(ref.kind, ref.name): ref for ref in read_refs(store, late, on_bad=bad.append)}
-    refs += [ref for key, ref in unlisted.items() if ref.version != known[key].version]
-    answered = {*unlisted, *((each.kind, each.name) for each in bad)}
-    gone = [known[each.kind, each.name] for each in late if (each.kind, each.name) not in answered]
-    refs.sort(key=lambda ref: (ref.kind, ref.name))
-    damaged = sorted(map(damage.of_ref, bad))
-    return Remote(len(listed), tuple(refs), tuple(gone), tuple(damaged))
 
 
 def take_packs(
@@ -327,10 +239,6 @@ def _unpack(
     unpacked = unpack(repository, read(on_damage=damaged.append), progress=progress)
     unpacked.damaged += map(damage.of_pack, damaged)
     return unpacked
-
-
-def _is_legal(kind: RefKind, name: str) -> bool:
-    return is_branch_name(name) if kind is RefKind.BRANCH else is_tag_name(name)
 
 
 def _track(

@@ -17,6 +17,8 @@ from lakecli.errors import IntegrityError
 from lakecli.layout import SSTABLES, sstable_key
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.sharing import rollback
+from lakecli.repository.sharing.remote_refs import find_gone_back
 from lakecli.repository.sharing.restoring import Restoring
 
 if TYPE_CHECKING:
@@ -72,7 +74,8 @@ def check_references(
         commits: new commits, which the bucket's refs do not reach; parents that are not among them
             are trusted.
         older_than: data objects of entries made later are trusted except for a sample, since
-            garbage collection spares what is that young; ``None``: none are trusted.
+            garbage collection spares what is that young, unless a ref shows that the bucket went
+            back in time; ``None``: none are trusted.
 
     Raises:
         NotInBucket: listing the paths whose objects are missing.
@@ -87,7 +90,7 @@ def check_references(
                 hint="a clone that has them in its cache can push them; see what needs them: "
                 f"lakecli fsck {repository.uri}",
             )
-    if older_than is not None and _lost(repository.store, _youngest(repository, commits)):
+    if older_than is not None and not _can_trust(repository, commits):
         older_than = None
     while lacking := _missing_data(repository, _wanted(repository, commits, older_than)):
         sent = restoring.data({item.key: item.size for item in lacking})
@@ -102,6 +105,23 @@ def check_references(
                 paths=sorted(paths),
             )
     restoring.notify()
+
+
+def _can_trust(repository: Repository, commits: Sequence[Commit]) -> bool:
+    """Tell whether young data need not be looked for.
+
+    After the bucket went back in time, the sample may be younger than what is missing. The refs are
+    compared only if the sample leaves out data.
+    """
+    sample = _youngest(repository, commits)
+    if _lost(repository.store, sample):
+        return False
+    if len(sample) < SAMPLE:
+        return True
+    back = find_gone_back(repository)
+    if back:
+        rollback.notify(repository, back)
+    return not back
 
 
 def _missing_tables(repository: Repository, commits: Sequence[Commit]) -> list[str]:

@@ -1,0 +1,119 @@
+"""Compare the refs in the bucket with those that this clone saw last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.kv.tracking import TrackingStore
+from lakecli.model import RefKind
+from lakecli.objectstore.base import Version
+from lakecli.progress import NO_PROGRESS, Progress
+from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.remote import damage
+from lakecli.remote.packs import list_packs
+from lakecli.remote.refs import BadRef, Listed, iter_refs, read_refs
+from lakecli.repository.sharing import rollback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lakecli.kv.tracking import Tracked
+    from lakecli.remote.damage import Damage
+    from lakecli.remote.ref_records import RemoteRef
+    from lakecli.repository.core.lake import Repository
+
+
+class Remote(NamedTuple):
+    """The refs of a bucket as they were read.
+
+    Attributes:
+        listed: how many there are, deleted ones included.
+        refs: the refs that have changed since they were last seen.
+        gone: refs that were seen before and no longer exist.
+        damaged: objects in the place of refs that are not valid refs.
+    """
+
+    listed: int
+    refs: tuple[RemoteRef, ...]
+    gone: tuple[Tracked, ...]
+    damaged: tuple[Damage, ...] = ()
+
+
+class Back(NamedTuple):
+    """Refs that went back since they were seen, and the packs that the bucket has now."""
+
+    seen: tuple[Tracked, ...]
+    packs: frozenset[str]
+
+
+def find_back(
+    repository: Repository, known: Mapping[tuple[RefKind, str], Tracked], remote: Remote
+) -> Back:
+    """Find refs that are older than when they were last seen; if there are any, list the packs."""
+    seen = list(remote.gone)
+    for ref in remote.refs:
+        before = known.get((ref.kind, ref.name))
+        if before is not None and rollback.went_back(before, ref):
+            seen.append(before)
+    if not seen:
+        return Back((), frozenset())
+    return Back(tuple(seen), frozenset(info.id for info in list_packs(repository.store)))
+
+
+def read_remote(
+    repository: Repository,
+    known: dict[tuple[RefKind, str], Tracked],
+    *,
+    before_reading: Callable[[], object] | None = None,
+    progress: Progress = NO_PROGRESS,
+) -> Remote:
+    """Return the refs that moved since they were seen as `known` has them.
+
+    Args:
+        repository: the repository of the refs.
+        known: where they were seen last.
+        before_reading: called once unless every ref is listed as it was seen: then the namespace
+            is still this repository's, since each version of a ref is of one write.
+        progress: counts the refs that were read.
+
+    A ref that the listing lacks is read by its key, since a store may list late: lakecli never
+    deletes a ref object, but replaces it by a tombstone. An object that is no valid ref is left out
+    and reported: it says nothing about the position of the ref.
+    """
+    store = repository.store
+    bad: list[BadRef] = []
+    changed: list[Listed] = []
+    listed = set()
+    for each in iter_refs(store):
+        if not _is_legal(each.kind, each.name):
+            continue
+        listed.add((each.kind, each.name))
+        before = known.get((each.kind, each.name))
+        if before is None or before.version != each.version:
+            changed.append(each)
+    late = [Listed(*key, Version(each.version)) for key, each in known.items() if key not in listed]
+    if before_reading is not None and (changed or late or not listed):
+        before_reading()
+    refs = []
+    for ref in read_refs(store, changed, on_bad=bad.append):
+        refs.append(ref)
+        progress.advance(items=1)
+    unlisted = {(ref.kind, ref.name): ref for ref in read_refs(store, late, on_bad=bad.append)}
+    refs += [ref for key, ref in unlisted.items() if ref.version != known[key].version]
+    answered = {*unlisted, *((each.kind, each.name) for each in bad)}
+    gone = [known[each.kind, each.name] for each in late if (each.kind, each.name) not in answered]
+    refs.sort(key=lambda ref: (ref.kind, ref.name))
+    damaged = sorted(map(damage.of_ref, bad))
+    return Remote(len(listed), tuple(refs), tuple(gone), tuple(damaged))
+
+
+def find_gone_back(repository: Repository) -> list[tuple[RefKind, str]]:
+    """Read the refs that have changed, and return those that went back; nothing is recorded."""
+    with repository.lake.kv.read() as txn:
+        known = TrackingStore(txn, repository.key).by_ref()
+    found = find_back(repository, known, read_remote(repository, known))
+    return [(each.kind, each.name) for each in found.seen]
+
+
+def _is_legal(kind: RefKind, name: str) -> bool:
+    return is_branch_name(name) if kind is RefKind.BRANCH else is_tag_name(name)
