@@ -580,6 +580,27 @@ def test_a_sweep_that_runs_when_the_ref_has_moved_is_waited_for(
     assert raised.value.paths == (b"a",)
 
 
+def test_a_push_says_that_the_ref_moved_where_the_store_answers_no_more(
+    repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after = make_commit(repository, b"a").id
+    put_data(bucket, b"a")
+
+    def on_step(name: str) -> None:
+        if name == "track":
+            bucket.errors["get"] = unreachable()
+
+    runtime = repository.lake.runtime._replace(on_step=on_step)
+    monkeypatch.setattr(repository.lake, "runtime", runtime)
+    with pytest.raises(publishing.Unverified, match="main was moved in the bucket, but") as raised:
+        push(repository, "main", options=ME)
+    assert raised.value.hint == "when the store answers again: lakecli fsck --data lakefs://demo"
+    bucket.errors.clear()
+    ref = find_ref(bucket, RefKind.BRANCH, "main")
+    assert ref is not None
+    assert ref.commit_id == after
+
+
 def test_a_lost_move_is_lost_whatever_was_collected_meanwhile(
     repository: Repository, bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

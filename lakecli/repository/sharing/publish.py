@@ -14,7 +14,7 @@ from datetime import timedelta
 from time import sleep
 from typing import TYPE_CHECKING, Final
 
-from lakecli.errors import LakeError, OutcomeUnknown, Refused
+from lakecli.errors import LakeError, OutcomeUnknown, Refused, Unreachable
 from lakecli.ids import WriteId
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
@@ -54,6 +54,10 @@ CLOCK_SLACK: Final = timedelta(hours=1)
 
 class OtherRepository(Refused):
     """Another repository lies in the storage namespace by now."""
+
+
+class Unverified(Unreachable):
+    """A ref moved in the bucket; whether garbage collection has spared its objects is unknown."""
 
 
 def publish(
@@ -97,6 +101,7 @@ def publish(
         Swept: garbage was collected meanwhile; nothing was moved.
         NotInBucket: something that `after` refers to is missing there; nothing was moved, unless
             the message says that the ref was.
+        Unverified: the ref was moved, but then the store did not say whether a sweep has run.
         OutcomeUnknown: the next command finds out whether it moved.
         Unreachable: the store does not answer; nothing was moved.
         PermissionDenied: writing there is not allowed; nothing was moved.
@@ -352,10 +357,10 @@ def _check_again(
     from lakecli.remote.collection import may_have_swept, read_state
     from lakecli.repository.sharing.references import NotInBucket, check_references
 
-    if not may_have_swept(before, read_state(repository.store)):
-        return
-    _settled(repository)
     try:
+        if not may_have_swept(before, read_state(repository.store)):
+            return
+        _settled(repository)
         check_references(repository, commits, older_than=None)
     except NotInBucket as error:
         raise NotInBucket(
@@ -364,6 +369,12 @@ def _check_again(
             hint="upload them again, with the same contents, then: lakecli fsck --data "
             f"{repository.uri}",
             paths=error.paths,
+        ) from error
+    except LakeError as error:
+        raise Unverified(
+            f"{name} was moved in the bucket, but it is unknown whether garbage collection has "
+            f"spared what it needs: {error.message}",
+            hint=f"when the store answers again: lakecli fsck --data {repository.uri}",
         ) from error
 
 
