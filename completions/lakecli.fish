@@ -11,7 +11,7 @@ function __lakecli_words
                 'blame' 'Show the commit that last changed each object; the same as `lakecli annotate`' \
                 'branch' 'Create, list, move and delete branches' \
                 'cat-sst' 'Show the records of a range, a metarange or a list of a refs dump' \
-                'check-ignore' 'List the files that .lakefsignore has lakecli leave alone' \
+                'check-ignore' 'List the files that .lakefsignore excludes' \
                 'checkout' 'Bring a linked directory to another branch, tag or commit' \
                 'cherry-pick' 'Apply the changes of one commit to a branch' \
                 'clone' 'Clone a repository from its storage namespace onto this machine' \
@@ -56,7 +56,7 @@ function __lakecli_words
                 'log' 'Show what was recorded in a bisect session' \
                 'new' 'Record that commits are new: they have the change that is searched for' \
                 'old' 'Record that commits are old: they do not have the change that is searched for' \
-                'reset' 'End a bisect session. No branch or object changes' \
+                'reset' 'End a bisect session' \
                 'run' 'Search by a program that tests each commit' \
                 'skip' 'Record that commits cannot be tested' \
                 'start' 'Begin to search history for the first commit with a problem' \
@@ -196,11 +196,11 @@ function __lakecli_options
                 '--file' 'A file, the URI of an object in a storage namespace, or - for standard input'
         case 'check-ignore'
             printf '%s\t%s\n' \
-                '--why' 'Show the deciding pattern, and files that are not ignored'
+                '--why' 'Show the deciding pattern, and files that are not excluded'
         case 'checkout'
             printf '%s\t%s\n' \
-                '-f' 'Overwrite changed files that REF has otherwise' \
-                '--force' 'Overwrite changed files that REF has otherwise' \
+                '-f' 'Overwrite changed files that differ in REF' \
+                '--force' 'Overwrite changed files that differ in REF' \
                 '--no-progress' 'Show no progress' \
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism'
@@ -509,7 +509,7 @@ function __lakecli_options
                 '--include' 'Only paths that match, as in .gitignore'
         case 'local list'
             printf '%s\t%s\n' \
-                '--prune' 'Delete what is cached of directories that are gone'
+                '--prune' 'Delete the indexes of directories that are gone'
         case 'local pull'
             printf '%s\t%s\n' \
                 '--follow' 'Follow symbolic links' \
@@ -658,7 +658,7 @@ function __lakecli_options
                 '--remote' 'Undo it in the bucket too, if it was pushed'
         case 'use'
             printf '%s\t%s\n' \
-                '--unset' 'Have no default any more'
+                '--unset' 'Remove the default'
     end
     printf '%s\t%s\n' \
         '--base-uri' 'Prefix of URIs that do not begin with lakefs://' \

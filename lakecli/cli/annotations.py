@@ -22,7 +22,9 @@ FirstParent = Annotated[
 ]
 
 _MAX_MESSAGE: Final = 200
-"""Characters shown of a message."""
+"""Characters shown of a message, with the mark of one that was cut."""
+
+_CUT: Final = "..."
 
 
 def show_annotations(
@@ -51,7 +53,7 @@ def _line(item: Annotation) -> str:
     commit = item.commit
     message = commit.message.partition("\n")[0]
     if len(message) > _MAX_MESSAGE:
-        message = message[:_MAX_MESSAGE] + "..."
+        message = message[: _MAX_MESSAGE - len(_CUT)] + _CUT
     path, committer = quote_path(item.path), one_line(commit.committer)
     date = local_date(commit.created_at)
     return f"{path:<15} {committer:<20} {commit.id[:16]:<20} {date}  {one_line(message)}"

@@ -131,7 +131,7 @@ def subject(commit: Commit) -> str:
 def _lines(repository: Repository, session: Session) -> Iterator[str]:
     from lakecli.repository.bisect import BAD
 
-    yield f"Repository: {repository.uri}"
+    yield f"Repository: {repository.record.name}"
     state = session.state
     if state is None:
         yield _waiting(repository, session)
@@ -145,11 +145,9 @@ def _lines(repository: Repository, session: Session) -> Iterator[str]:
         if state.is_merge_base:
             yield "Bisecting: a common ancestor must be tested"
         else:
-            commits = "commit" if state.left == 1 else "commits"
-            steps = "step" if state.steps == 1 else "steps"
-            yield (
-                f"Bisecting: {state.left} {commits} left to test after this "
-                f"(roughly {state.steps} {steps})"
+            yield (  # lakectl's words, whatever the numbers
+                f"Bisecting: {state.left} commits left to test after this "
+                f"(roughly {state.steps} steps)"
             )
         yield f"Current commit {repository.uri}/{state.current.id} {subject(state.current)}"
 
@@ -160,12 +158,8 @@ def _waiting(repository: Repository, session: Session) -> str:
     good, bad = session.word(GOOD), session.word(BAD)
     if session.bad is not None:
         uri = f"{repository.uri}/{session.bad.id}"
-        return f"{bad.title()} commit {uri}, waiting for {_article(good)} commit"
+        return f"{bad.title()} commit {uri}, waiting for {good} commit"
     if session.good:
         uri = f"{repository.uri}/{session.good[-1]}"
-        return f"{good.title()} commit {uri}, waiting for {_article(bad)} commit"
+        return f"{good.title()} commit {uri}, waiting for {bad} commit"
     return f"Missing both {good} and {bad} commits"
-
-
-def _article(word: str) -> str:
-    return f"an {word}" if word[0] in "aeiou" else f"a {word}"

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from lakecli.committed.change_counts import ChangeCounts
     from lakecli.model import Difference
 
-_LOOKS: Final = {
+LOOKS: Final = {
     ChangeType.ADDED: ("+ added", "green"),
     ChangeType.REMOVED: ("- removed", "red"),
     ChangeType.CHANGED: ("~ modified", "yellow"),
     ChangeType.CONFLICT: ("* conflict", "bright yellow"),
 }
-
+"""The words and the colour of each kind of change."""
 
 _BAR_WIDTH: Final = 30
 
@@ -39,7 +39,7 @@ def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
     """
 
     def line(difference: Difference) -> str:
-        mark, colour = _LOOKS[difference.type]
+        mark, colour = LOOKS[difference.type]
         return out.style(f"{mark} {quote_path(difference.path)}", colour)
 
     def record(difference: Difference) -> DifferenceRecord:

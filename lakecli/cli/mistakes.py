@@ -7,7 +7,7 @@ from typing import Final
 from lakecli.uri import SCHEME
 
 GIT: Final = {
-    "add": "nothing has to be added: fs upload, fs rm, fs cp and fs mv stage what they change",
+    "add": "lakecli commit takes all files of a linked directory; elsewhere: lakecli fs upload",
     "am": "apply a commit to a branch: lakecli cherry-pick",
     "archive": "files of a ref: lakecli fs download -r; in a bucket: lakecli export",
     "describe": "the tags: lakecli tag list; the commit of a ref: lakecli rev-parse",

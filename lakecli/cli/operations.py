@@ -58,7 +58,11 @@ def operation_row(operation: Operation, *, undone: bool, cut: bool = False) -> t
 def changes_line(operation: Operation) -> str:
     """Return the changes of an operation in one line."""
     said = [_change_text(change) for change in operation.refs]
-    said += [f"staging of {change.branch}" for change in operation.staging]
+    # The staging area of a working directory is where its overwritten files are kept.
+    said += [
+        f"{'files' if ' ' in change.branch else 'staging'} of {change.branch}"
+        for change in operation.staging
+    ]
     said = list(dict.fromkeys(said))
     if not said:
         ref = operation.metadata.get("ref")

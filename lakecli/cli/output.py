@@ -135,12 +135,22 @@ class Output:
         *,
         row: Callable[[T], Sequence[str]],
         record: Callable[[T], Mapping[str, object]],
+        style: Callable[[T], str] | None = None,
     ) -> None:
-        """Answer with a table: boxed on a terminal, else one tab-joined row per line, no header."""
+        """Answer with a table: boxed on a terminal, else one tab-joined row per line, no header.
+
+        `style` returns which of `STYLES` the row of an item has on a terminal.
+        """
         if self.json or not self.terminal:
             self.stream(items, record=record, text=lambda item: "\t".join(_cells(row(item))))
             return
-        for line in format_.table_lines(columns, map(_cells, map(row, items))):
+        listed = list(items)
+        styles = [] if style is None else [style(item) for item in listed]
+
+        def paint(number: int, cell: str) -> str:
+            return self.style(cell, styles[number]) if styles else cell
+
+        for line in format_.table_lines(columns, map(_cells, map(row, listed)), paint):
             self._write(line + "\n")
 
     def page(self, items: Iterable[T], *, amount: int, name: Callable[[T], str]) -> Iterable[T]:

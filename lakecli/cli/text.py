@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lakecli.model import Commit, Entry
@@ -177,16 +177,28 @@ def entry_lines(
     yield from metadata_lines(entry.metadata)
 
 
-def table_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield a boxed table with upper-case headers, as wide as its widest cells."""
+def table_lines(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    paint: Callable[[int, str], str] = lambda _number, cell: cell,
+) -> Iterator[str]:
+    """Yield a boxed table with upper-case headers, as wide as its widest cells.
+
+    Args:
+        columns: the headers.
+        rows: their cells.
+        paint: gives a padded cell the colour of its row, by the row's number from 0.
+    """
     cells = [[column.upper() for column in columns], *rows]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
     yield rule
     for number, row in enumerate(cells):
-        padded = (
+        padded = [
             cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
-        )
+        ]
+        if number:
+            padded = [paint(number - 1, cell) for cell in padded]
         yield "| " + " | ".join(padded) + " |"
         if number == 0:
             yield rule

@@ -11,6 +11,7 @@ from lakecli.cli.worktrees import (
     answer_synced,
     change_record,
     change_row,
+    change_style,
     downloads,
     linking,
     say_compared,
@@ -48,7 +49,9 @@ def show_status(
     if not found.items:
         context.out.say("No diff found.")
     if found.items or context.out.json:
-        context.out.table(COLUMNS, found.items, row=change_row, record=change_record)
+        context.out.table(
+            COLUMNS, found.items, row=change_row, record=change_record, style=change_style
+        )
     warn_of_state(context, worktree, found)
 
 
@@ -59,6 +62,8 @@ def show_diff(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     paths: Sequence[bytes] = (),
+    prefix: bytes = b"",
+    depth: int | None = None,
     names: bool = False,
     null: bool = False,
 ) -> int:
@@ -70,20 +75,29 @@ def show_diff(
         include: patterns of the files to compare.
         exclude: patterns of files not to compare.
         paths: files and directories, relative to the working directory; none for all.
+        prefix: with which the paths to compare begin.
+        depth: answer with counts by prefixes of so many directories; ``None`` for the paths.
         names: answer with the paths alone.
         null: end each path by NUL.
     """
-    from lakecli.cli.differences import stream_differences, stream_paths
+    from lakecli.cli.differences import show_counts, stream_differences, stream_paths
     from lakecli.worktree.compare import differences, status
     from lakecli.worktree.ignore import selection_of
 
     found = status(worktree, local=True, selection=selection_of(include, exclude))
-    items = [item for item in found.items if not paths or _is_below(item.path, paths)]
-    changes = differences(worktree, items, has_values=context.out.json)
+    items = [
+        item
+        for item in found.items
+        if item.path.startswith(prefix) and (not paths or _is_below(item.path, paths))
+    ]
+    changes = differences(worktree, items, has_values=context.out.json or depth is not None)
     if names:
         return stream_paths(context.out, changes, null=null)
     context.out.say(f"Left: {worktree.link.at_head or 'nothing'}", f"Right: {worktree.root}")
-    count = stream_differences(context.out, changes)
+    if depth is None:
+        count = stream_differences(context.out, changes)
+    else:
+        count = show_counts(context.out, changes, depth=depth)
     warn_of_state(context, worktree, found)
     return count
 
@@ -132,7 +146,7 @@ def bring_along(context: Context, repository: Repository, root: Path, link: Link
             worktree, worktree.head(), operation="pull", policy=Policy.KEEP, options=options
         )
     if brought.downloaded or brought.removed:
-        context.out.note(f"{root}: {brought.downloaded} files written, {brought.removed} removed")
+        context.out.note(f"{root}: written: {brought.downloaded}, removed: {brought.removed}")
     tell_brought(context, worktree, brought)
 
 

@@ -32,7 +32,18 @@ if TYPE_CHECKING:
 
 Directory = Annotated[
     str,
-    Argument(metavar="DIRECTORY", help="A linked directory, or one below it; default: this"),
+    Argument(metavar="DIRECTORY", help="A linked directory, or one in it; default: this directory"),
+    Completion(Kind.DIRECTORY),
+]
+
+SearchedDirectory = Annotated[
+    str,
+    Argument(metavar="DIRECTORY", help="Where to search; default: this directory"),
+    Completion(Kind.DIRECTORY),
+]
+NewDirectory = Annotated[
+    str,
+    Argument(metavar="DIRECTORY", help="The directory to link; default: this directory"),
     Completion(Kind.DIRECTORY),
 ]
 
@@ -156,6 +167,13 @@ def change_row(item: Item) -> tuple[str, str, str]:
     return source_of(item), _WORDS[change_of(item)], quote_path(item.path)
 
 
+def change_style(item: Item) -> str:
+    """Return the colour of a path's row, which is that of the same change in a diff."""
+    from lakecli.cli.differences import LOOKS
+
+    return LOOKS[change_of(item)][1]
+
+
 def say_compared(context: Context, worktree: Worktree, *, local: bool) -> None:
     """Write the lines about what is compared, as lakectl does."""
     link = worktree.link
@@ -209,7 +227,13 @@ class Compared(NamedTuple):
                 context.out.say("No changes in the directory or on its ref.")
             else:
                 context.out.say("")
-                context.out.table(COLUMNS, self.status.items, row=change_row, record=change_record)
+                context.out.table(
+                    COLUMNS,
+                    self.status.items,
+                    row=change_row,
+                    record=change_record,
+                    style=change_style,
+                )
         warn_of_state(context, self.worktree, self.status)
 
 

@@ -165,8 +165,12 @@ class _Committing:
             )
         unresolved = [path for path in worktree.link.unresolved if path in chosen]
         if unresolved and not self._options.ours:
-            raise _conflict(
-                unresolved, f"changed both in {worktree.root} and on {self._branch}, unresolved"
+            raise WorktreeConflict(
+                f"unresolved conflict: {_count(unresolved)} changed both in {worktree.root} and on "
+                f"{self._branch}",
+                hint="take the branch's file: lakecli restore FILE; or commit the directory's "
+                "files: lakecli local commit --ours",
+                paths=unresolved[:MAX_LISTED],
             )
         if not chosen:
             raise NothingToDo(f"no changes in {worktree.root}", hint="lakecli local status")
@@ -243,7 +247,7 @@ class _Committing:
         }
         staged = list(self._staged(view))
         if staged:
-            what = f"staged on {self._branch} otherwise"
+            what = f"staged on {self._branch} too, with another change"
             raise _conflict(self._relative(staged), what, is_staged=True)
         applied = apply(self._repository.trees, view.commit.metarange_id, changes.items())
         if not (applied.added or applied.changed or applied.removed):
@@ -301,11 +305,15 @@ def _has_same_contents(left: bytes | None, right: bytes | None) -> bool:
 
 
 def _conflict(listed: list[bytes], what: str, *, is_staged: bool = False) -> WorktreeConflict:
-    count = f"{len(listed)} files were" if listed[1:] else "a file was"
     hint = (
         "commit or reset what is staged first: lakecli status, lakecli branch reset"
         if is_staged
         else "bring what others changed: lakecli local pull; take the branch's file: lakecli "
-        "restore FILE; or commit the directory's files: --ours"
+        "restore FILE; or commit the directory's files: lakecli local commit --ours"
     )
-    return WorktreeConflict(f"conflict: {count} {what}", hint=hint, paths=listed[:MAX_LISTED])
+    message = f"conflict: {_count(listed)} {what}"
+    return WorktreeConflict(message, hint=hint, paths=listed[:MAX_LISTED])
+
+
+def _count(listed: list[bytes]) -> str:
+    return f"{len(listed)} files were" if listed[1:] else "a file was"

@@ -51,7 +51,7 @@ def restore(
             found = dict(_wanted(worktree, path, tree, changes))
             if not found and not any(_is_at(path, each) for each in worktree.index.paths()):
                 raise NotFound(
-                    f"no file of the commit at {worktree.path_of(path).decode(errors='replace')}",
+                    f"the commit has no file {worktree.path_of(path).decode(errors='replace')}",
                     hint="see what has changed: lakecli local status",
                 )
             wanted.update(found)

@@ -380,5 +380,5 @@ def not_linked(directory: Path) -> NotFound:
     """Return the error for a directory that is neither linked nor below one that is."""
     return NotFound(
         f"neither {directory} nor a directory above it is linked with a ref",
-        hint="link one: lakecli local init lakefs://REPOSITORY/BRANCH/PATH/ DIRECTORY",
+        hint="link one: lakecli local clone lakefs://REPOSITORY/BRANCH/PATH/ DIRECTORY",
     )

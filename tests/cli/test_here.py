@@ -122,6 +122,8 @@ def test_use_sets_a_default(
         cli("log", "--oneline"),
         cli("log", "main@", "--oneline"),
         cli("diff"),
+        cli("branch", "list"),
+        cli("tag", "list", "--json"),
         cli("use", "lakefs://demo/nope"),
         cli("use", "lakefs://absent"),
         cli("use", "demo"),
@@ -139,3 +141,18 @@ def test_a_linked_directory_comes_before_the_default(cli: Cli, demo: Demo, root:
     cli.ok("use", "lakefs://demo/main")
     write(root, {"a": "mine"})
     assert "modified a" in cli.ok("diff").stdout
+
+
+def test_a_diff_of_files_is_counted_and_narrowed(
+    cli: Cli, demo: Demo, root: Path, golden: Golden
+) -> None:
+    del demo
+    write(root, {"a": "mine", "d/b": None, "d/new": "new"})
+    golden(
+        "here_diff",
+        cli("diff", "--stat"),
+        cli("diff", "--stat", "--depth", "0", "--json", "."),
+        cli("diff", "--prefix", "d/n"),
+        cli("diff", "--two-way"),
+        cli("diff", "--at-op", "0" * 32),
+    )

@@ -18,7 +18,7 @@ def annotate(
     """Show the commit that last changed each object.
 
     If there is an object at the path, that one is shown. Otherwise the objects and common prefixes
-    are shown that `lakecli fs ls` lists there; a common prefix with the newest change below it.
+    are shown that `lakecli fs ls` lists there; for a common prefix, the newest change below it.
     With -r, all objects under the path are shown. Uncommitted changes are ignored.
 
     Each line has the path, the committer, the first 16 digits of the commit ID, the date and the

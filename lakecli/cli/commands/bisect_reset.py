@@ -7,7 +7,9 @@ from lakecli.cli.context import Context
 
 
 def bisect_reset(context: Context, repository: BisectRepository = "") -> None:
-    """End a bisect session. No branch or object changes.
+    """End a bisect session.
+
+    Branches and objects stay as they are.
 
     Examples:
         lakecli bisect reset

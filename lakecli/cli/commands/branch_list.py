@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.params import AtOp, PageOptions, RepositoryUri
+from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions
 from lakecli.cli.records import ref_record
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def branch_list(
     context: Context,
-    repository: RepositoryUri,
+    repository: HereRepositoryUri = None,
     *,
     page: PageOptions,
     long: Annotated[
@@ -33,13 +33,21 @@ def branch_list(
     with the number of commits it is ahead of and behind the bucket, as of the last fetch, pull or
     push.
 
+    Without REPOSITORY, the repository of the linked directory is meant, or what `lakecli use` set.
+
     Examples:
         lakecli branch list lakefs://demo
+        lakecli branch list
         lakecli branch list lakefs://demo -v
         lakecli branch list lakefs://demo --prefix dev- --amount 0
         lakecli branch list s3://my-bucket/demo
     """
     from lakecli.repository import branch
+
+    if repository is None:
+        from lakecli.cli.here import repository_here
+
+        repository = repository_here(None, context)
 
     opened = context.synced_repository(repository, at_op=at_op)
     found = branch.iter_branches(opened, prefix=page.prefix, after=page.after)

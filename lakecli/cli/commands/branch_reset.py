@@ -39,7 +39,8 @@ def branch_reset(
 ) -> None:
     """Discard the uncommitted changes of a branch: all, below a prefix, or of one object.
 
-    The paths read as in the last commit again. If there are no such changes, nothing happens.
+    The paths then have the contents of the last commit. If there are no such changes, nothing
+    happens.
 
     With --to, the branch is moved to another commit too, back or elsewhere, and all uncommitted
     changes are discarded. The commits stay; `lakecli undo` takes it back, and `lakecli reflog`

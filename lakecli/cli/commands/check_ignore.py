@@ -25,14 +25,14 @@ def check_ignore(
     ],
     *,
     why: Annotated[
-        bool, Option("--why", help="Show the deciding pattern, and files that are not ignored")
+        bool, Option("--why", help="Show the deciding pattern, and files that are not excluded")
     ] = False,
 ) -> ExitCode:
-    """List the files that .lakefsignore has lakecli leave alone.
+    """List the files that .lakefsignore excludes.
 
-    .lakefsignore has the patterns of .gitignore, in any directory of a linked directory. Files that
-    the ref has already are not left alone, whatever the patterns. The exit code is 0 if a file is
-    ignored, and 13 if none is.
+    A file .lakefsignore has patterns as in .gitignore, and may be in any directory of a linked
+    directory. A file that the ref has already is never excluded. The exit code is 0 if a file is
+    excluded, and 13 if none is.
 
     Examples:
         lakecli check-ignore build/output.log

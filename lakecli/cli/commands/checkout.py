@@ -23,14 +23,14 @@ def checkout(
     ],
     *,
     force: Annotated[
-        bool, Option("--force", "-f", help="Overwrite changed files that REF has otherwise")
+        bool, Option("--force", "-f", help="Overwrite changed files that differ in REF")
     ] = False,
     transfer: TransferOptions,
 ) -> None:
     """Bring a linked directory to another branch, tag or commit.
 
-    Changed files stay as they are, with their changes. If REF has another version of one than the
-    commit that the directory is at, they are listed and nothing happens, unless --force overwrites
+    Files that you changed keep their changes. If REF has another version of such a file than the
+    commit that the directory is at, these files are listed and nothing happens. --force overwrites
     them; `undo` brings them back. At a tag or commit nothing can be committed.
 
     `branch create` creates a branch; `local checkout` undoes all changes of the directory.

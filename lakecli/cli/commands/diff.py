@@ -68,7 +68,8 @@ def diff(
     A..B for two refs with --two-way.
 
     Without a ref, in a directory linked by `lakecli local`: the files that have changed since the
-    directory was last synced, or those among the named files.
+    directory was last synced, or those among the named files; --prefix is then relative to the
+    directory.
 
     An object that lakeFS uploaded has an MD5, one of lakecli a BLAKE3. --compare-contents reads
     both objects where such entries of one path have one size, and leaves out the path if the bytes
@@ -99,12 +100,18 @@ def diff(
     _check_forms(given | {"--name-only": name_only, "-z": null and not name_only})
     files = [each for each in (left, right) if each is not None and each.path is not None]
     if files or (left is None and linked(context) is not None):
-        if stat.stat or len(files) != sum(each is not None for each in (left, right)):
+        if len(files) != sum(each is not None for each in (left, right)):
             raise UsageError(
-                "files are compared with the base of their directory, without a ref or --stat",
-                hint="lakecli diff FILE",
+                "a file of the directory cannot be compared with a ref",
+                hint="leave out the ref: files are compared with the commit last synced",
             )
-        count = _diff_files(context, files, names=name_only or null, null=null)
+        about_refs = {
+            "--two-way": two_way,
+            "--at-op": bool(at_op),
+            "--engine, --master or --conf": engine != EngineOptions(),
+        }
+        _refuse_for_files(about_refs)
+        count = _diff_files(context, files, prefix, stat, names=name_only or null, null=null)
         return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
     left = ref_here(left, context)
     left, right, two_way = _split(left, right, two_way=two_way)
@@ -168,15 +175,41 @@ def _check_forms(given: Mapping[str, bool]) -> None:
         raise UsageError(f"{' and '.join(forms)} exclude each other", hint="give one of them")
 
 
-def _diff_files(context: Context, files: list[LakeUri], *, names: bool, null: bool) -> int:
+def _refuse_for_files(given: Mapping[str, bool]) -> None:
+    """Refuse options that are about refs where files of a linked directory are compared."""
+    for flag, wanted in given.items():
+        if wanted:
+            raise UsageError(
+                f"{flag} is about refs, not about the files of a linked directory",
+                hint="name two refs: lakecli diff REF REF",
+            )
+
+
+def _diff_files(
+    context: Context,
+    files: list[LakeUri],
+    prefix: str,
+    stat: StatOptions,
+    *,
+    names: bool,
+    null: bool,
+) -> int:
     """Answer with what has changed in the linked directory, and return the number of paths."""
     from lakecli.cli.working_directory import show_diff
     from lakecli.cli.worktrees import open_worktree
 
     worktree = open_worktree(context)
-    prefix = len(worktree.link.prefix)
-    paths = [(each.path or b"")[prefix:] for each in files]
-    return show_diff(context, worktree, paths=paths, names=names, null=null)
+    start = len(worktree.link.prefix)
+    paths = [(each.path or b"")[start:] for each in files]
+    return show_diff(
+        context,
+        worktree,
+        paths=paths,
+        prefix=os.fsencode(prefix),
+        depth=stat.depth if stat.stat else None,
+        names=names,
+        null=null,
+    )
 
 
 def _compare(

@@ -10,13 +10,13 @@ from lakecli.cli.declare import Option
 from lakecli.cli.here import absolute
 from lakecli.cli.linking import GitIgnore, ignore_in_git
 from lakecli.cli.params import Exclude, Include, PrefixUri
-from lakecli.cli.worktrees import Directory
+from lakecli.cli.worktrees import NewDirectory
 
 
 def local_init(
     context: Context,
     path: PrefixUri,
-    directory: Directory = ".",
+    directory: NewDirectory = ".",
     *,
     include: Include = (),
     exclude: Exclude = (),

@@ -9,25 +9,25 @@ from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.here import absolute
 from lakecli.cli.text import quote_path
-from lakecli.cli.worktrees import Directory
+from lakecli.cli.worktrees import SearchedDirectory
 
 
 def local_list(
     context: Context,
-    directory: Directory = ".",
+    directory: SearchedDirectory = ".",
     *,
     prune: Annotated[
-        bool, Option("--prune", help="Delete what is cached of directories that are gone")
+        bool, Option("--prune", help="Delete the indexes of directories that are gone")
     ] = False,
 ) -> None:
     """List the linked directories below a directory.
 
-    In a Git work tree, all directories of the work tree are searched.
+    In a Git work tree, the whole work tree is searched.
 
-    lakecli keeps an index of the files of each linked directory in its home, so that it need not
-    read them again. It deletes an index that was not used for 90 days. --prune deletes those of
-    directories that were deleted or moved away; not those on a disk that is not mounted. Of a
-    directory that was moved, the files are then read once more.
+    lakecli keeps an index of the files of each linked directory in its home, so that unchanged
+    files are not read again. An index that was not used for 90 days is deleted. --prune also
+    deletes the indexes of directories that were deleted or moved, but not of those on a disk that
+    is not mounted. If a directory was moved, the next command reads all its files once.
 
     Examples:
         lakecli local list

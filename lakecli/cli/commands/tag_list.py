@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import AtOp, PageOptions, RepositoryUri
+from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions
 from lakecli.cli.records import ref_record
 
 
 def tag_list(
     context: Context,
-    repository: RepositoryUri,
+    repository: HereRepositoryUri = None,
     *,
     page: PageOptions,
     at_op: AtOp = "",
 ) -> None:
     """List the tags of a repository, ordered by name.
 
+    Without REPOSITORY, the repository of the linked directory is meant, or what `lakecli use` set.
+
     Examples:
         lakecli tag list lakefs://demo
+        lakecli tag list
         lakecli tag list lakefs://demo --prefix v1. --amount 0
     """
     from lakecli.repository import tag
+
+    if repository is None:
+        from lakecli.cli.here import repository_here
+
+        repository = repository_here(None, context)
 
     found = tag.iter_tags(
         context.synced_repository(repository, at_op=at_op), prefix=page.prefix, after=page.after

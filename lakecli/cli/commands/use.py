@@ -21,13 +21,13 @@ def use(
         Parser(read_repository_or_ref, Kind.REF),
     ] = None,
     *,
-    unset: Annotated[bool, Option("--unset", help="Have no default any more")] = False,
+    unset: Annotated[bool, Option("--unset", help="Remove the default")] = False,
 ) -> None:
     """Set the repository that commands without a URI mean, or show it.
 
-    Then status, diff, commit, log, pull, push, fetch, undo and redo need no URI, and refs can be
-    written without lakefs://REPOSITORY/. In a linked directory these commands mean the directory
-    and its branch instead. The default is the setting `use`.
+    Then status, diff, commit, log, pull, push, fetch, undo, redo, `branch list` and `tag list` need
+    no URI, and refs can be written without lakefs://REPOSITORY/. In a linked directory these
+    commands mean the directory and its branch instead. The default is the setting `use`.
 
     Examples:
         lakecli use lakefs://demo
@@ -62,5 +62,5 @@ def use(
     used = context.settings.used
     context.out.emit(
         Used(uri=used),
-        text=lambda: ["Using nothing" if used is None else f"Using {used}"],
+        text=lambda: ["No default is set" if used is None else f"Using {used}"],
     )
