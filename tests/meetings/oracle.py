@@ -20,8 +20,10 @@ Some kinds of outcome are neither, and promised nevertheless:
 - A command may send what another one on its machine has noted. Then it reports, too, what the
   bucket refused of it.
 - A branch that is renamed has two names in the bucket for a moment. Another machine that undoes or
-  restores then may take back one of the two moves. So each ref is as in one of the orders.
-- `op restore` takes back all that came after an operation, so the second command, too.
+  restores then may take back one of the two moves. So each of these two branches, not both, is as
+  in one of the orders.
+- `op restore` takes back all that came after an operation, so the deletion of the repository that
+  it met, too.
 - Who deletes or renames a branch that another machine has just deleted or renamed is told nothing.
 """
 
@@ -66,6 +68,10 @@ READERS: Final = ("merge", "cherry-pick", "branch create", "tag create")
 
 DELETE: Final = ("branch", "delete")
 RENAME: Final = ("branch", "rename")
+
+REPO_DELETE: Final = ("repo", "delete")
+RENAMED: Final = {"dev", "renamed"}
+"""The two names of the branch that is renamed."""
 
 LOCAL_FIRST: Final = (
     *((kind, verb) for kind in ("branch", "tag") for verb in ("create", "delete")),
@@ -113,11 +119,10 @@ class Oracle:
 
     def _agree_in_part(self, meeting: Meeting, met: Outcome, allowed: list[Outcome]) -> bool:
         reads = " ".join(meeting.first).startswith(READERS)
-        renames = meeting.machine != "ada" and RENAME in (meeting.first[:2], meeting.second[:2])
         return (
             (is_recursive(meeting) and self._agree_by_path(meeting, met, allowed))
             or (reads and self._agree_by_ref(meeting, met))
-            or (renames and _agree_by_place(met, allowed))
+            or (_takes_a_renaming_back(meeting) and _agree_but_for_renamed(met, allowed))
             or self._was_refused_in_the_bucket(meeting, met)
             or self._was_undone(meeting, met)
         )
@@ -212,8 +217,8 @@ class Oracle:
             for command in (one, other):
                 alone = self._in_order(meeting, command)
                 yield Outcome(alone.first, alone.first, alone.state)
-        if same_command(meeting.first)[0] == "restore":
-            # It takes back whatever came after its operation, so also what the second one did.
+        if (same_command(meeting.first)[0], meeting.second[:2]) == ("restore", REPO_DELETE):
+            # It takes back whatever came after its operation, so also the deletion.
             alone = self._in_order(meeting, one)
             yield Outcome(alone.first, self._in_order(meeting, other).first, alone.state)
         if met.first.exit_code in REFUSED:
@@ -232,14 +237,37 @@ def _places(outcome: Outcome) -> dict[tuple[str, ...], str]:
     return {**refs(outcome.state), **contents(outcome)}
 
 
-def _agree_by_place(met: Outcome, allowed: list[Outcome]) -> bool:
-    """Tell whether each ref and each path is as in one of the orders with the same replies."""
+def _takes_a_renaming_back(meeting: Meeting) -> bool:
+    """Tell whether one machine renames a branch in the bucket that the other one takes back."""
+    lines = meeting.first, meeting.second
+    return (
+        meeting.sync
+        and meeting.machine != "ada"
+        and any(line[:2] == RENAME for line in lines)
+        and any(same_command(line)[0] in ("undo", "restore") for line in lines)
+    )
+
+
+def _agree_but_for_renamed(met: Outcome, allowed: list[Outcome]) -> bool:
+    """Tell whether an outcome is as in one order, but for the two names of a renamed branch.
+
+    Each of these is as in one of the orders with the same replies.
+    """
     found = _places(met)
     orders = [_places(each) for each in allowed if same_codes(met, each)]
-    return bool(orders) and all(
-        found.get(place) in [order.get(place) for order in orders]
-        for place in set(found).union(*orders)
+    places = set(found).union(*orders)
+    renamed = {place for place in places if _branch_of(place) in RENAMED}
+    others = places - renamed
+    return any(all(found.get(each) == tree.get(each) for each in others) for tree in orders) and (
+        all(found.get(each) in [tree.get(each) for tree in orders] for each in renamed)
     )
+
+
+def _branch_of(place: tuple[str, ...]) -> str:
+    """Return the name of the branch of a place: of a ref, or of a path on a branch."""
+    if place[0] == "bucket":
+        return place[1].rpartition("/")[2]
+    return place[3] if place[2] == "branches" else place[2]
 
 
 def _ends(

@@ -325,6 +325,66 @@ class TestOwn:
         assert there(bob, "dev") == head
         assert there(bob, "trial") == here(ada, "trial")
 
+    @pytest.mark.parametrize("since", ["commit", "branch rename"])
+    def test_a_renaming_that_the_bucket_refuses_leaves_the_old_name_whatever_came_since(
+        self, clones: tuple[Repository, ...], since: str
+    ) -> None:
+        ada, bob, _ = clones
+        head = here(bob, "dev")
+        with killed(bob) as synced_bob:
+            branch.rename(synced_bob, "dev", "trial" if since == "commit" else "first")
+        if since == "commit":
+            make_commit(bob, b"mine", "trial")
+        else:
+            with killed(bob) as synced_bob:
+                branch.rename(synced_bob, "first", "trial")
+        self.refuse(ada, bob, taken="trial")
+        assert there(bob, "dev") == head
+
+    def test_a_renaming_whose_undo_the_bucket_refuses_leaves_the_new_name_there(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        ada, bob, _ = clones
+        head = here(bob, "dev")
+        with auto(bob) as (synced_bob, _):
+            branch.rename(synced_bob, "dev", "trial")
+        calm = bob.lake.runtime
+
+        def kill(name: str) -> None:
+            if name == "undo there":
+                raise KeyboardInterrupt
+
+        bob.lake.runtime = calm._replace(on_step=kill)
+        with killed(bob) as synced_bob, pytest.raises(KeyboardInterrupt):
+            undo(synced_bob, remote=True, committer="me")
+        bob.lake.runtime = calm
+        self.refuse(ada, bob, taken="dev")
+        assert there(bob, "trial") == head
+
+    def refuse(self, ada: Repository, bob: Repository, *, taken: str) -> None:
+        """Let Ada make a branch first that Bob has noted."""
+        with auto(ada) as (synced_ada, _):
+            branch.create(synced_ada, taken, source="main")
+            make_commit(synced_ada, b"theirs", taken)
+        with auto(bob) as (_, resumed):
+            assert [each.message for each in resumed.unsent] != []
+        assert there(bob, taken) == here(ada, taken)
+
+    def test_a_branch_that_the_bucket_never_had_is_sent_if_its_deletion_is_undone(
+        self, clones: tuple[Repository, ...]
+    ) -> None:
+        """Here, of a branch that was renamed twice, before anything was sent."""
+        bob = clones[1]
+        head = here(bob, "dev")
+        for old, new in (("dev", "first"), ("first", "second")):
+            with killed(bob) as synced_bob:
+                branch.rename(synced_bob, old, new)
+        with killed(bob) as synced_bob:
+            undo(synced_bob)
+        with auto(bob):
+            pass
+        assert (there(bob, "first"), there(bob, "dev")) == (head, None)
+
     def test_redoing_the_deletion_of_a_ref_that_others_moved_is_refused(
         self, clones: tuple[Repository, ...]
     ) -> None:

@@ -12,7 +12,8 @@ on which that was undone is held: it does not follow the bucket until it moves t
 ::
 
     INTENTS  repository ‖ h(unsent 00 kind 00 name)[:16] -> unsent, kind, name, operation, before,
-                                                            after, by; older rows end at operation
+                                                            after, by; older rows end at operation;
+                                                            replaces, after a renaming
              repository ‖ h(held 00 kind 00 name)[:16]   -> held, kind, name; held: the write ID of
                                                             the ref's last move in the bucket
 """
@@ -58,6 +59,8 @@ class Unsent(NamedTuple):
         after: its position after the last of them; ``None``: it was deleted.
         by: the `BranchMover.command_id` in hex of each command that moved it.
         is_known: whether `before` and `after` are known; rows of older versions lack them.
+        replaces: the branch that was renamed to this one; its deletion is sent only if the bucket
+            takes this note. ``""``: none.
     """
 
     id: bytes
@@ -68,6 +71,7 @@ class Unsent(NamedTuple):
     after: CommitId | None
     by: tuple[str, ...]
     is_known: bool
+    replaces: str = ""
 
 
 class Verdict(Enum):
@@ -99,6 +103,7 @@ def note(
             the bucket has of them, the command makes notes of its own.
     """
     rows = IntentStore(txn, repository.key)
+    renamed = _renamed(txn, repository, operation)
     for change in operation.refs:
         before, after = commit_of_ref(change)
         if change.kind not in NAMED_KINDS or before == after:
@@ -110,8 +115,24 @@ def note(
                 _hold(txn, repository, change)
         else:
             # Without automatic sharing, existing notes are kept right and none is made.
-            starts = repository.syncs and not is_undo
-            _extend(txn, repository, operation, change, starts=starts)
+            starts = repository.syncs and (not is_undo or _is_new(txn, repository, change))
+            replaces = renamed if before is None else ""
+            _extend(txn, repository, operation, change, starts=starts, replaces=replaces)
+
+
+def _is_new(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
+    """Return whether a change makes a ref that the bucket never had, as far as is known."""
+    is_made = commit_of(change.before) is None
+    return is_made and TrackingStore(txn, repository.key).find(change.kind, change.name) is None
+
+
+def _renamed(txn: ReadTransaction, repository: Repository, operation: Operation) -> str:
+    """Return the name in the bucket of the branch that an operation renames; else ``""``."""
+    if operation.kind != RENAME:
+        return ""
+    (name,) = (each.name for each in operation.refs if each.after is None)
+    found = find_unsent(txn, repository, RefKind.BRANCH, name)
+    return found.replaces if found is not None and found.replaces else name
 
 
 def make(
@@ -123,12 +144,11 @@ def make(
     before: CommitId | None,
     after: CommitId | None,
 ) -> Unsent:
-    """Return a note of one move of a ref by this command."""
+    """Return a note of one move of a ref by this command; see `Unsent`."""
     command_id = repository.mover.command_id
     by = () if command_id is None else (command_id.hex(),)
-    return Unsent(
-        _row(_UNSENT, kind, name), kind, name, operation, before, after, by, is_known=True
-    )
+    id_ = _row(_UNSENT, kind, name)
+    return Unsent(id_, kind, name, operation, before, after, by, is_known=True)
 
 
 def put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
@@ -141,6 +161,8 @@ def put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
     }
     if move.is_known:
         fields |= {"before": move.before, "after": move.after}
+    if move.replaces:
+        fields["replaces"] = move.replaces
     IntentStore(txn, repository.key).put(move.id, {**fields, "by": list(move.by)})
 
 
@@ -231,10 +253,14 @@ def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
 
 def forget_rest_of_renaming(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
     """Keep a branch in the bucket under its old name if its new name was refused there."""
-    if move.operation != RENAME or move.before is not None:
+    if move.before is not None:
         return
+    was_renamed = move.operation == RENAME and not move.replaces  # by an earlier version
     for each in list(iter_unsent(txn, repository)):
-        if each.operation == RENAME and each.after is None and each.before == move.after:
+        is_rest = was_renamed and each.operation == RENAME and each.before == move.after
+        if each.after is None and (
+            is_rest or (each.kind, each.name) == (RefKind.BRANCH, move.replaces)
+        ):
             IntentStore(txn, repository.key).delete(each.id)
 
 
@@ -290,6 +316,7 @@ def _extend(
     change: RefChange,
     *,
     starts: bool,
+    replaces: str,
 ) -> None:
     """Extend the note of a ref by a move; with `starts`, make one if there is none."""
     before, after = commit_of_ref(change)
@@ -311,7 +338,8 @@ def _extend(
         return
     id_ = _row(_UNSENT, change.kind, change.name)
     kind, name = change.kind, change.name
-    made = Unsent(id_, kind, name, operation.kind, before, after, by, is_known)
+    replaces = replaces or ("" if found is None else found.replaces)
+    made = Unsent(id_, kind, name, operation.kind, before, after, by, is_known, replaces)
     put(txn, repository, made)
 
 
@@ -334,6 +362,7 @@ def _load(id_: bytes, fields: Mapping[str, Any]) -> Unsent:
         _commit_id(fields.get("after")),
         tuple(fields.get("by", ())),
         "before" in fields and "after" in fields,
+        fields.get("replaces", ""),
     )
 
 

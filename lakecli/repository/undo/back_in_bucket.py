@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.kv import operations as log
+from lakecli.model import RefKind
 from lakecli.repository.core import unsent
 from lakecli.repository.core.unsent import Unsent, Verdict
 from lakecli.repository.undo.log import REDOES, UNDOES
 from lakecli.repository.undo.pushed import Pushed, moved_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.kv.operations import Operation
@@ -42,7 +43,7 @@ class PutBack(Protocol):
 
 
 def note(
-    txn: WriteTransaction, repository: Repository, appended: Operation, pushed: Iterable[Pushed]
+    txn: WriteTransaction, repository: Repository, appended: Operation, pushed: Sequence[Pushed]
 ) -> None:
     """Note the refs that are to be moved back in the bucket, in the transaction that undoes.
 
@@ -53,7 +54,8 @@ def note(
         pushed: the refs.
     """
     for each in pushed:
-        unsent.put(txn, repository, _note_of(repository, appended, each))
+        made = _note_of(repository, appended, each)
+        unsent.put(txn, repository, made._replace(replaces=_renamed(each, pushed)))
 
 
 def send(
@@ -167,6 +169,14 @@ def _send_again(repository: Repository, move: Unsent, committer: str) -> None:
 
     command_id = repository.mover.command_id or _NO_COMMAND
     push_note(repository, move, who=lambda: committer, command_id=command_id)
+
+
+def _renamed(made: Pushed, pushed: Sequence[Pushed]) -> str:
+    """Return the name of a branch that gets back its old name, `made`; else ``""``."""
+    if made.kind is not RefKind.BRANCH or made.after is not None:
+        return ""
+    gone = (each for each in pushed if (each.kind, each.before) == (made.kind, None))
+    return next((each.name for each in gone if each.after == made.before), "")
 
 
 def _note_of(repository: Repository, appended: Operation, pushed: Pushed) -> Unsent:
