@@ -170,8 +170,11 @@ class Model:
                     if person == who and takes_over:
                         place.staged = found
                     elif person == who and may_lose:
+                        # What is as the head has it does not show; it may show again after undo.
                         place.staged = {
-                            path: each for path, each in place.staged.items() if path in found
+                            path: each
+                            for path, each in place.staged.items()
+                            if path in found or tree.get(path) == each
                         }
                     changes = {
                         path: each for path, each in place.staged.items() if tree.get(path) != each
