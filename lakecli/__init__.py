@@ -18,7 +18,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     model                        records
     validation                   what a record out of a bucket may hold
     ids | identity | parsing     IDs that are checked | digests | JSON and TOML within bounds
-    retry                        waiting for a store (beside these three)
+    retry | elapsed              waiting for a store | measuring time (beside these three)
     errors | distribution        the error tree | the name of the distribution
     directories | progress       directories that only their owner may read | how verbs report
                                  their progress (both beside these two)

@@ -52,6 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     meetings = parser.getgroup("meetings", "tests/meetings, with -m nightly")
     meetings.addoption("--meetings-seed", metavar="N", type=int, help="of samples; else random")
     meetings.addoption("--meetings-minutes", metavar="N", type=float, default=10, help="each kind")
+    fuzz = parser.getgroup("fuzz", "tests/test_fuzz.py, with -m nightly")
+    fuzz.addoption("--fuzz-minutes", metavar="N", type=float, default=60, help="all targets")
     mutants = parser.getgroup("mutants", "tests/mutants")
     mutants.addoption("--mutants-since", metavar="COMMIT", help="first what changed since, whole")
     mutants.addoption(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, timedelta
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from lakecli.elapsed import elapsed
 from lakecli.objectstore.capabilities import ShowsClock
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ class ServerDate:
     """Remembers the ``Date`` of the last response; safe to share between threads.
 
     Args:
-        clock: returns seconds that only grow.
+        clock: returns seconds that only grow, also while the machine is asleep.
     """
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = elapsed) -> None:
         self._clock = clock
         self._last: tuple[str, float] | None = None
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from lakecli.objectstore.dates import ServerDate, store_time
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_the_clock_continues_from_the_last_response() -> None:
@@ -21,6 +26,16 @@ def test_the_clock_continues_from_the_last_response() -> None:
     assert date.now() == datetime(2026, 3, 1, 13, tzinfo=UTC)
     date.note(None)  # a response of a test may have none
     assert date.now() == datetime(2026, 3, 1, 13, tzinfo=UTC)
+
+
+def test_the_clock_goes_on_while_the_machine_is_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`time.monotonic` stops then, and the store's clock would seem to be behind."""
+    seconds = [10.0]
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: seconds[clock != time.CLOCK_BOOTTIME])
+    date = ServerDate()
+    date.note("Sun, 01 Mar 2026 12:00:00 GMT")
+    seconds[0] += 3 * 3600
+    assert date.now() == datetime(2026, 3, 1, 15, tzinfo=UTC)
 
 
 def test_a_malformed_date_is_ignored() -> None:

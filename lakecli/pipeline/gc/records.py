@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.elapsed import elapsed
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.remote.collection import DEFAULT_GRACE
-from lakecli.repository.core.clock import elapsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Clocks: this machine's compared with the store's, and one that measures elapsed time.
+"""This machine's clock, compared with that of the store.
 
 Commits, moves and operations are dated by this machine. Each response of a store has the store's
 time, so the comparison takes no request; a directory has this machine's clock.
@@ -6,7 +6,6 @@ time, so the comparison takes no request; a directory has this machine's clock.
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -18,14 +17,7 @@ if TYPE_CHECKING:
 CLOCK_LIMIT: Final = timedelta(hours=1)
 """The largest accepted difference between the clocks of this machine and of the store."""
 
-_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-
 CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
-
-
-def elapsed() -> float:
-    """Return seconds that only grow, by a clock that goes on while the machine is asleep."""
-    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 def notify_clock(repository: Repository) -> None:

@@ -21,9 +21,9 @@ from threading import Lock
 from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from lakecli.elapsed import elapsed
 from lakecli.errors import LostRace, PermissionDenied
 from lakecli.objectstore.base import ObjectNotFound
-from lakecli.repository.core.clock import elapsed
 from lakecli.retry import SWEEPS, Retries
 
 if TYPE_CHECKING:

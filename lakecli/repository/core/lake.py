@@ -12,12 +12,12 @@ from time import sleep
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.directories import make_private
+from lakecli.elapsed import elapsed
 from lakecli.errors import NotFound
 from lakecli.kv.env import LocalStore
 from lakecli.model import NO_ACCOUNT
 from lakecli.progress import NO_PROGRESS, ignore_step
 from lakecli.repository.core import records
-from lakecli.repository.core.clock import elapsed
 from lakecli.repository.core.mover import LOCAL_MOVER
 
 if TYPE_CHECKING:
