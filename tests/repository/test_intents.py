@@ -10,12 +10,16 @@ import pytest
 from lakecli.errors import IntegrityError
 from lakecli.ids import PackId, WriteId
 from lakecli.kv.intents import IntentStore
+from lakecli.kv.operations import iter_operations, remove
 from lakecli.layout import MAX_SEQUENCE
 from lakecli.model import CommitId, RefKind, StagingToken
-from lakecli.remote.move import Intent
+from lakecli.remote.move import Intent, Outcome, Result
+from lakecli.repository import branch
 from lakecli.repository.core import intents, under_way
 from lakecli.repository.core.intents import Begun
 from lakecli.repository.core.landing import Landing
+from lakecli.repository.undo.undo import undo
+from tests.support.clones import make_commit
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
@@ -141,3 +145,26 @@ def test_a_row_that_is_not_valid_is_refused(
     with pytest.raises(IntegrityError, match="an unfinished move of branch") as raised:
         rows(repository)
     assert raised.value.hint
+
+
+def test_what_another_process_dropped_lands_once(repository: Repository) -> None:
+    """The outcome of a move is recorded after another process has deleted its row."""
+    first = branch.show(repository, "main").commit_id
+    made = make_commit(repository, b"a")
+    undo(repository)
+    begun = begin("1", name="main", landing=Landing("commit", (), from_staging=False))
+    intent = begun.intent._replace(before=first, after=made.id)
+    applied = Result(Outcome.APPLIED, None)
+
+    def record(digit: str) -> CommitId:
+        each = begun._replace(intent=intent._replace(write_id=WriteId(digit * 32)))
+        with repository.lake.kv.write() as txn:
+            intents.record_outcome(txn, repository, each, applied)
+        return branch.show(repository, "main").commit_id
+
+    # An operation of the log has moved the branch there, and was undone since.
+    assert record("1") == first
+    with repository.lake.kv.write() as txn:
+        for operation in list(iter_operations(txn, repository.key)):
+            remove(txn, operation)
+    assert record("2") == made.id

@@ -73,7 +73,7 @@ def test_a_strategy_decides_a_conflict(
 def test_staging_a_path_again_decides_a_conflict(shared: Repository) -> None:
     stage(shared, "main", {b"a": b"mine", b"b": b"mine"})
     others_push(shared, {b"b": b"theirs"})
-    with pytest.raises(StagedConflict):
+    with pytest.raises(StagedConflict, match="conflict: a staged path was changed on main by"):
         commit(shared, "main", message="mine", committer="me")
     stage(shared, "main", {b"b": b"both"})
     commit(shared, "main", message="mine", committer="me")

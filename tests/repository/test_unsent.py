@@ -288,3 +288,19 @@ def test_a_ref_stays_held_while_only_its_staging_area_changes(
         commit(repository, "main", message="m", committer="me")
     with repository.lake.kv.read() as txn:
         assert is_held(txn, repository, tracked)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("syncs", [False, True])
+def test_a_ref_is_held_by_what_moves_it_here_only_under_sync(
+    repository: Repository, commits: dict[str, CommitId | None], *, syncs: bool, is_shared: bool
+) -> None:
+    tracked = track(repository, BRANCH, commits["3"])
+    handle = synced(repository, "me").repository if syncs else repository
+    before = branch.show(repository, "main")
+    assert commits["2"] is not None
+    after = before._replace(commit_id=commits["2"])
+    change = branch_change(before, after)._replace(is_local=True)
+    with repository.lake.kv.write() as txn:
+        operations.append(txn, handle, kind="undo", refs=[change], is_shared=is_shared)
+        assert is_held(txn, handle, tracked) == (syncs and not is_shared)

@@ -174,6 +174,13 @@ def test_nothing_shorter_than_an_empty_block_is_a_block() -> None:
         payload_of(short)
 
 
+@pytest.mark.parametrize("size", [16_384, 1 << 20, 1 << 28])
+def test_a_false_size_is_refused_before_it_is_allocated(size: int) -> None:
+    stored = encode_varint(size) + b"abc" + b"\1" + bytes(4)
+    with pytest.raises(Malformed, match=f"a compressed block that claims {size} bytes"):
+        payload_of(stored)
+
+
 def test_a_block_is_compressed_if_that_saves_more_than_an_eighth() -> None:
     for payload in (bytes(100), bytes(range(256)), b"0123456789" * 2):
         packed, raw = (len(seal(payload, compress=each)) for each in (True, False))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakecli.errors import IntegrityError, LakeError, Refused
 from lakecli.identity import h
-from lakecli.layout import data_key, pack_key
+from lakecli.layout import data_key, pack_key, sstable_key
 from lakecli.objectstore.base import ANY
 from lakecli.pipeline.gc.marks import KINDS, LostMarks
 from lakecli.pipeline.gc.run import Action, status, undo
@@ -222,6 +222,21 @@ def test_forged_lists_of_everything_delete_nothing_in_use(
     assert left in gone
     assert {key for key in gone if not key.startswith("_lakecli/reflog/")} == {left}
     check_whole(shared)
+
+
+@pytest.mark.parametrize(("kind", "spared"), [("range", 1), ("metarange", 0)])
+def test_a_table_of_another_kind_than_its_list_says_is_spared(
+    shared: Shared, kind: str, spared: int
+) -> None:
+    ada, ben = shared.clones
+    table = sstable_key(make_commit(ada, {b"never pushed": b"1"}).metarange_id)
+    shared.time.pass_by(MONTHS)
+    forge_lists(shared, data=(), others=[(table, kind)])
+    forge(shared)
+    shared.time.pass_by(MONTHS)
+    report = shared.collect(ben)
+    assert (report.action, report.spared) == (Action.SWEPT, spared)
+    assert (table in shared.tables) == (spared == 1)
 
 
 def test_no_state_shortens_the_grace_period_of_this_machine(shared: Shared) -> None:

@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.committed.encode import encode_entry
 from lakecli.identity import h
+from lakecli.kv.operations import RefChange, StagingChange
+from lakecli.model import RefKind, StagingToken
 from lakecli.pipeline.gc.live import RECORD, DigestSet
 from lakecli.pipeline.gc.own import OwnPosition, add_staged, own_positions
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.core import operations
 from lakecli.repository.core.transaction import seal
-from tests.support.lakes import make_repository, open_lake, stage
+from lakecli.staging import area
+from lakecli.staging.area import ClaimedValue
+from tests.support.lakes import entry_of, make_repository, open_lake, stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,3 +86,26 @@ def test_whatever_was_staged_and_could_be_restored_is_in_use(repository: Reposit
         b"staged",
     )
     assert live(repository, *contents, b"never seen") == set(contents)
+
+
+@pytest.mark.parametrize("named", ["before", "after", "staging", "sealed"])
+def test_whatever_area_an_operation_names_is_in_use(repository: Repository, named: str) -> None:
+    token = StagingToken(b"\x5a" * 16)
+    fields = {"staging_token": token.hex(), "sealed_tokens": []}
+    change = RefChange(
+        RefKind.BRANCH,
+        "gone",
+        before=fields if named == "before" else None,
+        after=fields if named == "after" else None,
+    )
+    with repository.lake.kv.write() as txn:
+        area.put_many(txn, token, [(b"a", ClaimedValue(encode_entry(entry_of(b"left"))))])
+        operations.append(
+            txn,
+            repository,
+            kind="test",
+            refs=[change],
+            staging=[StagingChange("gone", token)] if named == "staging" else (),
+            sealed=[token] if named == "sealed" else (),
+        )
+    assert live(repository, b"left", b"never seen") == {b"left"}

@@ -71,7 +71,11 @@ def test_a_pack_that_was_replaced_since_the_listing_is_read_in_its_replacement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = CountingStore()
-    first, second = write_pack(store, [A]), write_pack(store, [C])
+    scratch = MemoryStore()
+    by = write_pack(scratch, [A, B], replaces=[write_pack(scratch, [A])])
+    # A pack that was read is listed before the replacement, which must be read all the same.
+    early = next(each for each in map(make, "cdefghijk") if write_pack(scratch, [each]) < by)
+    first, second = write_pack(store, [A]), write_pack(store, [early])
     listings = 0
     real = MemoryStore.list
 
@@ -85,7 +89,7 @@ def test_a_pack_that_was_replaced_since_the_listing_is_read_in_its_replacement(
         return iter(found)
 
     monkeypatch.setattr(MemoryStore, "list", list_)
-    assert set(read_all(store).commits) == {A.id, B.id, C.id}
+    assert set(read_all(store).commits) == {A.id, B.id, early.id}
     read = [key for kind, key in store.keys if kind == "get"]
     assert len(read) == len(set(read)) == 3
     assert (listings, second in garbage(store)) == (2, False)
