@@ -6,6 +6,7 @@
     session, java   starting Spark, and the Java for it; master: whether its master answers
     scratch         large results of executors, in the bucket
     executors       waiting for the executors of a cluster, and checking them
+    data_prefixes   divides data/ by the number of its objects
     store_location  where objects are, as plain values; errors_as_json: errors as plain values
     in_order        results in the order of the parts; steps: the paths of dry runs as bytes
     intervals       cuts differences of trees into parts; differences: large diffs

@@ -44,16 +44,32 @@ class Scratch(NamedTuple):
     location: StoreLocation
     run: bytes
 
+    def is_writable(self) -> bool:
+        """Return whether this process may write there."""
+        try:
+            self.write(b"")
+        except PermissionDenied:
+            return False
+        return True
+
+    def write(self, body: bytes) -> Kept:
+        """Write a result of any size.
+
+        Raises:
+            PermissionDenied: it may not be written there.
+        """
+        digest = h(body)
+        self.location.store().put(scratch_key(self.run, digest), body, ANY)
+        return Kept(digest, len(body))
+
     def keep(self, body: bytes) -> Kept | None:
         """Write a result; return ``None`` if it is small, or may not be written there."""
         if len(body) <= LIMIT:
             return None
-        digest = h(body)
         try:
-            self.location.store().put(scratch_key(self.run, digest), body, ANY)
+            return self.write(body)
         except PermissionDenied:
             return None
-        return Kept(digest, len(body))
 
     def take(self, kept: Kept) -> bytes:
         """Read a result.
@@ -86,6 +102,18 @@ class Scratch(NamedTuple):
         if not isinstance(value, Kept):
             return value
         return pickle.loads(self.take(value))  # noqa: S301 - the bytes are the executor's
+
+    def pack(self, value: Any) -> bytes:  # noqa: ANN401 - as above
+        """Return what `keep_value` returns, as bytes for a column of a DataFrame."""
+        return pickle.dumps(self.keep_value(value))
+
+    def unpack(self, body: bytes) -> Any:  # noqa: ANN401 - as above
+        """Return the result that `pack` returned or named; the bytes must come through Spark.
+
+        Raises:
+            IntegrityError: it is missing, or has other bytes.
+        """
+        return self.take_value(pickle.loads(body))  # noqa: S301 - as Spark's own results
 
     def clear(self) -> None:
         """Delete all results of the runner."""

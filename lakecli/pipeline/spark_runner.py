@@ -37,6 +37,9 @@ R = TypeVar("R")
 JOBS_AT_ONCE: Final = 2
 SLICES_PER_CORE: Final = 2
 
+BEAT: Final = 5.0
+"""Seconds of waiting for a job, after which a caller hears of it."""
+
 _NO_LAKECLI: Final = re.compile(r"^ModuleNotFoundError: No module named 'lakecli", re.MULTILINE)
 _OTHER_PYTHON: Final = re.compile(r"\[PYTHON_VERSION_MISMATCH\]")
 
@@ -61,6 +64,10 @@ def apply(
         return number, result if scratch is None else scratch.keep_value(result)
     except LakeError as error:
         return number, Failed(dump_error(error))
+
+
+def ignore_tasks(_finished: int) -> None:
+    """Ignore the number of finished tasks: the default of `SparkRunner.run_jobs`."""
 
 
 def ignore_notice(_line: str) -> None:
@@ -151,7 +158,12 @@ class SparkRunner(ClosedOnExit):
                 yield part, found if self.scratch is None else self.scratch.take_value(found)
 
     def run_jobs(
-        self, job: Callable[[P], Iterator[R]], batches: Iterable[P], *, nonce: str = ""
+        self,
+        job: Callable[[P], Iterator[R]],
+        batches: Iterable[P],
+        *,
+        nonce: str = "",
+        while_waiting: Callable[[int], None] = ignore_tasks,
     ) -> Generator[R]:
         """Yield the results of jobs, two of which run at a time; cancel the rest on leaving.
 
@@ -159,9 +171,10 @@ class SparkRunner(ClosedOnExit):
             job: runs one Spark job for a batch, and returns its results.
             batches: taken from the iterable as jobs finish.
             nonce: marks errors that executors raise by `carried`; ``""`` if they do not.
+            while_waiting: called every few seconds with the number of tasks that are finished.
 
         Raises:
-            LakeError: a part failed, or Spark did.
+            LakeError: a part failed, or Spark did; or `while_waiting` raised it.
         """
         self._jobs += 1
         group = f"lakecli-{os.getpid()}-{id(self)}-{self._jobs}"
@@ -176,9 +189,9 @@ class SparkRunner(ClosedOnExit):
                 for batch in batches:
                     waiting.append(pool.submit(start, batch))
                     if len(waiting) > JOBS_AT_ONCE:
-                        yield from _first_done(waiting)
+                        yield from _first_done(waiting, partial(self._tell, group, while_waiting))
                 while waiting:
-                    yield from _first_done(waiting)
+                    yield from _first_done(waiting, partial(self._tell, group, while_waiting))
             except LakeError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
@@ -187,6 +200,14 @@ class SparkRunner(ClosedOnExit):
                 pool.shutdown(wait=False, cancel_futures=True)
                 with suppress(Exception):  # the JVM may have exited
                     self.context.cancelJobGroup(group)
+
+    def _tell(self, group: str, while_waiting: Callable[[int], None]) -> None:
+        """Call a function with the number of finished tasks in the jobs of a group."""
+        tracker = self.context.statusTracker()
+        jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+        stages = {stage for job in jobs if job is not None for stage in job.stageIds}
+        found = (tracker.getStageInfo(stage) for stage in stages)
+        while_waiting(sum(stage.numCompletedTasks for stage in found if stage is not None))
 
     def close(self) -> None:
         """Delete results that nobody took, and stop the session if the runner started it.
@@ -200,9 +221,11 @@ class SparkRunner(ClosedOnExit):
             self.session.stop()
 
 
-def _first_done(waiting: deque[Future[list[R]]]) -> list[R]:
+def _first_done(waiting: deque[Future[list[R]]], beat: Callable[[], None]) -> list[R]:
     """Wait for one of several jobs, remove it from the queue and return its results."""
-    done = next(iter(wait(waiting, return_when=FIRST_COMPLETED).done))
+    while not (finished := wait(waiting, BEAT, return_when=FIRST_COMPLETED).done):
+        beat()
+    done = next(iter(finished))
     waiting.remove(done)
     return done.result()
 

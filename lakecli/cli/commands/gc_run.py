@@ -79,8 +79,9 @@ def gc_run(
 
     Run it in the clone that has unpushed work, or push first.
 
-    --engine spark reads lists of paths and lists data objects on Spark. --engine auto uses Spark if
-    a --master is given, or if the largest branch of this clone has 20,000,000 objects or more.
+    --engine spark reads lists of paths, lists data objects and compares both on Spark; what it
+    finds passes through _lakecli/scratch/ in the namespace. --engine auto uses Spark if a --master
+    is given, or if the largest branch of this clone has 20,000,000 objects or more.
 
     Examples:
         lakecli gc run lakefs://demo --dry-run

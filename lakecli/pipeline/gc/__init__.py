@@ -6,6 +6,7 @@
     roots      which commits are kept; history: retention; rules: the JSON; own: this clone's
     positions  where refs in the bucket stood; packs: commit packs
     reach      from trees to data objects; live: the set of those in use
+    compare    listings with that set; joined, join_tasks: the same by joins on Spark
     lakefs     objects of the lakeFS from which the namespace was taken over
     shared     refuses a namespace that another program uses
     mark       finds garbage; marks: the list of it in the bucket

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.pipeline.gc.tasks import TablesRead
+
 DIGEST: Final = 32
 RECORD: Final = DIGEST + 8
 """Bytes of a list's record: the digest and the size (8, big-endian) of an object."""
@@ -29,7 +31,10 @@ class DigestSet:
 
     Attributes:
         added: number of digests added, duplicates included.
+        scratch: ``None``: tasks return the digests that they find.
     """
+
+    scratch: None = None
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
@@ -62,6 +67,10 @@ class DigestSet:
         self._loaded = None
         if self._buffered >= _BUFFERED:
             self._write()
+
+    def take(self, read: TablesRead) -> None:
+        """Add the references of ranges that were read."""
+        self.add(read.references)
 
     def _write(self) -> None:
         for number, bucket in enumerate(self._buckets):

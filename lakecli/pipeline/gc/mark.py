@@ -6,17 +6,19 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES
-from lakecli.pipeline.gc.lakefs import check_not_newer, check_stopped, lakefs_parts, list_lakefs
-from lakecli.pipeline.gc.live import DigestSet, total_of
+from lakecli.pipeline.data_prefixes import digits_for
+from lakecli.pipeline.gc.compare import iter_unreached, open_live, part_of
+from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
+from lakecli.pipeline.gc.lakefs import check_not_newer, check_stopped, lakefs_parts
+from lakecli.pipeline.gc.live import total_of
 from lakecli.pipeline.gc.marks import KINDS, Doomed
 from lakecli.pipeline.gc.packs import superseded
 from lakecli.pipeline.gc.reach import Reach, batches
 from lakecli.pipeline.gc.roots import Roots, expired_reflog, gather
-from lakecli.pipeline.gc.tasks import DataPart, list_data, read_kinds
+from lakecli.pipeline.gc.tasks import read_kinds
 from lakecli.pipeline.store_location import OpenStore, StoreLocation, location_for
 from lakecli.remote.collection import STALE_AFTER, iter_expired
 from lakecli.repository.lakefs.kept import iter_expired_records
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from lakecli.objectstore.base import ObjectStore, Version
+    from lakecli.pipeline.gc.compare import AnyPart
+    from lakecli.pipeline.gc.joined import JoinedSet
+    from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.gc.rules import Rules
     from lakecli.pipeline.runner import Runner
     from lakecli.progress import Progress
@@ -34,9 +39,6 @@ if TYPE_CHECKING:
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
 KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
-_FEW: Final = 20_000
-"""Data objects up to which one part lists all; with more, there is a part per first byte."""
-
 _PART_KINDS: Final = 64
 
 
@@ -190,20 +192,25 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
         LakeFsWrites: lakeFS has not stopped.
     """
     marked = Marked()
-    with DigestSet() as live:
+    with open_live(work.runner) as live:
         roots, reach = reach_all(work, live)
         marked.commits = roots.commits
         _mark_tables(work, marked, reach)
         marked.trees, marked.ranges, marked.lost = reach.trees, reach.ranges, reach.lost
         marked.entries = reach.entries
         marked.foreign["table"] += reach.foreign
-        for kind, part, records in chain(_iter_data(work, marked), _iter_lakefs(work, marked)):
-            condemned = live.without(records)
-            if condemned:
-                objects, size = total_of(condemned)
+        for listed in iter_unreached(work, live, _parts(work)):
+            if work.lakefs is not None and listed.newest:
+                check_stopped(work.repository.store.uri, work.lakefs, listed.newest)
+            marked.objects += listed.objects
+            marked.size += listed.size
+            marked.foreign["object"] += listed.foreign
+            if listed.records:
+                kind = "lakefs" if listed.name.startswith(LAKEFS_PART) else "data"
+                objects, size = total_of(listed.records)
                 marked.counts[kind] += objects
                 marked.sizes[kind] += size
-                sink(part, condemned)
+                sink(listed.name, listed.records)
     for each in iter_rest(work, roots):
         marked.doom(each.key, each.size, each.kind)
     for _ in abandoned(work.repository.store, work.times.cutoff):
@@ -211,7 +218,9 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
     return marked
 
 
-def reach_all(work: Work, live: DigestSet, reach: Reach | None = None) -> tuple[Roots, Reach]:
+def reach_all(
+    work: Work, live: DigestSet | JoinedSet, reach: Reach | None = None
+) -> tuple[Roots, Reach]:
     """Find the roots, and follow them to the data objects.
 
     Args:
@@ -238,7 +247,7 @@ def reach_all(work: Work, live: DigestSet, reach: Reach | None = None) -> tuple[
     return roots, reach
 
 
-def new_reach(work: Work, live: DigestSet) -> Reach:
+def new_reach(work: Work, live: DigestSet | JoinedSet) -> Reach:
     """Return a reach that has read nothing."""
     old_layout = work.lakefs is not None and work.lakefs.old_layout
     return Reach(work.location, work.runner, live, progress=work.progress, old_layout=old_layout)
@@ -297,47 +306,14 @@ def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
             marked.doom(SSTABLES + each, tables[each].size, KINDS_OF_TABLES[kinds[each]])
 
 
-def _iter_data(work: Work, marked: Marked) -> Iterator[tuple[str, str, bytes]]:
-    """List all data objects of lakecli; yield kind, name of the part and its old objects."""
+def _parts(work: Work) -> list[AnyPart]:
+    """Return the parts of the listing of data objects: of lakecli, and of lakeFS if it stopped."""
     before = work.times.cutoff.timestamp()
-    task = partial(list_data, location=work.location)
-    for part, listed in work.runner.run(task, _data_parts(work.repository.store, before)):
-        marked.objects += listed.objects
-        marked.size += listed.size
-        marked.foreign["object"] += listed.foreign
-        if listed.records:
-            yield "data", part_name(part), listed.records
-
-
-def _iter_lakefs(work: Work, marked: Marked) -> Iterator[tuple[str, str, bytes]]:
-    """List all data objects of lakeFS, if they may be garbage, as `_iter_data` does."""
-    taken, store = work.lakefs, work.repository.store
-    if taken is None:
-        return
-    task = partial(list_lakefs, location=work.location)
-    for part, listed in work.runner.run(task, lakefs_parts(work, taken)):
-        check_stopped(store.uri, taken, listed.newest)
-        marked.objects += listed.objects
-        marked.size += listed.size
-        if listed.records:
-            yield "lakefs", part.name, listed.records
-
-
-def part_name(part: DataPart) -> str:
-    """Return the name of a part of the listing: two hex digits, or ``all``."""
-    return part.prefix.removeprefix(DATA).rstrip("/") or "all"
-
-
-def part_of(name: str, before: float, *, versions: bool = False) -> DataPart:
-    """Return the part of the listing with a name."""
-    return DataPart(DATA if name == "all" else f"{DATA}{name}/", before, versions)
-
-
-def _data_parts(store: ObjectStore, before: float) -> list[DataPart]:
-    if next(islice(store.list(DATA), _FEW, None), None) is None:
-        return [part_of("all", before)]
     # Objects with other names are not lakecli's, and are never garbage.
-    return [part_of(f"{number:02x}", before) for number in range(256)]
+    is_large = digits_for(work.repository.store) > 0
+    names = [f"{number:02x}" for number in range(256)] if is_large else ["all"]
+    own = [part_of(name, before) for name in names]
+    return own if work.lakefs is None else [*own, *lakefs_parts(work, work.lakefs)]
 
 
 def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:

@@ -96,6 +96,7 @@ class Marks:
 
     def __init__(self, store: ObjectStore, name: str) -> None:
         self._store = store
+        self.name = name
         self.prefix = f"{MARKS}{name}/"
 
     def put_data(self, part: str, records: bytes) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.operations import Operation
+    from lakecli.pipeline.gc.joined import JoinedSet
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.repository.core.lake import Repository
 
@@ -76,7 +77,7 @@ def own_positions(
 
 
 def add_staged(
-    txn: ReadTransaction, repository: Repository, live: DigestSet, now: datetime
+    txn: ReadTransaction, repository: Repository, live: DigestSet | JoinedSet, now: datetime
 ) -> None:
     """Add data objects of staged changes, and of those that undo could restore."""
     tokens: set[bytes] = set()
@@ -98,7 +99,7 @@ def add_staged(
     live.add(digests_of(found))
 
 
-def _collect(found: set[bytes], value: bytes, live: DigestSet) -> None:
+def _collect(found: set[bytes], value: bytes, live: DigestSet | JoinedSet) -> None:
     found.update(addresses_in(value))
     if len(found) >= _BATCH:
         live.add(digests_of(found))

@@ -13,6 +13,7 @@ from lakecli.pipeline.gc.tasks import Tables, TablesRead, read_ranges, read_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from lakecli.pipeline.gc.joined import JoinedSet
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.runner import Runner
     from lakecli.pipeline.store_location import OpenStore, StoreLocation
@@ -47,7 +48,7 @@ class Reach:
         self,
         location: StoreLocation | OpenStore,
         runner: Runner,
-        live: DigestSet,
+        live: DigestSet | JoinedSet,
         *,
         progress: Progress,
         old_layout: bool,
@@ -96,15 +97,17 @@ class Reach:
                     raise MissingTable(sstable_key(tree), self._location.store().uri)
             self.trees.update(part.ids)
             wanted.update(ids_of(read.references))
-        for part, read in self._read(read_ranges, wanted - self.ranges, must_exist=must_exist):
+        task = partial(read_ranges, scratch=self._live.scratch)
+        for part, read in self._read(task, wanted - self.ranges, must_exist=must_exist):
             self.ranges.update(part.ids)
             self.entries += read.entries
-            self._live.add(read.references)
+            self._live.take(read)
 
     def _read(
-        self, task: Callable[..., TablesRead], ids: Iterable[str], *, must_exist: bool
+        self, task: Callable[..., TablesRead], ids: Collection[str], *, must_exist: bool
     ) -> Iterator[tuple[Tables, TablesRead]]:
         """Yield the parts of some tables as they are read; count what is missing or foreign."""
+        self._progress.expect(items=len(ids))
         parts = (
             Tables(tuple(each), must_exist, self._old_layout)
             for each in batches(sorted(ids), PART_TABLES)

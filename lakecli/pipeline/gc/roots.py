@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lakecli.ids import PackId
     from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.pipeline.gc.joined import JoinedSet
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.gc.positions import Positions
     from lakecli.pipeline.gc.rules import Rules
@@ -69,7 +70,7 @@ def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
 
 def gather(
     repository: Repository,
-    live: DigestSet,
+    live: DigestSet | JoinedSet,
     *,
     now: datetime,
     grace: timedelta,

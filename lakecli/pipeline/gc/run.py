@@ -16,9 +16,9 @@ from lakecli.errors import LakeError, UsageError
 from lakecli.layout import GC
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.capabilities import clear_temporaries
+from lakecli.pipeline.gc.compare import open_live
 from lakecli.pipeline.gc.ending import clean_up, move_state, take_back
 from lakecli.pipeline.gc.lease import Lease
-from lakecli.pipeline.gc.live import DigestSet
 from lakecli.pipeline.gc.mark import Times, Work, mark
 from lakecli.pipeline.gc.marks import LostMarks, Marks
 from lakecli.pipeline.gc.positions import observe
@@ -43,6 +43,8 @@ from lakecli.repository.lakefs.taken_over import confirm_stopped, find_take_over
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from lakecli.pipeline.gc.joined import JoinedSet
+    from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.runner import Runner
     from lakecli.remote.collection import GcState
     from lakecli.repository.core.lake import Repository
@@ -275,11 +277,11 @@ class _Run:
 
     def preview(self, seen: Seen) -> GcReport:
         """Report what a sweep would delete now."""
-        with DigestSet() as live:
+        with open_live(self._runner) as live:
             swept = self._sweep_of(seen.state, live).run(None)
         return GcReport(Action.SWEPT, self.status(seen), tuple(swept.tallies), swept.spared)
 
-    def _sweep_of(self, state: GcState, live: DigestSet) -> Sweep:
+    def _sweep_of(self, state: GcState, live: DigestSet | JoinedSet) -> Sweep:
         marks = Marks(self._store, state.mark)
         return Sweep(self._work(state.grace), marks, state.epoch, live)
 
@@ -287,7 +289,7 @@ class _Run:
         """Delete condemned objects that are still unreached."""
         repository, options = self._repository, self._options
         options.confirm(f"permanently delete the garbage in {self._store.uri}")
-        with DigestSet() as live:
+        with open_live(self._runner) as live:
             sweep = self._sweep_of(seen.state, live)
             if seen.state.phase is Phase.CONDEMNED:
                 # Before the sweep begins, as writers wait for its end. A failure changes nothing.
@@ -309,7 +311,7 @@ class _Run:
             )
             try:
                 self._check_age(state)
-                swept = sweep.run(deleter(self._work(state.grace), lease))
+                swept = sweep.run(deleter(self._work(state.grace), lease), beat=lease.check)
                 report = GcReport(
                     Action.SWEPT, self.status(seen), tuple(swept.tallies), swept.spared
                 )

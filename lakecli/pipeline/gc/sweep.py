@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.identity import h
-from lakecli.layout import SSTABLES, data_digest, data_key, lakefs_object
+from lakecli.layout import SSTABLES, data_digest, lakefs_object
 from lakecli.objectstore.base import Version
 from lakecli.objectstore.capabilities import DeletesMatching
+from lakecli.pipeline.gc.compare import Garbage, iter_found, part_name, part_of
 from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
-from lakecli.pipeline.gc.lakefs import LakeFsPart, check_stopped, list_lakefs, recent_parts
-from lakecli.pipeline.gc.live import DIGEST, RECORD, split, total_of
+from lakecli.pipeline.gc.lakefs import check_stopped, list_lakefs, recent_parts
+from lakecli.pipeline.gc.live import RECORD
 from lakecli.pipeline.gc.mark import (
     KINDS_OF_TABLES,
     Tally,
@@ -28,18 +28,16 @@ from lakecli.pipeline.gc.mark import (
     kinds_of,
     list_tables,
     new_reach,
-    part_name,
-    part_of,
     reach_all,
 )
 from lakecli.pipeline.gc.marks import KINDS, add_expired
 from lakecli.pipeline.gc.reach import batches
-from lakecli.pipeline.gc.tasks import list_data
 from lakecli.remote.collection import iter_keeps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    from lakecli.pipeline.gc.joined import JoinedSet
     from lakecli.pipeline.gc.lease import Lease
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.gc.mark import TableInfo, Work
@@ -53,9 +51,6 @@ _PARALLELISM: Final = 8
 _KEPT: Final = 50_000
 """Kept keys held in memory, at most."""
 
-
-Garbage = tuple[str, Version]
-"""The key and the version of an object; ``""`` where the store deletes whatever is there."""
 
 Delete = Callable[[Iterable[Garbage]], int]
 
@@ -77,7 +72,7 @@ class Sweep:
         live: receives the data objects in use; empty at first.
     """
 
-    def __init__(self, work: Work, marks: Marks, epoch: int, live: DigestSet) -> None:
+    def __init__(self, work: Work, marks: Marks, epoch: int, live: DigestSet | JoinedSet) -> None:
         self._work = work
         self._store = work.repository.store
         self._marks = marks
@@ -101,11 +96,12 @@ class Sweep:
         reach_all(self._work, self._live, self._reach)
         self._check_lakefs()
 
-    def run(self, delete: Delete | None) -> Swept:
+    def run(self, delete: Delete | None, *, beat: Callable[[], None] = lambda: None) -> Swept:
         """Find garbage among the condemned objects, and delete it.
 
         Args:
             delete: deletes objects, and returns how many it kept; ``None``: only count.
+            beat: called every few seconds while Spark compares listings with what is in use.
 
         Raises:
             LostMarks: a list of condemned objects is missing or damaged.
@@ -122,7 +118,7 @@ class Sweep:
             # A tree is deleted before the objects that it refers to.
             self._spared += delete(_garbage(trees))
             self._spared += delete(_garbage(each for each in others if each.kind != "metarange"))
-        for objects in self._data():
+        for objects in self._data(beat):
             if delete is not None:
                 self._spared += delete(objects)
         self._uploads(really=delete is not None)
@@ -214,48 +210,30 @@ class Sweep:
         self._counts[each.kind] += 1
         self._sizes[each.kind] += each.size
 
-    def _data(self) -> Iterator[list[Garbage]]:
+    def _data(self, beat: Callable[[], None]) -> Iterator[Iterable[Garbage]]:
         """Yield the data objects that are garbage, part by part."""
         work, before = self._work, self._work.times.cutoff.timestamp()
         names = self._marks.data_parts()
         own = [
-            part_of(name, before, versions=self._by_version)
+            part_of(name, before, keys=self._by_version)
             for name in names
             if not name.startswith(LAKEFS_PART)
         ]
-        for part, listed in work.runner.run(partial(list_data, location=work.location), own):
-            records = list(split(listed.records))
-            keys = (data_key(record[:DIGEST].hex()) for record in records)
-            versions = listed.versions or repeat(Version(""))
-            present = dict(zip(records, zip(keys, versions, strict=False), strict=True))
-            yield self._garbage_of("data", part_name(part), present)
         lakefs = [
-            LakeFsPart(name, before, keys=True) for name in names if name.startswith(LAKEFS_PART)
+            part_of(name, before, keys=True) for name in names if name.startswith(LAKEFS_PART)
         ]
         if work.lakefs is None:
-            self._spared += sum(len(self._marks.data(each.name)) // RECORD for each in lakefs)
+            self._spared += sum(len(self._marks.data(part_name(each))) // RECORD for each in lakefs)
+            lakefs = []
+        parts = [*own, *lakefs]
+        if not parts:
             return
-        for each, found in work.runner.run(partial(list_lakefs, location=work.location), lakefs):
-            present = dict(zip(split(found.records), found.found, strict=True))
-            yield self._garbage_of("lakefs", each.name, present)
-
-    def _garbage_of(self, kind: str, part: str, present: Mapping[bytes, Garbage]) -> list[Garbage]:
-        """Return what of a part is condemned, still there, and still unreached.
-
-        Args:
-            kind: one of `KINDS`.
-            part: the name of the part.
-            present: the old objects of the part, by their records.
-        """
-        condemned = self._marks.data(part)
-        unreached = self._live.without(condemned)
-        self._spared += (len(condemned) - len(unreached)) // RECORD
-        digests = {record[:DIGEST] for record in split(unreached)}
-        found = {each: present[each] for each in present if each[:DIGEST] in digests}
-        objects, size = total_of(b"".join(found))
-        self._counts[kind] += objects
-        self._sizes[kind] += size
-        return list(found.values())
+        for found in iter_found(work, self._live, self._marks, parts, beat=beat):
+            kind = "lakefs" if found.name.startswith(LAKEFS_PART) else "data"
+            self._spared += found.spared
+            self._counts[kind] += found.objects
+            self._sizes[kind] += found.size
+            yield found.garbage
 
     def _uploads(self, *, really: bool) -> None:
         from lakecli.objectstore.uploads import UploadId, uploads_of

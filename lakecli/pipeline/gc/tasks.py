@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lakecli.objectstore.base import ObjectStore, Version
+    from lakecli.pipeline.scratch import Kept, Scratch
     from lakecli.pipeline.store_location import OpenStore, StoreLocation
 
 _ADDRESS: Final = re.compile(rb"data/(?:[0-9a-f]{2}/[0-9a-f]{62}|[0-9a-v]{20}/[0-9a-v]{20})")
 """Addresses of objects that lakecli and lakeFS wrote, in full URIs too."""
+
+_INLINE: Final = 4 << 10
+"""Bytes of digests that are returned even where larger ones go to the namespace."""
 
 _OWN_ADDRESS: Final = len("data/") + len("00/") + 62
 
@@ -56,12 +60,14 @@ class TablesRead(NamedTuple):
         entries: number of records in the tables.
         foreign: number of tables that lakecli did not write.
         missing: IDs of missing tables.
+        kept: names the references of ranges where they are in the namespace, and not here.
     """
 
     references: bytes
     entries: int
     foreign: int
     missing: tuple[str, ...]
+    kept: Kept | None = None
 
 
 class Kind(NamedTuple):
@@ -120,11 +126,18 @@ def read_trees(part: Tables, *, location: StoreLocation | OpenStore) -> TablesRe
     return read._replace(references=b"".join(sorted(found)))
 
 
-def read_ranges(part: Tables, *, location: StoreLocation | OpenStore) -> TablesRead:
+def read_ranges(
+    part: Tables, *, location: StoreLocation | OpenStore, scratch: Scratch | None = None
+) -> TablesRead:
     """Search ranges for everything that looks like the address of a data object.
 
     Values are not decoded: they contain the address verbatim, and text that only looks like one at
     most keeps an object that is garbage.
+
+    Args:
+        part: the ranges.
+        location: where to find the namespace.
+        scratch: where to write the digests; ``None``: they are returned.
 
     Raises:
         MissingTable: a table that must exist is missing.
@@ -138,7 +151,10 @@ def read_ranges(part: Tables, *, location: StoreLocation | OpenStore) -> TablesR
             yield from addresses_in(payload, old_layout=part.old_layout)
 
     read, found = _read(part, location, addresses)
-    return read._replace(references=digests_of(found))
+    digests = digests_of(found)
+    if scratch is None or len(digests) <= _INLINE:
+        return read._replace(references=digests)
+    return read._replace(kept=scratch.write(digests))
 
 
 def _read(

@@ -5,6 +5,7 @@
     job           the verb; report: options and report; sources: what ``--from`` names
     files, listing, manifest, inventory   the kinds of sources
     manifest_file opens and names the files of a manifest; remote_file: reads one in a bucket
+    listing_split divides a long listing
     addresses     where objects may be; verify: whether they are there
     rows          objects, column by column; arrow and plain: read with and without Arrow
     part          imports one part; base: records of the branch there; copying: ``--copy``

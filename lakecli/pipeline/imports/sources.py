@@ -56,9 +56,6 @@ ROW_SIZE: Final = 150
 GZIP_ROW_SIZE: Final = 25
 """Approximate bytes of a row of text."""
 
-LISTING_PARTS: Final = 64
-"""Parts into which a long listing of a bucket is divided, at least."""
-
 
 class Source(Protocol):
     """A source of objects to import."""
@@ -155,8 +152,7 @@ class Bucket(NamedTuple):
                 hint="--from takes a directory, a bucket prefix or a manifest; to import an empty "
                 "prefix: --allow-empty",
             )
-        wanted = max(LISTING_PARTS, 4 * runner.parallelism)
-        return plan_listing(store, task.prefix, high, wanted=wanted)
+        return plan_listing(store, task.prefix, high, runner=runner, account=task.location.account)
 
 
 class Manifest(NamedTuple):

@@ -17,9 +17,9 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.versions import versions_of
-from lakecli.pipeline.imports import listing, sources
+from lakecli.pipeline.imports import listing, listing_split
 from lakecli.pipeline.imports.job import import_objects
-from lakecli.pipeline.imports.listing import split
+from lakecli.pipeline.imports.listing_split import split
 from lakecli.pipeline.imports.report import ImportOptions, ImportReport
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.imports.verify import Verify
@@ -117,9 +117,8 @@ def test_pinning_works_in_parts(
             store.put(key, body, ANY)
     store.put("gone", b"", ANY)
     store.delete(["gone"])
-    monkeypatch.setattr(listing, "FIRST_PAGES", 5)
-    monkeypatch.setattr(listing, "RECENT", 3)
-    monkeypatch.setattr(sources, "LISTING_PARTS", 6)
+    monkeypatch.setattr(listing_split, "FIRST_PAGES", 5)
+    monkeypatch.setattr(listing, "LISTING_PARTS", 6)
     monkeypatch.setattr("lakecli.objectstore.s3.store.PAGE_SIZE", 7)
     report = run(repository, store.uri, pins=True)
     assert report.parts > 3
@@ -161,9 +160,8 @@ def test_in_parts(
     repository: Repository, source: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(repository, source.uri)
-    monkeypatch.setattr(listing, "FIRST_PAGES", 5)
-    monkeypatch.setattr(listing, "RECENT", 3)
-    monkeypatch.setattr(sources, "LISTING_PARTS", 6)
+    monkeypatch.setattr(listing_split, "FIRST_PAGES", 5)
+    monkeypatch.setattr(listing, "LISTING_PARTS", 6)
     parts = run(repository, source.uri, allow_empty=True)
     assert parts.parts > 3
     assert parts.commit is not None
@@ -187,9 +185,8 @@ def test_a_finished_part_is_listed_again(
     monkeypatch: pytest.MonkeyPatch,
     change: bool,  # noqa: FBT001
 ) -> None:
-    monkeypatch.setattr(listing, "FIRST_PAGES", 5)
-    monkeypatch.setattr(listing, "RECENT", 3)
-    monkeypatch.setattr(sources, "LISTING_PARTS", 6)
+    monkeypatch.setattr(listing_split, "FIRST_PAGES", 5)
+    monkeypatch.setattr(listing, "LISTING_PARTS", 6)
     seen = 0
 
     def interrupt(_items: int) -> None:
@@ -279,10 +276,10 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_long_listing_is_split_evenly(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "FIRST_PAGES", 40)
-    monkeypatch.setattr(listing, "RECENT", 10)
+    monkeypatch.setattr(listing_split, "FIRST_PAGES", 40)
     keys = sorted(SHAPES[shape])
     bounds = split(filled(keys), 16)
+    assert not isinstance(bounds, int)
     assert bounds == sorted(set(bounds))
     sizes = [
         sum(low <= key < high for key in keys)
@@ -294,7 +291,7 @@ def test_a_long_listing_is_split_evenly(shape: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_short_listing_is_not_split() -> None:
-    assert split(filled(SHAPES["flat"]), 16) == []
+    assert split(filled(SHAPES["flat"]), 16) == 3_000
 
 
 @settings(max_examples=60, deadline=None)
@@ -304,12 +301,13 @@ def test_a_short_listing_is_not_split() -> None:
 )
 def test_parts_are_the_whole_listing(keys: set[str], wanted: int) -> None:
     store = filled(sorted(keys))
-    before = listing.FIRST_PAGES, listing.RECENT
-    listing.FIRST_PAGES, listing.RECENT = 3, 2  # type: ignore[misc]
+    before = listing_split.FIRST_PAGES
+    listing_split.FIRST_PAGES = 3  # type: ignore[misc]
     try:
-        bounds = ["", *split(store, wanted), ""]
+        divided = split(store, wanted)
+        bounds = ["", *([] if isinstance(divided, int) else divided), ""]
     finally:
-        listing.FIRST_PAGES, listing.RECENT = before  # type: ignore[misc]
+        listing_split.FIRST_PAGES = before  # type: ignore[misc]
     found = [
         info.key
         for low, high in pairwise(bounds)

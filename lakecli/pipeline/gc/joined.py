@@ -1,0 +1,215 @@
+"""The data objects in use, on Spark: digests in the namespace, which joins compare with listings.
+
+Executors write the digests that they find in ranges to the scratch prefix of the runner (see
+`lakecli.pipeline.scratch`), and only names come back. One job of Spark then reads them and lists
+the data objects, joins both by digest, and writes what is left of each part there, too. The driver
+reads one part at a time. So neither its memory nor its disk grows with the objects.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from lakecli.layout import DATA
+from lakecli.pipeline.data_prefixes import digits_for, divided
+from lakecli.pipeline.errors_as_json import new_nonce
+from lakecli.pipeline.gc.compare import Found, garbage_of, part_name
+from lakecli.pipeline.gc.join_tasks import (
+    COLUMNS,
+    Listing,
+    Reading,
+    keep_found,
+    keep_listed,
+    list_old,
+    list_present,
+    read_condemned,
+    read_digests,
+)
+from lakecli.pipeline.gc.live import DIGEST, total_of
+from lakecli.pipeline.gc.tasks import DataPart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from lakecli.pipeline.gc.compare import AnyPart, Listed
+    from lakecli.pipeline.gc.mark import Work
+    from lakecli.pipeline.gc.marks import Marks
+    from lakecli.pipeline.gc.tasks import TablesRead
+    from lakecli.pipeline.scratch import Kept, Scratch
+    from lakecli.pipeline.spark_runner import SparkRunner
+    from lakecli.progress import Progress
+
+BYTES_PER_TASK: Final = 64 << 20
+"""Bytes of digests that one task reads, at most, unless one object has more."""
+
+ROWS_PER_PARTITION: Final = 1 << 20
+"""Rows that a task of a join is meant to have."""
+
+_BUFFERED: Final = 32 << 20
+
+
+class JoinedSet:
+    """The set, as a context manager; the runner deletes its objects when it is closed.
+
+    Attributes:
+        added: number of digests added, duplicates included.
+        scratch: where tasks write the digests that they find.
+    """
+
+    def __init__(self, runner: SparkRunner, scratch: Scratch) -> None:
+        self._runner = runner
+        self._names: dict[Kept, None] = {}
+        self._buffered = bytearray()
+        self.scratch = scratch
+        self.added = 0
+
+    def __enter__(self) -> Self:
+        """Return the set itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: its objects are those of the runner."""
+
+    def add(self, digests: bytes) -> None:
+        """Add digests of 32 bytes each."""
+        self._buffered += digests
+        self.added += len(digests) // DIGEST
+        if len(self._buffered) >= _BUFFERED:
+            self._write()
+
+    def take(self, read: TablesRead) -> None:
+        """Add the references of ranges that were read."""
+        if read.kept is None:
+            self.add(read.references)
+        else:
+            self._names[read.kept] = None
+            self.added += read.kept.size // DIGEST
+
+    def _write(self) -> None:
+        if self._buffered:
+            self._names[self.scratch.write(bytes(self._buffered))] = None
+            self._buffered.clear()
+
+    def iter_unreached(self, work: Work, parts: Sequence[AnyPart]) -> Iterator[Listed]:
+        """List parts; yield each with the records of those old objects that are not in use."""
+        names = [part_name(part) for part in parts]
+        tasks, read = tasks_of(work, parts), self._read(work)
+        listed = self._frame(partial(list_old, tasks=tasks, read=read), len(tasks))
+        left = listed.join(self._digests(read), "digest", "left_anti")
+        keep = partial(keep_listed, names=names, read=read)
+        yield from self._results(work, left, keep, names, read, tasks=len(tasks))
+
+    def iter_found(
+        self, work: Work, marks: Marks, parts: Sequence[AnyPart], *, beat: Callable[[], None]
+    ) -> Iterator[Found]:
+        """Yield what of the condemned objects is still there and unreached; see `compare`."""
+        names = [part_name(part) for part in parts]
+        tasks, read = tasks_of(work, parts), self._read(work)
+        condemned = self._frame(
+            partial(read_condemned, names=names, prefix=marks.name, read=read), len(names)
+        )
+        unreached = condemned.select("part", "digest", "stat").join(
+            self._digests(read), "digest", "left_anti"
+        )
+        present = self._frame(partial(list_present, tasks=tasks, read=read), len(tasks))
+        left = unreached.join(present.drop("stat"), ["part", "digest"], "left_outer")
+        keep = partial(keep_found, read=read)
+        results = self._results(
+            work, left, keep, names, read, tasks=len(names) + len(tasks), beat=beat
+        )
+        for name, (spared, records, keys, versions) in zip(names, results, strict=True):
+            yield Found(name, spared, *total_of(records), garbage_of(records, keys, versions))
+
+    def _read(self, work: Work) -> Reading:
+        self._write()
+        return Reading(work.location, self.scratch, new_nonce())
+
+    def _frame(self, task: Callable[[Iterator[Any]], Iterator[Any]], count: int) -> Any:  # noqa: ANN401
+        """Return the rows that some tasks yield, each for its number."""
+        return self._runner.session.range(0, count, 1, count).mapInArrow(task, COLUMNS)
+
+    def _digests(self, read: Reading) -> Any:  # noqa: ANN401
+        """Return the set as a DataFrame, in partitions of bounded size."""
+        groups = group_names(self._names)
+        rows = self._frame(partial(read_digests, groups=groups, read=read), len(groups))
+        return rows.select("digest").repartition(1 + self.added // ROWS_PER_PARTITION, "digest")
+
+    def _results(
+        self,
+        work: Work,
+        rows: Any,  # noqa: ANN401 - a DataFrame, of a package without types
+        keep: Callable[[Iterator[Any]], Iterator[Any]],
+        names: Sequence[str],
+        read: Reading,
+        *,
+        tasks: int,
+        beat: Callable[[], None] = lambda: None,
+    ) -> Iterator[Any]:
+        """Run one job, and yield the results of its parts in their order."""
+        placed = rows.repartitionById(len(names), "part").sortWithinPartitions("digest")
+        frame = placed.mapInArrow(keep, "number int, body binary")
+        shown = _Shown(work.progress, tasks + len(group_names(self._names)) + len(names))
+
+        def job(_: int) -> Iterator[Any]:
+            yield from frame.collect()
+
+        def tick(finished: int) -> None:
+            beat()
+            shown.tell(finished)
+
+        with closing(
+            self._runner.run_jobs(job, [0], nonce=read.nonce, while_waiting=tick)
+        ) as found:
+            results = sorted(found, key=lambda row: int(row.number))
+        shown.tell(shown.total)
+        for row in results:
+            yield self.scratch.unpack(bytes(row.body))
+
+
+class _Shown:
+    """Shows the finished tasks of a job, of a total that joins may exceed by some of their own."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress = progress
+        self._done = 0
+        self.total = total
+        progress.expect(items=total)
+
+    def tell(self, finished: int) -> None:
+        """Show how many tasks are finished."""
+        now = min(finished, self.total)
+        if now > self._done:
+            self._progress.advance(items=now - self._done)
+            self._done = now
+
+
+def tasks_of(work: Work, parts: Sequence[AnyPart]) -> list[Listing]:
+    """Return the listings of some parts, each by one task or, of large parts, by several."""
+    digits: int | None = None
+    tasks: list[Listing] = []
+    for number, part in enumerate(parts):
+        if not isinstance(part, DataPart) or part.prefix == DATA:
+            tasks.append(Listing(number, part))
+            continue
+        if digits is None:
+            digits = digits_for(work.repository.store)
+        tasks += [
+            Listing(number, part._replace(prefix=each)) for each in divided(part.prefix, digits)
+        ]
+    return tasks
+
+
+def group_names(names: Iterable[Kept]) -> list[tuple[Kept, ...]]:
+    """Return the names of digests in groups of at most `BYTES_PER_TASK`, at least one group."""
+    groups: list[tuple[Kept, ...]] = []
+    group: list[Kept] = []
+    size = 0
+    for kept in names:
+        if group and size + kept.size > BYTES_PER_TASK:
+            groups.append(tuple(group))
+            group, size = [], 0
+        group.append(kept)
+        size += kept.size
+    return [*groups, tuple(group)]
