@@ -12,7 +12,6 @@ from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
 from lakecli.pipeline.gc.lakefs import LakeFsPart, list_lakefs
 from lakecli.pipeline.gc.live import DIGEST, RECORD, DigestSet, split, total_of
 from lakecli.pipeline.gc.tasks import DataPart, list_data
-from lakecli.pipeline.spark_runner import SparkRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from lakecli.pipeline.gc.joined import JoinedSet
     from lakecli.pipeline.gc.mark import Work
     from lakecli.pipeline.gc.marks import Marks
-    from lakecli.pipeline.runner import Runner
     from lakecli.pipeline.store_location import OpenStore, StoreLocation
 
 Garbage = tuple[str, Version]
@@ -65,19 +63,6 @@ class Found(NamedTuple):
     objects: int
     size: int
     garbage: Iterable[Garbage]
-
-
-def open_live(runner: Runner) -> DigestSet | JoinedSet:
-    """Return an empty set of the data objects in use, as a context manager.
-
-    On Spark the set is in the namespace, unless that may not be written.
-    """
-    if isinstance(runner, SparkRunner) and runner.scratch is not None:
-        from lakecli.pipeline.gc.joined import JoinedSet
-
-        if runner.scratch.is_writable():
-            return JoinedSet(runner, runner.scratch)
-    return DigestSet()
 
 
 def part_name(part: AnyPart) -> str:

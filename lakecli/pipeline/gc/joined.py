@@ -27,8 +27,9 @@ from lakecli.pipeline.gc.join_tasks import (
     read_condemned,
     read_digests,
 )
-from lakecli.pipeline.gc.live import DIGEST, total_of
+from lakecli.pipeline.gc.live import DIGEST, DigestSet, total_of
 from lakecli.pipeline.gc.tasks import DataPart
+from lakecli.pipeline.spark_runner import SparkRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from lakecli.pipeline.gc.mark import Work
     from lakecli.pipeline.gc.marks import Marks
     from lakecli.pipeline.gc.tasks import TablesRead
+    from lakecli.pipeline.runner import Runner
     from lakecli.pipeline.scratch import Kept, Scratch
-    from lakecli.pipeline.spark_runner import SparkRunner
     from lakecli.progress import Progress
 
 BYTES_PER_TASK: Final = 64 << 20
@@ -166,6 +167,16 @@ class JoinedSet:
         shown.tell(shown.total)
         for row in results:
             yield self.scratch.unpack(bytes(row.body))
+
+
+def open_live(runner: Runner) -> DigestSet | JoinedSet:
+    """Return an empty set of the data objects in use, as a context manager.
+
+    On Spark the set is in the namespace, unless that may not be written.
+    """
+    if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
+        return JoinedSet(runner, runner.scratch)
+    return DigestSet()
 
 
 class _Shown:

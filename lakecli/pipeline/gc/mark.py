@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES
 from lakecli.pipeline.data_prefixes import digits_for
-from lakecli.pipeline.gc.compare import iter_unreached, open_live, part_of
+from lakecli.pipeline.gc.compare import iter_unreached, part_of
+from lakecli.pipeline.gc.joined import open_live
 from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
 from lakecli.pipeline.gc.lakefs import check_not_newer, check_stopped, lakefs_parts
 from lakecli.pipeline.gc.live import total_of

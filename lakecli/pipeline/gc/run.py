@@ -16,8 +16,8 @@ from lakecli.errors import LakeError, UsageError
 from lakecli.layout import GC
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.capabilities import clear_temporaries
-from lakecli.pipeline.gc.compare import open_live
 from lakecli.pipeline.gc.ending import clean_up, move_state, take_back
+from lakecli.pipeline.gc.joined import open_live
 from lakecli.pipeline.gc.lease import Lease
 from lakecli.pipeline.gc.mark import Times, Work, mark
 from lakecli.pipeline.gc.marks import LostMarks, Marks

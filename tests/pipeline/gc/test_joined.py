@@ -21,9 +21,8 @@ from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.pipeline import data_prefixes
 from lakecli.pipeline.data_prefixes import OBJECTS_PER_PREFIX, digits_of, divided
 from lakecli.pipeline.gc import joined, lease
-from lakecli.pipeline.gc.compare import open_live
 from lakecli.pipeline.gc.join_tasks import Reading, Remainder, counts_row, read_digests, rows
-from lakecli.pipeline.gc.joined import JoinedSet, group_names
+from lakecli.pipeline.gc.joined import JoinedSet, group_names, open_live
 from lakecli.pipeline.gc.live import DIGEST, DigestSet
 from lakecli.pipeline.gc.marks import MARKS, LostMarks
 from lakecli.pipeline.gc.run import Action, GcOptions, advance

@@ -28,7 +28,11 @@ DAY = timedelta(days=1)
 class Counted(NoProgress):
     """Counts the objects that were finished."""
 
-    items = 0
+    items = expected = 0
+
+    def expect(self, *, items: int = 0, size: int = 0) -> None:
+        assert size == 0
+        self.expected += items
 
     def advance(self, *, items: int = 0, size: int = 0) -> None:
         assert size == 0
@@ -51,7 +55,9 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
     shared.time.pass_by(LONG)
     progress = Counted()
     report = shared.collect(ben, progress=progress)
-    assert progress.items == len(shared.tables) == 4
+    assert len(shared.tables) == 4
+    # With the listing of the data objects.
+    assert progress.items == progress.expected == 5
     garbage = Tally("data", 2, 9)
     since, sweep_at = report.status.since, report.status.sweep_at
     # With the commit of the empty tree. The range with a and b is in two trees and read once.
