@@ -84,6 +84,20 @@ def iter_moves(store: ObjectStore, ref: RemoteRef) -> Iterator[Move]:
         wanted = moves[-1].sequence - 1
 
 
+def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> Move | None:
+    """Return the move of a ref with a number, or ``None`` if it is kept no longer.
+
+    For those in the ref's object no request is sent, for an older one up to three.
+
+    Raises:
+        NotOurs: an object of the reflog is not ours.
+    """
+    moves = ref.moves
+    if moves and sequence < moves[-1].sequence:
+        moves = _read_chunk(store, ref, sequence)
+    return next((move for move in moves if move.sequence == sequence), None)
+
+
 def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Move, ...]:
     """Return older moves from number `newest` down, or none if there are no more."""
     key = reflog_key(ref.kind, ref.name, newest)

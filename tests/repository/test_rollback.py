@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import NotFound
-from lakecli.layout import COMMITS, SSTABLES
+from lakecli.layout import COMMITS, REFLOG, SSTABLES
 from lakecli.model import RefKind
+from lakecli.objectstore.base import ANY
+from lakecli.remote.ref_records import MAX_MOVES
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.check.fsck import fsck
@@ -272,6 +274,39 @@ def test_a_ref_that_went_back_and_moved_on_is_reported(
         pull(ada, "main", PullOptions("ada"))
         push(ada, "main", options=ME)
     check_whole(tmp_path, FIRST | {b"ada": b"2", b"bob": b"21"})
+
+
+def test_a_ref_that_went_back_and_moved_often_is_reported(
+    clones: tuple[Repository, Repository], bucket: FaultyStore
+) -> None:
+    """The move that was seen would be in the shared reflog, not in the ref any more."""
+    ada, bob = clones
+    fetch(bob)
+    backup = Backup(bucket)
+    put(ada, {b"ada": b"1"})
+    push(ada, "main", options=ME)
+    backup.restore(keep="/data/")
+    for number in range(MAX_MOVES + 1):
+        put(bob, {b"bob": b"%d" % number})
+        push(bob, "main", options=ME)
+    assert [each.change for each in fetch(ada).updated] == [Change.WENT_BACK]
+    for number in range(MAX_MOVES + 1):
+        put(bob, {b"bob": b"again %d" % number})
+        push(bob, "main", options=ME)
+    assert [each.change for each in fetch(ada).updated] == [Change.MOVED]
+
+
+def test_a_damaged_reflog_does_not_keep_a_fetch_from_its_work(
+    clones: tuple[Repository, Repository], bucket: FaultyStore
+) -> None:
+    ada, bob = clones
+    fetch(ada)
+    for number in range(MAX_MOVES + 1):
+        put(bob, {b"bob": b"%d" % number})
+        push(bob, "main", options=ME)
+    for key in [key for key in bucket.bucket.objects if REFLOG in key]:
+        ada.store.put(key.removeprefix("ns/"), b"forged", ANY)
+    assert [each.change for each in fetch(ada).updated] == [Change.MOVED]
 
 
 def test_a_lease_on_a_ref_that_went_back_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.kv.tracking import TrackingStore
@@ -11,7 +12,7 @@ from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.remote import damage
 from lakecli.remote.packs import list_packs
-from lakecli.remote.refs import BadRef, Listed, iter_refs, read_refs
+from lakecli.remote.refs import PARALLEL_READS, BadRef, Listed, iter_refs, read_refs
 from lakecli.repository.sharing import rollback
 
 if TYPE_CHECKING:
@@ -51,10 +52,12 @@ def find_back(
 ) -> Back:
     """Find refs that are older than when they were last seen; if there are any, list the packs."""
     seen = list(remote.gone)
-    for ref in remote.refs:
-        before = known.get((ref.kind, ref.name))
-        if before is not None and rollback.went_back(before, ref):
-            seen.append(before)
+    moved = [(known.get((ref.kind, ref.name)), ref) for ref in remote.refs]
+    pairs = [(before, ref) for before, ref in moved if before is not None]
+    if pairs:
+        with ThreadPoolExecutor(PARALLEL_READS) as pool:
+            back = pool.map(lambda pair: rollback.went_back(repository.store, *pair), pairs)
+            seen += [before for (before, _), is_older in zip(pairs, back, strict=True) if is_older]
     if not seen:
         return Back((), frozenset())
     return Back(tuple(seen), frozenset(info.id for info in list_packs(repository.store)))

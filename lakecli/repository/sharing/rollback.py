@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.kv.tracking import Tracked
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
 
@@ -48,28 +49,34 @@ class Rollback(NamedTuple):
     refs: tuple[tuple[RefKind, str, CommitId], ...]
 
 
-def went_back(seen: Tracked, ref: RemoteRef | None) -> bool:
+def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
     """Return whether a ref is older than when it was last seen.
 
     Args:
+        store: the namespace, which is asked only if the ref has moved often since.
         seen: the ref as it was last seen.
         ref: the ref as it is now; ``None``: it is missing.
     """
+    from lakecli.remote.ref_records import NotOurs
+    from lakecli.remote.reflog import find_move
+
     if ref is None or ref.sequence < seen.sequence:
         return True
     if ref.sequence == seen.sequence:
         return ref.write_id != seen.write_id
-    # It went back, and has since moved beyond the number that was seen.
-    return any(
-        move.sequence == seen.sequence and move.write_id != seen.write_id for move in ref.moves
-    )
+    # It may have gone back, and have moved since beyond the number that was seen.
+    try:
+        move = find_move(store, ref, seen.sequence)
+    except NotOurs:
+        return False  # a damaged reflog shows nothing
+    return move is not None and move.write_id != seen.write_id
 
 
 def is_new(repository: Repository, kind: RefKind, name: str, ref: RemoteRef | None) -> bool:
     """Return whether a ref that was just read shows that the bucket went back."""
     with repository.lake.kv.read() as txn:
         seen = TrackingStore(txn, repository.key).find(kind, name)
-    return seen is not None and went_back(seen, ref)
+    return seen is not None and went_back(repository.store, seen, ref)
 
 
 def accept(
