@@ -31,7 +31,6 @@ from lakecli.setting_values import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 
 ENVIRONMENT_PREFIX: Final = "LAKECLI_"
@@ -242,9 +241,9 @@ class Settings:
         flags: Mapping[str, str],
         environ: Mapping[str, str],
         read_file: Callable[[], Mapping[str, str]],
-        file: Path,
+        file: str,
         read_lakectl: Callable[[], Mapping[str, str]] | None = None,
-        lakectl_file: Path | None = None,
+        lakectl_file: str | None = None,
     ) -> None:
         self._flags = flags
         self._environ = environ

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakecli.config import KEYS, find_key
@@ -16,12 +15,14 @@ if TYPE_CHECKING:
 
     from tomlkit import TOMLDocument
 
+    from lakecli.directories import StrPath
+
 
 _REPOSITORIES = "repo"
 """The table of the tables of single repositories, such as ``[repo.sales]``."""
 
 
-def read_file(path: Path, *, required: bool = False) -> Mapping[str, str]:
+def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
     """Return the settings of a file by key name, as text; none if there is no file.
 
     Raises:
@@ -53,9 +54,10 @@ def read_file(path: Path, *, required: bool = False) -> Mapping[str, str]:
     return values
 
 
-def _read(path: Path, *, required: bool) -> str | None:
+def _read(path: StrPath, *, required: bool) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         if required:
             raise NotFound(f"no configuration file {path}") from None
@@ -94,7 +96,7 @@ def _line_of(text: str, name: str) -> int:
     return 1
 
 
-def set_value(path: Path, name: str, text: str) -> None:
+def set_value(path: StrPath, name: str, text: str) -> None:
     """Write one setting, and keep the rest of the file unchanged.
 
     Raises:
@@ -118,7 +120,7 @@ def set_value(path: Path, name: str, text: str) -> None:
     _write(path, tomlkit.dumps(document))
 
 
-def unset_value(path: Path, name: str) -> None:
+def unset_value(path: StrPath, name: str) -> None:
     """Remove one setting from the file.
 
     Raises:
@@ -144,7 +146,7 @@ def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
         del table[first]
 
 
-def _load(path: Path) -> TOMLDocument:
+def _load(path: StrPath) -> TOMLDocument:
     """Parse the file for editing; raise `UsageError` if it is malformed."""
     import tomlkit
 
@@ -152,8 +154,10 @@ def _load(path: Path) -> TOMLDocument:
     return tomlkit.parse(_read(path, required=False) or "")
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: StrPath, text: str) -> None:
     """Replace the file atomically, readable by its owner only; follow a symbolic link."""
+    from pathlib import Path
+
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:

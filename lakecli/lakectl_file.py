@@ -14,7 +14,8 @@ from lakecli.parsing import Unparsable, parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
+
+    from lakecli.directories import StrPath
 
 FILE_VARIABLE: Final = LAKECTL_PREFIX + "CONFIG_FILE"
 INTERACTIVE: Final = LAKECTL_PREFIX + "INTERACTIVE"
@@ -48,7 +49,7 @@ class LakectlFile(NamedTuple):
     ignored: tuple[str, ...]
 
 
-def read_lakectl_file(path: Path, *, required: bool) -> LakectlFile:
+def read_lakectl_file(path: StrPath, *, required: bool) -> LakectlFile:
     """Read a configuration file of lakectl; it is empty if there is none.
 
     Raises:
@@ -57,7 +58,8 @@ def read_lakectl_file(path: Path, *, required: bool) -> LakectlFile:
         PermissionDenied: it cannot be read.
     """
     try:
-        document = parse_yaml(path.read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:
+            document = parse_yaml(file.read())
         found = dict(_flatten(document, ""))
     except (FileNotFoundError, NotADirectoryError):
         if required:

@@ -42,7 +42,7 @@ def open_lake(home: str | Path | None, *, command: str = "") -> Lake:
 
 
 def _home(home: str | Path | None) -> Home:
-    paths = home_paths(chosen_home(home, os.environ))
+    paths = home_paths(chosen_home(home, os.environ), os.environ)
     return Home(paths.store, paths.cache)
 
 
@@ -138,11 +138,11 @@ def warn_of_notices(repository: Repository) -> None:
 
 def settings_of(home: str | Path | None) -> Settings:
     """Return the settings of a home as they are now; the file is parsed if it has changed."""
-    file = home_paths(chosen_home(home, os.environ)).config
+    file = home_paths(chosen_home(home, os.environ), os.environ).config
 
     def read() -> Mapping[str, str]:
         try:
-            found = file.stat()
+            found = os.stat(file)
         except OSError:
             return read_file(file)
         return _read_once(file, (found.st_ino, found.st_size, found.st_mtime_ns))

@@ -47,7 +47,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> Non
     context = Context(Environment(environ, sys.stdin, stdout, sys.stderr), Globals())
     try:
         kind, typed = argv
-        if context.home.store.exists():  # a TAB creates no store
+        if os.path.exists(context.home.store):  # a TAB creates no store
             context.runtime = _without_buckets(context.runtime)
             _print(stdout, candidates(context, kind, typed))
     except Exception:  # noqa: BLE001, S110 - a TAB never prints an error

@@ -13,7 +13,6 @@ from lakecli.progress import ignore_step
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
-    from pathlib import Path
 
     from lakecli.cli.argv import Globals
     from lakecli.cli.logs import Logs
@@ -124,20 +123,18 @@ class Context:
         """The paths of configuration, store and cache."""
         from lakecli.home import chosen_home, home_paths
 
-        return home_paths(chosen_home(None, self.environ))
+        return home_paths(chosen_home(None, self.environ), self.environ)
 
     @cached_property
-    def config_file(self) -> Path:
+    def config_file(self) -> str:
         """The configuration file: ``--config``, else the one in the home."""
         given = self._given.config
         if given is None or given.endswith(LAKECTL_SUFFIXES):
             return self.home.config
-        from pathlib import Path
-
-        return Path(given).absolute()
+        return os.path.join(os.getcwd(), given)
 
     @cached_property
-    def lakectl_file(self) -> Path | None:
+    def lakectl_file(self) -> str | None:
         """A configuration file of lakectl: ``--config``, else the one of its variable."""
         given = self._given.config
         if given is None:
@@ -146,9 +143,7 @@ class Context:
             return None
         if not given:
             return None
-        from pathlib import Path
-
-        return Path(given).absolute()
+        return os.path.join(os.getcwd(), given)
 
     @cached_property
     def lakectl(self) -> LakectlFile:
@@ -177,7 +172,7 @@ class Context:
     def _read_config_file(self) -> Mapping[str, str]:
         given = self._given.config
         required = given is not None and not given.endswith(LAKECTL_SUFFIXES)
-        if not required and not self.config_file.exists():
+        if not required and not os.path.exists(self.config_file):
             return {}
         from lakecli.config_file import read_file
 

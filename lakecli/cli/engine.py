@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.reading import EngineName
@@ -70,7 +71,7 @@ def open_runner(
         master=options.master,
         conf=options.conf,
         environ=context.environ,
-        cache=context.home.cache / "spark",
+        cache=Path(context.home.cache) / "spark",
         quick_start=size is not None and size < SPARK_FROM,
         stores=[
             (repository.record.storage_namespace, repository.record.region, *account),

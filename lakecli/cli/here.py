@@ -7,7 +7,6 @@ one. `--base-uri` and the setting `base_uri` come first, as ever.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakecli import uri
@@ -15,12 +14,16 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.uri import SCHEME, LakeUri
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lakecli.cli.context import Context
     from lakecli.worktree.link import Link
 
 
 def absolute(directory: str) -> Path:
     """Return the absolute path of a directory as it was typed."""
+    from pathlib import Path
+
     return Path(os.path.abspath(directory))  # noqa: PTH100 - `resolve` would follow links
 
 
@@ -43,6 +46,8 @@ def linked(context: Context) -> tuple[Path, Link] | None:
 
     With a base URI that was typed or set, URIs are meant, and no directory.
     """
+    from pathlib import Path
+
     from lakecli.worktree.link import find_root, read_link
 
     root = None if context.base_uri else find_root(Path.cwd())

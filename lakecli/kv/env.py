@@ -19,11 +19,11 @@ from lakecli.kv import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
     from types import TracebackType
 
     import lmdb
 
+    from lakecli.directories import StrPath
     from lakecli.kv.environment import Environment
     from lakecli.kv.past import PastStaging
     from lakecli.kv.usage import Usage
@@ -88,7 +88,7 @@ class LocalStore:
         self._closed = False
 
     @classmethod
-    def open(cls, directory: Path, *, map_size: int = environment.DEFAULT_MAP_SIZE) -> Self:
+    def open(cls, directory: StrPath, *, map_size: int = environment.DEFAULT_MAP_SIZE) -> Self:
         """Open the store in a directory, creating both at first use.
 
         Handles of one directory share one environment within a process; the first handle decides

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 from threading import Lock, get_ident
 from time import sleep
 from typing import TYPE_CHECKING, Final
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     import lmdb
 
+    from lakecli.directories import StrPath
     from lakecli.kv.usage import Usage
 
 SCHEMA_VERSION: Final = 1
@@ -55,7 +55,7 @@ class Environment:
     def __init__(
         self,
         lmdb_env: lmdb.Environment,
-        directory: Path,
+        directory: StrPath,
         identity: tuple[int, int],
         sentinel: Sentinel,
     ) -> None:
@@ -69,7 +69,7 @@ class Environment:
         self.lmdb_error = lmdb.Error
         self._lmdb = lmdb_env
         self._sentinel = sentinel
-        self._file = os.open(directory / pages.DATA_FILE, os.O_RDWR | os.O_CLOEXEC)
+        self._file = os.open(f"{directory}/{pages.DATA_FILE}", os.O_RDWR | os.O_CLOEXEC)
         self._page_size: int = lmdb_env.stat()["psize"]
         self._pid = os.getpid()
 
@@ -176,7 +176,7 @@ class Environment:
             self._sentinel.close()
 
 
-def acquire(directory: Path, *, map_size: int) -> Environment:
+def acquire(directory: StrPath, *, map_size: int) -> Environment:
     """Return this process's environment in a directory, opening it if it is not open yet.
 
     Raises:
@@ -186,7 +186,7 @@ def acquire(directory: Path, *, map_size: int) -> Environment:
 
     try:
         make_private(directory)
-        status = directory.stat()
+        status = os.stat(directory)
         identity = (status.st_dev, status.st_ino)
         _refuse_network(directory)
         with _open_lock:
@@ -207,7 +207,7 @@ def acquire(directory: Path, *, map_size: int) -> Environment:
         raise failures.from_os(error, directory) from error
 
 
-def _open_new(directory: Path, map_size: int, identity: tuple[int, int]) -> Environment:
+def _open_new(directory: StrPath, map_size: int, identity: tuple[int, int]) -> Environment:
     sentinel = Sentinel(directory)
     try:
         _check_file(directory, sentinel)
@@ -225,18 +225,20 @@ def _open_new(directory: Path, map_size: int, identity: tuple[int, int]) -> Envi
     return shared
 
 
-def _sync_names(directory: Path) -> None:
+def _sync_names(directory: StrPath) -> None:
     """Make the directory entries of a new store's files, and of the directories above, durable."""
-    for above in (directory, *directory.parents[:3]):
+    above = os.path.abspath(directory)
+    for _ in range(4):
         with suppress(OSError):  # another user's directory, or a file system without support
             descriptor = os.open(above, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+        above = os.path.dirname(above)
 
 
-def _check_file(directory: Path, sentinel: Sentinel) -> None:
+def _check_file(directory: StrPath, sentinel: Sentinel) -> None:
     """Check the store's file before it is mapped.
 
     Raises:
@@ -264,7 +266,7 @@ def release(shared: Environment) -> None:
             shared.close()
 
 
-def _refuse_network(directory: Path) -> None:
+def _refuse_network(directory: StrPath) -> None:
     """Refuse a network file system, if the platform can detect it (Linux).
 
     Raises:
@@ -273,24 +275,25 @@ def _refuse_network(directory: Path) -> None:
     if sys.platform != "linux":
         return
     try:
-        mount_table = Path(MOUNT_TABLE).read_bytes()
+        with open(MOUNT_TABLE, "rb") as file:
+            mount_table = file.read()
     except OSError:  # a sandbox without /proc; then only LMDB's locks can fail
         return
-    kind = network_type(os.fsencode(directory.resolve()), mount_table)
+    kind = network_type(os.fsencode(os.path.realpath(directory)), mount_table)
     if kind is not None:
         from lakecli.kv import failures
 
         raise failures.network_store(directory, kind)
 
 
-def _allocate_lock_file(directory: Path) -> None:
+def _allocate_lock_file(directory: StrPath) -> None:
     """Allocate the blocks of a new store's lock file.
 
     LMDB maps it sparse: on a full disk, the first access to a page would kill the process.
     """
     if sys.platform != "linux":
         return
-    descriptor = os.open(directory / "lock.mdb", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(f"{directory}/lock.mdb", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         if os.fstat(descriptor).st_size == 0:
             # Overwrites nothing: another process may use the file already.
@@ -299,7 +302,7 @@ def _allocate_lock_file(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _open_map(directory: Path, map_size: int) -> lmdb.Environment:
+def _open_map(directory: StrPath, map_size: int) -> lmdb.Environment:
     """Open the environment with the largest map up to `map_size` that the process can have.
 
     LMDB increases a size that is too small for the file.
@@ -320,7 +323,7 @@ def _open_map(directory: Path, map_size: int) -> lmdb.Environment:
     raise failures.no_address_space(directory) from failure
 
 
-def _open_when_free(directory: Path, size: int) -> lmdb.Environment:
+def _open_when_free(directory: StrPath, size: int) -> lmdb.Environment:
     """Open the environment, after waiting for a process that has the same ID as this one.
 
     Processes in two containers may have the same ID and use the same home. LMDB locks a byte of its
@@ -334,7 +337,9 @@ def _open_when_free(directory: Path, size: int) -> lmdb.Environment:
     pauses = iter(_PAUSES)
     while True:
         try:
-            return lmdb.open(str(directory), map_size=size, max_readers=_MAX_READERS, mode=0o700)
+            return lmdb.open(
+                os.fspath(directory), map_size=size, max_readers=_MAX_READERS, mode=0o700
+            )
         except lmdb.LockError:
             pause = next(pauses, None)
             if pause is None:

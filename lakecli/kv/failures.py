@@ -17,7 +17,7 @@ from lakecli.errors import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from lakecli.directories import StrPath
 
 HOME_HINT = "set LAKECLI_HOME to a directory on a local disk that you may write"
 UPGRADE_HINT = "upgrade lakecli, or set LAKECLI_HOME to another directory"
@@ -62,7 +62,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EISDIR)
 
 
-def from_lmdb(error: lmdb.Error, directory: Path) -> LakeError:
+def from_lmdb(error: lmdb.Error, directory: StrPath) -> LakeError:
     """Translate an LMDB error of the store in `directory`."""
     for kind, message, hint in _LIMITS:
         if isinstance(error, kind):
@@ -85,7 +85,7 @@ def from_lmdb(error: lmdb.Error, directory: Path) -> LakeError:
     )
 
 
-def from_os(error: OSError, directory: Path) -> LakeError:
+def from_os(error: OSError, directory: StrPath) -> LakeError:
     """Translate an error of the operating system for the store in `directory`."""
     number, reason = error.errno, error.strerror or str(error)
     if number == errno.EEXIST:  # the path exists and is not a directory
@@ -95,7 +95,7 @@ def from_os(error: OSError, directory: Path) -> LakeError:
     )
 
 
-def no_address_space(directory: Path) -> Unreachable:
+def no_address_space(directory: StrPath) -> Unreachable:
     """Return the error for a process that cannot map or allocate enough memory."""
     return Unreachable(
         f"not enough memory or address space for the local store: {directory}",
@@ -103,14 +103,14 @@ def no_address_space(directory: Path) -> Unreachable:
     )
 
 
-def newer_store(directory: Path) -> Refused:
+def newer_store(directory: StrPath) -> Refused:
     """Return the error for a store that a newer version wrote."""
     return Refused(
         f"the local store was written by a newer lakecli: {directory}", hint=UPGRADE_HINT
     )
 
 
-def damaged_store(directory: Path, reason: str) -> IntegrityError:
+def damaged_store(directory: StrPath, reason: str) -> IntegrityError:
     """Return the error for a damaged store."""
     return IntegrityError(
         f"the local store is damaged ({reason[:1].lower()}{reason[1:]}): {directory}",
@@ -120,7 +120,7 @@ def damaged_store(directory: Path, reason: str) -> IntegrityError:
     )
 
 
-def network_store(directory: Path, kind: str) -> Refused:
+def network_store(directory: StrPath, kind: str) -> Refused:
     """Return the error for a store on a network file system."""
     return Refused(
         f"the local store would be on a network file system ({kind}): {directory}",
@@ -128,7 +128,7 @@ def network_store(directory: Path, kind: str) -> Refused:
     )
 
 
-def _from_errno(number: int | None, reason: str, directory: Path) -> LakeError | None:
+def _from_errno(number: int | None, reason: str, directory: StrPath) -> LakeError | None:
     if number in _NO_ROOM:
         return Unreachable(
             f"no space left for the local store: {directory}",

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from lakecli.directories import StrPath
 
 DATA_FILE: Final = "data.mdb"
 
@@ -55,7 +56,7 @@ class _DamageError(Exception):
     """Damage of the file; used inside this module only."""
 
 
-def find_damage(directory: Path, *, every_page: bool) -> str | None:
+def find_damage(directory: StrPath, *, every_page: bool) -> str | None:
     """Return the damage of a store's file, or ``None`` if it is sound or absent.
 
     Other processes may be writing meanwhile.
@@ -72,7 +73,7 @@ def find_damage(directory: Path, *, every_page: bool) -> str | None:
         if pause:
             sleep(pause)
         try:
-            descriptor = os.open(directory / DATA_FILE, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(f"{directory}/{DATA_FILE}", os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:
@@ -86,10 +87,10 @@ def find_damage(directory: Path, *, every_page: bool) -> str | None:
     return problem
 
 
-def is_empty(directory: Path) -> bool:
+def is_empty(directory: StrPath) -> bool:
     """Return whether a store has no file, or an empty one, which is a new store to LMDB."""
     try:
-        return (directory / DATA_FILE).stat().st_size == 0
+        return os.stat(f"{directory}/{DATA_FILE}").st_size == 0
     except FileNotFoundError:
         return True
 

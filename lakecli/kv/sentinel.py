@@ -20,7 +20,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from lakecli.directories import StrPath
+
 
 NAME: Final = "in-use"
 
@@ -45,9 +46,11 @@ class Sentinel:
         OSError: the file cannot be opened.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: StrPath) -> None:
         self._descriptor = -1
-        self._descriptor = os.open(directory / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(
+            f"{directory}/{NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         try:
             self._boot = _boot_id()
             is_alone = self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,6 +8,7 @@ missing, damaged, or names commits that are not here, is no answer: the walk goe
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lakecli.identity import h
@@ -56,7 +57,7 @@ class KeptAnnotations:
 
         home = repository.lake.home
         self._cache: SstableCache = SstableCache(
-            home.cache / repository.record.uuid, size_limit=home.cache_size
+            Path(home.cache) / repository.record.uuid, size_limit=home.cache_size
         )
         self._name = h(b"%b:%d%d:%b" % (_TYPE, recursive, first_parent, path)).hex()
         self._refs = refs

@@ -7,6 +7,7 @@ there are none. A verb that would write raises `Refused`.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakecli.committed.cache import SstableCache
@@ -38,7 +39,7 @@ class RemoteRepository(Repository):
         self, home: Home, runtime: Runtime, record: RepositoryRecord, store: ObjectStore
     ) -> None:
         hint = f"clone it, and change the clone: lakecli clone {record.name} lakefs://NAME"
-        cache = SstableCache(home.cache / record.uuid, size_limit=home.cache_size)
+        cache = SstableCache(Path(home.cache) / record.uuid, size_limit=home.cache_size)
         packs = CachedPacks(store, cache, hint=hint)
         refs = BucketRefs(record, packs, hint=hint, on_damage=self._leave_out)
         super().__init__(Lake(home, refs, runtime), record)

@@ -11,6 +11,7 @@ import os
 import shutil
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
@@ -21,7 +22,6 @@ from lakecli.repository.core.address import is_outside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
     from lakecli.spark.files import TableFile
@@ -54,7 +54,7 @@ def lay_out(repository: Repository, files: Sequence[TableFile], paths: Sequence[
         UsageError: two of the names cannot be in one directory.
     """
     lake = repository.lake
-    tables = lake.home.cache / "tables"
+    tables = Path(lake.home.cache) / "tables"
     hasher = blake3()
     for file, path in zip(files, paths, strict=True):
         hasher.update(b"%b\0%b\0" % (os.fsencode(file.name), os.fsencode(path)))

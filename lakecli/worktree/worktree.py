@@ -8,6 +8,7 @@ import json
 import os
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.values import decode_entry
@@ -28,7 +29,6 @@ from lakecli.worktree.scan import Scan, Scanner, hash_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from lakecli.model import Commit, CommitId, Difference, Entry, MetarangeId
     from lakecli.repository.core.lake import Repository
@@ -223,7 +223,7 @@ class Worktree:
     def index_file(self) -> Path:
         """Where the index is: in the home, by device and inode of the directory."""
         status = self.root.stat()
-        directories = self.repository.lake.home.store.with_name(DIRECTORIES)
+        directories = Path(self.repository.lake.home.store).with_name(DIRECTORIES)
         return directories / f"{status.st_dev:x}-{status.st_ino:x}.index"
 
     def _key(self, tree: MetarangeId) -> str:

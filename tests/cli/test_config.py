@@ -232,15 +232,15 @@ def test_an_unwritable_home_is_refused(cli: Cli, home: Path) -> None:
 
 def test_homes_are_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert context().home == (
-        home / "lakecli/config.toml",
-        home / "lakecli/store",
-        home / "lakecli/cache",
+        f"{home}/lakecli/config.toml",
+        f"{home}/lakecli/store",
+        f"{home}/lakecli/cache",
     )
     monkeypatch.delenv("LAKECLI_HOME")
     assert context().home == (
-        home / ".config/lakecli/config.toml",
-        home / ".local/share/lakecli/store",
-        home / ".cache/lakecli",
+        f"{home}/.config/lakecli/config.toml",
+        f"{home}/.local/share/lakecli/store",
+        f"{home}/.cache/lakecli",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +26,6 @@ from tests.support.lakes import checksums, make_repository, open_lake, read, sta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from lakecli.model import Commit
     from lakecli.repository.core.lake import Repository
@@ -54,7 +54,7 @@ def _import(repository: Repository) -> Commit:
     from lakecli.pipeline.runner import LocalRunner
     from lakecli.repository.core.walk import LinkPolicy
 
-    source = repository.lake.home.cache.parent / "source"
+    source = Path(repository.lake.home.cache).parent / "source"
     source.mkdir(exist_ok=True)
     for path, data in AFTER.items():
         (source / path.decode()).write_bytes(data)

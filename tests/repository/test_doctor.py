@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,7 +33,6 @@ from tests.support.lakes import serve, through
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from lakecli.repository.core.lake import Lake, Repository
 
@@ -126,7 +126,7 @@ def test_a_map_that_fills_up_is_reported(
 
 def test_an_unwritable_cache_is_reported(lake: Lake, repository: Repository) -> None:
     del repository
-    lake.home.cache.write_text("in the way")
+    Path(lake.home.cache).write_text("in the way")
     found = of_repository(lake)
     assert not_well(found) == {"cache": Verdict.WARNING}
     assert str(lake.home.cache) in found["cache"].seen
@@ -151,7 +151,7 @@ def test_a_full_disk_is_reported(
     def free_space(place: str) -> int:
         return free if place.endswith(f"/{full}") else 10**12
 
-    lake.home.cache.mkdir()
+    Path(lake.home.cache).mkdir()
     found = of_repository(lake, free_space=free_space)
     assert found["disk-space"].verdict is verdict
     if verdict is not Verdict.OK:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
+from platformdirs import PlatformDirs
 
 import lakecli
 from lakecli import opening
@@ -24,15 +27,15 @@ from tests.support.lakes import Numbered, Ticking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
+    from lakecli.directories import StrPath
     from lakecli.repository.core.lake import Repository
 
 ME = PushOptions(who="Me <me@example.com>")
 
 
 def test_a_program_opens_a_repository_by_its_uri(tmp_path: Path) -> None:
-    paths = home_paths(tmp_path / "home")
+    paths = home_paths(tmp_path / "home", {})
     with Lake.open(Home(paths.store, paths.cache), Runtime(Ticking(), Numbered())) as lake:
         repo.create(lake, "sales", str(tmp_path / "namespace"))
     source = tmp_path / "a.csv"
@@ -50,7 +53,7 @@ def test_a_program_opens_a_repository_by_its_uri(tmp_path: Path) -> None:
 def test_the_home_may_come_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = home_paths(tmp_path / "elsewhere")
+    paths = home_paths(tmp_path / "elsewhere", {})
     with Lake.open(Home(paths.store, paths.cache), Runtime(Ticking(), Numbered())) as lake:
         repo.create(lake, "sales", str(tmp_path / "namespace"))
     monkeypatch.setenv("LAKECLI_HOME", str(tmp_path / "elsewhere"))
@@ -69,10 +72,27 @@ def test_a_failed_open_leaves_nothing_open(tmp_path: Path) -> None:
 
 
 def test_the_default_home_is_that_of_the_platform(home: Path) -> None:
-    paths = home_paths()
-    assert paths.config == home / ".config/lakecli/config.toml"
-    assert paths.store == home / ".local/share/lakecli/store"
-    assert paths.cache == home / ".cache/lakecli"
+    paths = home_paths(None, os.environ)
+    assert paths.config == f"{home}/.config/lakecli/config.toml"
+    assert paths.store == f"{home}/.local/share/lakecli/store"
+    assert paths.cache == f"{home}/.cache/lakecli"
+
+
+@pytest.mark.parametrize("root", ["/h", "/h/", "", "here", None])
+@pytest.mark.parametrize("given", ["/x", "/x/../y/", "x", "~/x", "", None])
+def test_the_default_home_is_that_of_platformdirs(
+    monkeypatch: pytest.MonkeyPatch, root: str | None, given: str | None
+) -> None:
+    variables = {"HOME": root, "XDG_CONFIG_HOME": given, "XDG_DATA_HOME": given}
+    for name, value in variables.items():
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    paths = home_paths(None, os.environ)
+    dirs = PlatformDirs("lakecli", appauthor=False)
+    assert Path(paths.config).parent == dirs.user_config_path
+    assert Path(paths.store).parent == dirs.user_data_path
+    assert Path(paths.cache) == dirs.user_cache_path
 
 
 class TestSync:
@@ -84,7 +104,7 @@ class TestSync:
         monkeypatch.setenv("LAKECLI_USER_NAME", "Ada")
         monkeypatch.setenv("LAKECLI_USER_EMAIL", "ada@example.com")
         home = tmp_path / "home"
-        paths = home_paths(home)
+        paths = home_paths(home, {})
         with Lake.open(Home(paths.store, paths.cache), Runtime(Ticking(), Numbered())) as lake:
             made = repo.create(lake, "sales", str(tmp_path / "namespace"))
             make_commit(made, b"first")
@@ -104,7 +124,7 @@ class TestSync:
         if by == "environment":
             monkeypatch.setenv("LAKECLI_SYNC", "auto")
         elif by == "file":
-            home_paths(home).config.write_text('[repo.sales]\nsync = "auto"\n')
+            Path(home_paths(home, {}).config).write_text('[repo.sales]\nsync = "auto"\n')
         theirs = make_commit(bob, b"bob's")
         push(bob, "main", options=ME)
         sync: Literal["auto"] | None = "auto" if by == "argument" else None
@@ -184,20 +204,20 @@ def position_there(repository: Repository, name: str = "main") -> str | None:
 def test_the_settings_are_parsed_again_only_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads: list[Path] = []
+    reads: list[StrPath] = []
 
-    def read(path: Path) -> Mapping[str, str]:
+    def read(path: StrPath) -> Mapping[str, str]:
         reads.append(path)
         return read_file(path)
 
     monkeypatch.setattr(opening, "read_file", read)
-    file = home_paths(tmp_path).config
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file = home_paths(tmp_path, {}).config
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
     set_value(file, "trust.addresses", "s3://one")
     for _ in range(3):
         assert opening.settings_of(tmp_path).trusted("sales") == ("s3://one",)
     assert reads == [file]
     set_value(file, "trust.addresses", "s3://two")
     assert opening.settings_of(tmp_path).trusted("sales") == ("s3://two",)
-    file.unlink()
+    Path(file).unlink()
     assert opening.settings_of(tmp_path).trusted("sales") == ()

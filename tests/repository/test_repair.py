@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,7 +37,6 @@ from tests.support.lakes import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
 
     from lakecli.model import Commit
     from lakecli.repository.core.findings import Finding, FsckCounts
@@ -229,7 +229,7 @@ def test_tables_are_restored_from_the_cache(repository: Repository, history: Pat
 def test_damaged_copies_are_removed_from_the_cache(repository: Repository, history: Path) -> None:
     repository, _ = in_a_bucket(repository, history)
     expected = read(repository, "main")
-    directory = repository.lake.home.cache / repository.record.uuid
+    directory = Path(repository.lake.home.cache) / repository.record.uuid
     broken = max(directory.iterdir())
     flip(broken)
     _, repaired, lost, _ = heal(repository, dry_run=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,7 +30,6 @@ from tests.support.lakes import START, checksums, entry_of, read, stage, stage_e
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from lakecli.model import Commit, CommitId
     from lakecli.repository.core.lake import Repository
@@ -374,7 +374,7 @@ def test_lost_tables_that_no_clone_has_are_reported(
     put(ada, {b"second": b"2"})
     for key in [key for key in bucket.bucket.objects if SSTABLES in key]:
         del bucket.bucket.objects[key]
-    for file in (ada.lake.home.cache / ada.record.uuid).iterdir():
+    for file in (Path(ada.lake.home.cache) / ada.record.uuid).iterdir():
         file.unlink()
     with pytest.raises(NotInBucket, match="_lakefs/"):
         push(ada, "main", options=ME)

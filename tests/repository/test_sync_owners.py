@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,6 @@ from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from lakecli.kv.operations import Operation
     from lakecli.model import CommitId
@@ -136,7 +136,9 @@ class TestFromTheBucket:
         self, clones: tuple[Repository, ...]
     ) -> None:
         ada = clones[0]
-        fresh = Clones.make(ada.lake.home.store.parent, "x", namespace=str(ada.store.uri) + "-x")
+        fresh = Clones.make(
+            Path(ada.lake.home.store).parent, "x", namespace=str(ada.store.uri) + "-x"
+        )
         with fresh as made:
             (alone,) = made.repositories
             push(alone, "main", options=ME)

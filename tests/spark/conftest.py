@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def open_home(home: Path | None) -> Lake:
     """Open the lake of a home as `lakecli.open` does, with a clock and IDs that repeat."""
-    paths = home_paths(home)
+    paths = home_paths(home, os.environ)
     return Lake.open(
         Home(paths.store, paths.cache), Runtime(Ticking(), Numbered(str(home)), "test")
     )

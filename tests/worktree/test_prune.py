@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakecli.worktree.index import Index
@@ -11,13 +12,11 @@ from lakecli.worktree.prune import UNUSED_NS, clear_unused, prune
 from tests.support.worktrees import clone, commit_contents, items, reopen, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakecli.repository.core.lake import Repository
 
 
 def indexes(repository: Repository) -> set[str]:
-    directory = repository.lake.home.store.with_name("directories")
+    directory = Path(repository.lake.home.store).with_name("directories")
     return {each.name for each in directory.iterdir()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from lakecli.cli.answers.worktree import LinkedDirectory
@@ -41,7 +42,7 @@ def local_list(
         from lakecli.worktree.prune import DIRECTORIES
         from lakecli.worktree.prune import prune as prune_indexes
 
-        for gone in prune_indexes(context.home.store.with_name(DIRECTORIES)):
+        for gone in prune_indexes(Path(context.home.store).with_name(DIRECTORIES)):
             context.out.note(f"index deleted: {quote_path(gone)} is gone")
     start = absolute(directory)
     git = find_git(start, context.environ)

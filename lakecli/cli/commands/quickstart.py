@@ -66,7 +66,7 @@ def quickstart(
 def _free_name(context: Context) -> tuple[str, Path]:
     """Return an unused name for the repository, and a directory that does not exist."""
     taken = {record.name for record in context.lake().repositories(prefix=NAME)}
-    root = context.home.store.parent / NAME
+    root = Path(context.home.store).parent / NAME
     names = chain([NAME], (f"{NAME}-{number}" for number in count(2)))
     name = next(name for name in names if name not in taken and not (root / name).exists())
     return name, root / name

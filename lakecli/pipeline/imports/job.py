@@ -159,7 +159,7 @@ def preview(
     """
     base = _check_branch(repository, branch)
     run = _Run(repository, path, source, runner, options)
-    make_private(parent := repository.lake.home.cache / IMPORTS)
+    make_private(parent := Path(repository.lake.home.cache) / IMPORTS)
     with TemporaryDirectory(prefix="listed-", dir=parent) as directory:
         report = run.all_parts(base, writes=False, lists_to=directory).report
         yield report, iter_steps(Path(directory))
@@ -234,7 +234,7 @@ class _Run:
         # Counts depend on the base, so a part finished on another base cannot be reused.
         identity: list[object] = [*task.location[:3], base, self._prefix.hex()]
         identity += [options.replaces, options.copies, options.pins, writes, options.verify]
-        journal = Journal(self._repository.lake.home.cache / IMPORTS, identity)
+        journal = Journal(Path(self._repository.lake.home.cache) / IMPORTS, identity)
         journal.open(now)
         done = FinishedParts(self._repository, task, self._high, journal, lists_to=lists_to)
         spill = journal.directory / "sorted"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lakecli import layout
@@ -130,7 +131,7 @@ def examine_repository(
         usage = lake.kv.usage()
         yield ok("local-store", f"schema version {usage.schema_version}, {home.store}")
         yield machine.memory_map(usage)
-        yield machine.cache(home.cache)
+        yield machine.cache(Path(home.cache))
         yield machine.disk_space(places, free_space)
         looking = probe.Probe(repository.store, instruments, root=layout.DOCTOR)
         readable = True
@@ -151,7 +152,7 @@ def _without_store(
 ) -> Generator[Check]:
     yield failed("local-store", error)
     yield skipped("map", "the local store does not open")
-    yield machine.cache(home.cache)
+    yield machine.cache(Path(home.cache))
     yield machine.disk_space(places, free_space)
     for name in (*probe.NAMES, *TRAILING, OUTSIDE):
         yield skipped(name, _NO_NAMESPACE)

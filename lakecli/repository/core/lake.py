@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from lakecli.committed.tree_store import TreeStore
+    from lakecli.directories import StrPath
     from lakecli.ids import RepositoryUuid
     from lakecli.model import Account, RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
@@ -71,13 +72,15 @@ class Home(NamedTuple):
         cache_size: the limit of the cache in bytes.
     """
 
-    store: Path
-    cache: Path
+    store: StrPath
+    cache: StrPath
     cache_size: int = DEFAULT_CACHE_SIZE
 
     def objects_of(self, uuid: RepositoryUuid) -> Path:
         """Return the directory of what is committed on top of a borrowed namespace."""
-        return self.store.with_name("objects") / uuid
+        from pathlib import Path
+
+        return Path(self.store).with_name("objects") / uuid
 
 
 def _show_nothing(_entries: int) -> AbstractContextManager[Progress]:
@@ -337,11 +340,13 @@ class Repository:
     def trees(self) -> TreeStore:
         """The committed trees in the storage namespace, cached in the lake's home."""
         if self._trees is None:
+            from pathlib import Path
+
             from lakecli.committed.cache import SstableCache
             from lakecli.committed.tree_store import TreeStore
 
             home = self.lake.home
-            cache = SstableCache(home.cache / self.record.uuid, size_limit=home.cache_size)
+            cache = SstableCache(Path(home.cache, self.record.uuid), size_limit=home.cache_size)
             self._trees = TreeStore(
                 self.store,
                 cache=cache,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from lakecli.committed.check import problem_of_copy
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
     """Delete damaged tables from the cache; they are fetched again when needed."""
-    directory = repository.lake.home.cache / repository.record.uuid
+    directory = Path(repository.lake.home.cache) / repository.record.uuid
     if not directory.is_dir():
         return
     for file in sorted(directory.iterdir()):

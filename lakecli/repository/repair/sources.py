@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from blake3 import blake3
@@ -21,7 +22,6 @@ from lakecli.repository.core.walk import LinkPolicy, walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
 
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Repository
@@ -96,7 +96,7 @@ def _candidates(
 
 def find_table(repository: Repository, table_id: str, places: Collection[str]) -> Copy | None:
     """Return a verified copy of a range or metarange, or ``None``."""
-    cached = repository.lake.home.cache / repository.record.uuid / table_id
+    cached = Path(repository.lake.home.cache) / repository.record.uuid / table_id
     for file in (cached, *_table_files(table_id, places)):
         with suppress(OSError):
             if problem_of_copy(table_id, file.read_bytes()) is None:
@@ -112,7 +112,6 @@ def find_table(repository: Repository, table_id: str, places: Collection[str]) -
 
 
 def _table_files(table_id: str, places: Collection[str]) -> Iterator[Path]:
-    from pathlib import Path
 
     for place in places:
         if "://" not in place:

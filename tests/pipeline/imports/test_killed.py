@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,8 +26,6 @@ from tests.support import crashes
 from tests.support.lakes import START, make_repository, open_lake
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakecli.repository.core.lake import Lake
     from tests.support.crashes import Killer
 
@@ -100,7 +99,7 @@ def test_finished_ranges_are_not_written_again(tmp_path: Path, form: str) -> Non
     with open_lake(killed) as lake:
         counts = FsckCounts()
         assert not list(fsck(lake.repository("demo"), hash_data=False, counts=counts))
-        assert not list((lake.home.cache / "imports").iterdir())
+        assert not list((Path(lake.home.cache) / "imports").iterdir())
     assert counts.entries == COUNT
 
 

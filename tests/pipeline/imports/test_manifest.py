@@ -159,7 +159,7 @@ def test_every_format_gives_the_same_tree(
     assert report.tally.objects == report.tally.added == len(KEYS)
     assert report.tally.size == sum(NUMBERS.values())
     assert contents(repository) == EXPECTED
-    assert not list((repository.lake.home.cache / "imports").iterdir())
+    assert not list((Path(repository.lake.home.cache) / "imports").iterdir())
 
 
 def test_sorted_and_unsorted_manifests_give_the_same_tree(
@@ -420,7 +420,7 @@ def test_a_preview_writes_nothing(repository: Repository, tmp_path: Path) -> Non
             (Action.NEW, f"p/{key}".encode()) for key in sorted(KEYS, key=str.encode)
         ]
     assert sorted(namespace.rglob("*")) == before
-    assert not list((repository.lake.home.cache / "imports").iterdir())
+    assert not list((Path(repository.lake.home.cache) / "imports").iterdir())
 
 
 WITHOUT_ARROW = ("pyarrow", "numpy", "pandas", "pyspark")

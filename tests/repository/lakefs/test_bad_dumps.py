@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,7 +33,6 @@ from tests.repository.lakefs.test_restore import files, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from lakecli.repository.core.lake import Lake, Repository
 
@@ -264,7 +264,7 @@ def test_a_clone_of_a_damaged_dump_writes_nothing(
     with lake.kv.read() as txn:
         assert list(records.iter_repositories(txn)) == []
         assert records.find_intention(txn, f"local://{foreign}") is None
-    assert not os.path.lexists(lake.home.store.with_name("objects"))
+    assert not os.path.lexists(Path(lake.home.store).with_name("objects"))
     path.write_bytes(intact)
     made = clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
     assert made.commits == 17

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,7 +49,6 @@ from tests.support.lakes import Numbered, open_lake, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from pathlib import Path
 
     from lakecli.model import CommitId, Entry
     from lakecli.repository.core.lake import Repository
@@ -457,7 +457,7 @@ def test_a_clone_that_fails_leaves_no_directory(
     (foreign / "_lakefs" / manifest.tags).unlink()
     with pytest.raises(BadDump):
         clone_from_lakefs(lake, str(foreign), "x", manifest, range_entries=16)
-    assert not lake.home.store.with_name("objects").exists()
+    assert not Path(lake.home.store).with_name("objects").exists()
 
 
 def test_a_tag_with_the_name_of_a_branch_and_an_odd_date_do_no_harm(repository: Repository) -> None:
