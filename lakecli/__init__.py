@@ -22,7 +22,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     errors | distribution        the error tree | the name of the distribution
     directories | progress       directories that only their owner may read | how verbs report
                                  their progress (both beside these two)
-    proto                        varints, and lakeFS's protobuf messages
+    native | proto               bulk work in C | varints, and lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
 ``repository/core/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives

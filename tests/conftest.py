@@ -31,6 +31,7 @@ if (
 
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = [
+    "tests.support.cores",
     "tests.support.servers",
     "tests.support.gcs",
     "tests.support.azurite",

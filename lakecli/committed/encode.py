@@ -10,10 +10,11 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import repeat
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from blake3 import blake3
 
+from lakecli import native
 from lakecli.errors import UsageError
 from lakecli.identity import entry_identity, frame_map, frame_str
 from lakecli.layout import is_content_address
@@ -201,6 +202,29 @@ def _encode_key(key: str) -> tuple[bytes, bytes]:
 
 def encode_external(columns: Columns) -> list[bytes]:
     """Return the whole values that record external objects, in the same order."""
+    core = native.core()
+    found = None if core is None else core.encode_external(*columns)
+    if found is None:
+        return _encode_external(columns)
+    if None in found:
+        places = [at for at, value in enumerate(found) if value is None]
+        for at, value in zip(places, _encode_external(_rows(columns, places)), strict=True):
+            found[at] = value
+    return cast("list[bytes]", found)
+
+
+def _rows(columns: Columns, places: Sequence[int]) -> Columns:
+    types = columns.content_types
+    return Columns(
+        [columns.addresses[at] for at in places],
+        [columns.sizes[at] for at in places],
+        [columns.checksums[at] for at in places],
+        [columns.seconds[at] for at in places],
+        [types[at] for at in places] if types else None,
+    )
+
+
+def _encode_external(columns: Columns) -> list[bytes]:
     rows = zip(
         columns.addresses,
         columns.sizes,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.ranges import is_ours
-from lakecli.committed.values import identities_of
-from lakecli.identity import frame_map, record_id, tree_id
+from lakecli.committed.values import digests
+from lakecli.identity import frame_map, tree_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ def name_of_records(keys: Sequence[bytes], values: Sequence[bytes]) -> str:
     Raises:
         MalformedValue: a value has no identity.
     """
-    return tree_id(map(record_id, keys, identities_of(values)))
+    return tree_id(digests(keys, values)[1])
 
 
 def _lakefs_name(

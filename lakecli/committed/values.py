@@ -14,6 +14,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from blake3 import blake3
+
+from lakecli import native
 from lakecli.identity import DIGEST_SIZE
 from lakecli.model import Entry
 from lakecli.proto import messages
@@ -27,6 +30,7 @@ __all__ = [
     "MalformedValue",
     "decode_entry",
     "decode_value",
+    "digests",
     "encode_value",
     "identities_of",
     "identity_of",
@@ -79,6 +83,25 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
         ]
     except IndexError:
         raise MalformedValue("an empty value") from None
+
+
+def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Return ``identity.h`` of each key, and ``identity.record_id`` of each record.
+
+    Raises:
+        MalformedValue: the framing of a value is damaged.
+    """
+    core = native.core()
+    found = None if core is None else core.digests(keys, values)
+    return _digests(keys, values) if found is None else found
+
+
+def _digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    of_keys = [blake3(key).digest() for key in keys]
+    return of_keys, [
+        blake3(of_key + blake3(identity).digest()).digest()
+        for of_key, identity in zip(of_keys, identities_of(values), strict=True)
+    ]
 
 
 def decode_entry(value: bytes) -> Entry:

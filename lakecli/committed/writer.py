@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blake3 import blake3
-
 from lakecli.committed.metaranges import (
     TREE_PROPERTY,
     Metarange,
@@ -26,7 +24,7 @@ from lakecli.committed.metaranges import (
 )
 from lakecli.committed.ranges import WRITER, WRITER_PROPERTY, is_ours, iter_blocks
 from lakecli.committed.splitter import Splitter
-from lakecli.committed.values import identities_of
+from lakecli.committed.values import digests, identities_of
 from lakecli.identity import h, record_id, tree_id
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.sstable.writer import TableWriter
@@ -175,13 +173,7 @@ class TreeWriter:
 
     def _add(self, keys: Sequence[bytes], values: Sequence[bytes], block: Block | None) -> None:
         self._check_order(keys[0])
-        digest = blake3
-        key_digests = [digest(key).digest() for key in keys]
-        # identity.record_id of each record; h(key) is needed for the cuts anyway.
-        record_ids = [
-            digest(key_digest + digest(identity).digest()).digest()
-            for key_digest, identity in zip(key_digests, identities_of(values), strict=True)
-        ]
+        key_digests, record_ids = digests(keys, values)
         self._last_key = keys[-1]
         cuts = self._splitter.cuts(key_digests, 0 if self._table is None else self._table.count)
         if block is not None and (not cuts or cuts[0] == len(keys) - 1):

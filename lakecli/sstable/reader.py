@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli import native
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import read_directory
@@ -38,11 +39,13 @@ class Block(NamedTuple):
 
     Attributes:
         stored: as the file holds it, trailer included.
+        payload: uncompressed.
         keys: user keys, ascending.
         values: of the keys, in the same order.
     """
 
     stored: bytes
+    payload: bytes
     keys: list[bytes]
     values: list[bytes]
 
@@ -58,11 +61,25 @@ def decode_block(stored: bytes, *, name: str = "", offset: int = 0) -> Block:
     Raises:
         CorruptTable: it is not a data block.
     """
+    core = native.core()
     try:
-        keys, values = decode_records(payload_of(stored))
+        payload = payload_of(stored)
+        found = None if core is None else core.decode_records(payload)
+        keys, values = decode_records(payload) if found is None else found
     except Malformed as error:
         raise CorruptTable(name, offset, str(error)) from None
-    return Block(stored, keys, values)
+    return Block(stored, payload, keys, values)
+
+
+def search_block(payload: bytes, key: bytes) -> bytes | None:
+    """Return the value of one user key of a data block, or ``None``.
+
+    Raises:
+        Malformed: the block is not a data block.
+    """
+    core = native.core()
+    value = NotImplemented if core is None else core.find_value(payload, key)
+    return find_value(payload, key) if value is NotImplemented else value
 
 
 class Table:
@@ -84,6 +101,8 @@ class Table:
         count: records.
         size: of the file, in bytes.
         block_count: data blocks.
+        separators: for each data block a key, no less than its last and less than the first of the
+            next block; ascending.
 
     Raises:
         CorruptTable: the file is damaged.
@@ -101,7 +120,7 @@ class Table:
         self.block_count = len(directory.offsets)
         self._cache = cache
         self._read = source.read
-        self._separators = directory.separators
+        self.separators = directory.separators
         self._offsets = directory.offsets
         self._sizes = directory.sizes
 
@@ -111,7 +130,7 @@ class Table:
         Raises:
             CorruptTable: the block is damaged.
         """
-        number = bisect_left(self._separators, key)
+        number = bisect_left(self.separators, key)
         if number == self.block_count:
             return None
         if self._cache is not None:
@@ -120,7 +139,7 @@ class Table:
         stored = self._read(self._offsets[number], size)
         try:
             verify(stored, size)
-            return find_value(payload_of(stored), key)
+            return search_block(payload_of(stored), key)
         except Malformed as error:
             raise self._corrupt(number, str(error)) from None
 
@@ -135,7 +154,7 @@ class Table:
 
     def find_block(self, key: bytes) -> int:
         """Return the first block that may hold a key no less than `key`, else `block_count`."""
-        return bisect_left(self._separators, key)
+        return bisect_left(self.separators, key)
 
     def stored_block(self, number: int) -> bytes:
         """Return a block as stored, trailer included; its checksum is verified.
@@ -164,8 +183,8 @@ class Table:
         if not keys:
             if self.count:
                 raise self._corrupt(number, "a block without records")
-        elif keys[-1] > self._separators[number] or (
-            number and keys[0] <= self._separators[number - 1]
+        elif keys[-1] > self.separators[number] or (
+            number and keys[0] <= self.separators[number - 1]
         ):
             raise self._corrupt(number, "a block with keys outside the bounds of its index entry")
         return block

@@ -76,7 +76,7 @@ def test_in_process(
 
     def create() -> tuple[str, ...]:
         uri = place.create(f"imported-{next(names)}")
-        options = ("--engine", "local", "--no-progress")
+        options = ("--engine", "local", "--verify", "none", "--no-progress")
         return LAKECLI, "import", "--from", str(manifests.ordered), "--to", f"{uri}/main/", *options
 
     repeat(

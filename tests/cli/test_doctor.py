@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli import native
 from lakecli.cli.context import system_now
 from lakecli.cli.output import STYLES
 from lakecli.objectstore.local.store import LocalStore
@@ -75,8 +76,9 @@ def cli(tmp_path: Path) -> Cli:
 
 
 @pytest.fixture(autouse=True)
-def room_on_every_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def usual_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakecli.cli.commands.doctor._free_space", lambda _: 20 * 10**9)
+    monkeypatch.setattr(native, "problem", lambda: "")
 
 
 def in_bucket(endpoint: str, environment: pytest.MonkeyPatch) -> str:
@@ -146,9 +148,31 @@ def test_a_local_store_that_does_not_open_is_reported(cli: Cli, home: Path) -> N
     (home / "lakecli" / "store").write_text("in the way")
     result = cli("doctor", "lakefs://demo")
     assert result.exit_code == 9
-    assert result.lines[0].startswith("failed   local-store")
-    assert result.stderr.startswith("error: 1 of 32 checks failed: local-store")
+    assert result.lines[0] == "ok       compiled-core     used"
+    assert result.lines[1].startswith("failed   local-store")
+    assert result.stderr.startswith("error: 1 of 33 checks failed: local-store")
     assert cli("doctor", "lakefs://demo", "--json").json["storage_namespace"] is None
+
+
+@pytest.mark.parametrize(
+    ("problem", "verdict", "shown"),
+    [
+        (native.MISSING, "ok", "with the same results"),
+        (native.OUTDATED, "warning", "install this version of lakecli again"),
+    ],
+)
+def test_a_compiled_core_that_is_not_used_is_reported(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, problem: str, verdict: str, shown: str
+) -> None:
+    monkeypatch.setattr(native, "problem", lambda: problem)
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    result = cli("doctor", "lakefs://demo")
+    assert result.exit_code == 0
+    text = " ".join(result.stdout.split())
+    assert f"{verdict} compiled-core not used: {problem}" in text
+    assert shown in text
+    stderr = cli("version", "--verbose").stderr
+    assert f"debug: compiled core: not used, {problem}\n" in stderr
 
 
 def test_the_base_uri_names_a_repository(cli: Cli) -> None:

@@ -160,8 +160,8 @@ def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
         ("log lakefs://demo/main", 48),
         ("rev-parse lakefs://demo/main", 46),
         ("status lakefs://demo", 56),
-        ("fs stat lakefs://demo/main/a", 89),
-        ("fs ls lakefs://demo/main/", 92),
+        ("fs stat lakefs://demo/main/a", 91),
+        ("fs ls lakefs://demo/main/", 94),
     ],
 )
 def test_a_start_imports_few_modules(cli: Cli, line: str, most: int) -> None:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from lakecli.committed.tree_store import TreeStore
 
+pytestmark = pytest.mark.usefixtures("either_core")
+
 MODEL = large_model(400)
 MIDDLE = key(200)
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from lakecli.committed.encode import Columns, encode_entry, encode_external
 from lakecli.model import Entry
 
+pytestmark = pytest.mark.usefixtures("either_core")
+
 TEXTS = st.text(max_size=300) | st.integers(0, 20_000).map(lambda size: "x" * size)
 SIZES = st.integers(0, 2**63 - 1) | st.integers(0, 2**30) | st.sampled_from([0, 127, 128, 16_383])
 SECONDS = st.integers(0, 253_402_300_799)

@@ -24,6 +24,8 @@ from tests.sstable.tables import build, many_records, open_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.usefixtures("either_core")
+
 ROWS = many_records(700)
 SINGLE = build(ROWS[:90], type=b"ranges")
 DOUBLE = build([(b"deep/" * 30 + key, value) for key, value in ROWS], type=b"ranges")

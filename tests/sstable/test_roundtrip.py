@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.sstable.tables import Record
 
+pytestmark = pytest.mark.usefixtures("either_core")
+
 
 @settings(max_examples=80, deadline=None)
 @given(rows=records(), others=st.lists(keys(), max_size=10))

@@ -24,5 +24,6 @@
     lakectl                      the commands and options of lakectl
     lakefs_files                 files that lakeFS wrote
     worktrees                    working directories, and what is in them
+    cores                        the compiled core, and tests with and without it
     tools, waits                 programs that a test needs; waits for a bucket that end at once
 """

@@ -1,30 +1,32 @@
-"""Programs that a test runs: it is skipped without them, unless they are required."""
+"""What a test needs of the machine: it is skipped without, unless everything is required."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
+from typing import NoReturn
 
 import pytest
 
 
-def require_tool(name: str) -> str:
-    """Return the path of a program; without it the test is skipped.
+def do_without(what: str) -> NoReturn:
+    """Skip the test, for want of something.
 
     ``LAKECLI_REQUIRE_TOOLS`` in the environment makes it fail instead.
     """
+    if os.environ.get("LAKECLI_REQUIRE_TOOLS"):
+        pytest.fail(f"LAKECLI_REQUIRE_TOOLS is set, and there is no {what}")
+    pytest.skip(f"there is no {what}")
+
+
+def require_tool(name: str) -> str:
+    """Return the path of a program; without it the test is skipped."""
     path = shutil.which(name)
-    if path is None:
-        if os.environ.get("LAKECLI_REQUIRE_TOOLS"):
-            pytest.fail(f"LAKECLI_REQUIRE_TOOLS is set, and there is no {name}")
-        pytest.skip(f"there is no {name}")
-    return path
+    return do_without(name) if path is None else path
 
 
 def require_package(name: str) -> None:
-    """Skip the test without a package, as `require_tool` does without a program."""
+    """Skip the test without a package."""
     if importlib.util.find_spec(name) is None:
-        if os.environ.get("LAKECLI_REQUIRE_TOOLS"):
-            pytest.fail(f"LAKECLI_REQUIRE_TOOLS is set, and there is no package {name}")
-        pytest.skip(f"there is no package {name}")
+        do_without(f"package {name}")

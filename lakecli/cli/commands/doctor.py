@@ -50,9 +50,9 @@ def doctor(
     overwriting, deleting and multipart uploads, each by doing it; create-only and compare-and-set
     writes, also by several writers at once; consistency after a write; range reads; checksums; a
     presigned URL; and the difference between the clocks of the store and of this machine. For a
-    repository they also cover the local store, its cache, free disk space, the owner of the
-    namespace, and the records that clones share. The result includes whether several machines may
-    write to the namespace, and which groups of commands will work.
+    repository they also cover the compiled core, the local store, its cache, free disk space, the
+    owner of the namespace, and the records that clones share. The result includes whether several
+    machines may write to the namespace, and which groups of commands will work.
 
     All test objects are written below _lakecli/doctor-ID/ in the namespace and removed at the end,
     also after an interruption. Nothing else is changed. (A bucket with versioning keeps a few dozen

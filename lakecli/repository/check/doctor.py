@@ -129,6 +129,7 @@ def examine_repository(
 
     def checks() -> Generator[Check]:
         usage = lake.kv.usage()
+        yield machine.compiled_core()
         yield ok("local-store", f"schema version {usage.schema_version}, {home.store}")
         yield machine.memory_map(usage)
         yield machine.cache(Path(home.cache))
@@ -150,6 +151,7 @@ def examine_repository(
 def _without_store(
     error: LakeError, home: Home, places: list[str], free_space: Callable[[str], int]
 ) -> Generator[Check]:
+    yield machine.compiled_core()
     yield failed("local-store", error)
     yield skipped("map", "the local store does not open")
     yield machine.cache(Path(home.cache))

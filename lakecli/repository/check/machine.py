@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from lakecli import native
 from lakecli.directories import make_private
 from lakecli.errors import Unreachable
 from lakecli.objectstore.probe.check import Check, failed, ok, skipped, warning
@@ -33,6 +34,16 @@ def memory_map(usage: Usage) -> Check:
     if usage.used < usage.map_size * FULL_MAP:
         return ok("map", seen, **details)
     return warning("map", seen, fix="raise the limit of address space (ulimit -v)", **details)
+
+
+def compiled_core() -> Check:
+    """Check whether bulk work is done by the compiled core."""
+    name, problem = "compiled-core", native.problem()
+    if not problem:
+        return ok(name, "used")
+    if problem == native.MISSING:
+        return ok(name, f"not used: {problem}; bulk work takes longer, with the same results")
+    return warning(name, f"not used: {problem}", fix="install this version of lakecli again")
 
 
 def cache(directory: Path) -> Check:

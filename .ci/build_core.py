@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Compile lakecli/native/core.c to an extension module of Python's limited API.
+
+`python .ci/build_core.py` compiles it in place, which is needed after each change of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+PACKAGE = PROJECT / "lakecli" / "native"
+NAME = "_core.abi3.so"
+LIMITED_API = 0x030B0000
+"""Python 3.11, the oldest that lakecli supports."""
+
+OPTIONS = ("-std=c99", "-O3", "-Wall", "-Wextra", "-Werror=implicit-function-declaration")
+
+
+class NotCompiled(Exception):
+    """There is no compiler, or it failed."""
+
+
+def build(directory: Path = PACKAGE, *options: str) -> Path:
+    """Compile the core, and return the module's path.
+
+    Args:
+        directory: of the module; an older one there is replaced, or removed on failure.
+        options: more options of the compiler.
+
+    Raises:
+        NotCompiled: there is no compiler, or it failed.
+    """
+    source = PACKAGE / "core.c"
+    target = directory / NAME
+    target.unlink(missing_ok=True)
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
+    unfinished = target.with_suffix(".part")
+    includes = {sysconfig.get_path(name) for name in ("include", "platinclude")}
+    command = [
+        *(compiler, *OPTIONS, *options, "-fPIC", "-shared"),
+        *(f"-DPy_LIMITED_API={LIMITED_API:#x}", f'-DSOURCE="{digest}"'),
+        *(f"-I{path}" for path in sorted(includes)),
+        *(str(source), "-o", str(unfinished)),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise NotCompiled(f"{compiler}: {error.strerror}") from None
+    if done.returncode:
+        unfinished.unlink(missing_ok=True)
+        raise NotCompiled(f"{shlex.join(command)}\n{done.stderr}")
+    unfinished.replace(target)
+    return target
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(f"{build()}\n")
+    except NotCompiled as failure:
+        raise SystemExit(f"lakecli/native/core.c was not compiled: {failure}") from None

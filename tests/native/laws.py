@@ -1,0 +1,165 @@
+"""What the compiled core must answer, and inputs to ask it about; run as a program, a fuzz of it.
+
+    python -m tests.native.laws MODULE SECONDS SEED
+
+Each function answers as its twin in Python does, or leaves the answer to it.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from lakecli.committed import encode, values
+from lakecli.committed.encode import Columns
+from lakecli.proto.varint import Malformed
+from lakecli.sstable.block import decode_records, encode_pairs, find_value
+from lakecli.sstable.format import RECORD_TRAILER
+from lakecli.sstable.framing import MalformedValue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakecli.native import Core
+
+
+LAST = b"\xff" * 800
+"""A key after all that are asked for."""
+
+
+def block_of(rows: dict[bytes, bytes], *, interval: int = 16) -> bytes:
+    """Return the payload of a block."""
+    pairs = [(key + RECORD_TRAILER, rows[key]) for key in sorted(rows)]
+    return encode_pairs(pairs, restart_interval=interval)
+
+
+def check_payload(core: Core, payload: bytes, keys: Sequence[bytes]) -> bool:
+    """Compare the answers about a payload, which may be of any bytes.
+
+    Returns:
+        Whether the core has decided all of them.
+    """
+    decided = core.decode_records(payload)
+    if decided is not None:
+        assert decided == decode_records(payload)
+    is_decided = decided is not None
+    places: list[tuple[list[bytes], Sequence[object]] | None] = [([LAST], [payload])]
+    found = core.find_many([LAST], places, list(keys))
+    for key, value in zip(keys, found, strict=True):
+        alone = core.find_value(payload, key)
+        assert value is alone or value == alone
+        if value is NotImplemented:
+            is_decided = False
+        else:
+            assert value == find_value(payload, key)
+    return is_decided
+
+
+def check_records(core: Core, keys: list[bytes], encoded: list[bytes]) -> bool:
+    """Compare the digests of records, whose values may be of any bytes."""
+    found = core.digests(keys, encoded)
+    if found is None:
+        return False
+    assert found == values._digests(keys, encoded)
+    return True
+
+
+def check_columns(core: Core, columns: Columns) -> bool:
+    """Compare the values of external objects."""
+    found = core.encode_external(*columns)
+    if found is None:
+        return False
+    expected = encode._encode_external(columns)
+    assert len(found) == len(expected)
+    assert all(mine in (None, theirs) for mine, theirs in zip(found, expected, strict=True))
+    return None not in found
+
+
+def mutated(rng: random.Random, data: bytes) -> bytes:
+    """Return bytes that are changed, cut, repeated or filled in a few places."""
+    changed = bytearray(data)
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(changed) + 1)
+        to = min(len(changed), at + rng.choice((1, 1, 2, 4, 16, 100)))
+        kind = rng.randrange(5)
+        if kind == 0:
+            changed[at:to] = rng.randbytes(to - at)
+        elif kind == 1:
+            del changed[at:to]
+        elif kind == 2:
+            changed[at:at] = changed[at:to]
+        elif kind == 3:
+            changed[at:to] = rng.choice((b"\0", b"\xff", b"\x80", b"\x7f")) * (to - at)
+        elif at < len(changed):
+            changed[at] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def random_rows(rng: random.Random) -> dict[bytes, bytes]:
+    """Return records whose keys share much or little, and go on as trailers do."""
+    starts = [b"", b"a" * rng.choice((3, 119, 127, 128, 300)), b"k" + RECORD_TRAILER[:3]]
+    sizes = (0, 1, 2, 8, 30, 119, 120, 127, 128, 200)
+    letters = bytes((0, 1, 97, 98, 255))
+    return {
+        rng.choice(starts) + bytes(rng.choices(letters, k=rng.choice(sizes))): rng.randbytes(
+            rng.choice((0, 1, 33, 127, 128, 300))
+        )
+        for _ in range(rng.choice((0, 1, 2, 15, 16, 17, 60)))
+    }
+
+
+def random_columns(rng: random.Random) -> Columns:
+    """Return columns of a few objects, some of them at the limits of each number and text."""
+    count = rng.randrange(5)
+    numbers = (0, 1, -1, 127, 128, 1 << 14, 1_700_000_000, 1 << 35, (1 << 63) - 1)
+    sizes = (0, 1, 32, 64, 127, 128, 300, 800, 900, 1023, 1024, 2000)
+
+    def texts() -> list[bytes]:
+        return [rng.randbytes(rng.choice(sizes)) for _ in range(count)]
+
+    return Columns(
+        texts(),
+        rng.choices(numbers, k=count),
+        texts(),
+        [number for number in rng.choices(numbers, k=count) if number >= 0] or [1] * count,
+        texts() if rng.randrange(2) else None,
+    )
+
+
+def fuzz(core: Core, seconds: float, seed: int) -> int:
+    """Compare answers about sound and damaged input for a time; return how often."""
+    rng = random.Random(seed)
+    end = time.monotonic() + seconds
+    count = decided = 0
+    while time.monotonic() < end:
+        rows = random_rows(rng)
+        payload = block_of(rows, interval=rng.choice((1, 2, 16)))
+        asked = [*rng.sample(sorted(rows), min(4, len(rows))), b"", b"a" * 130, b"\xff" * 700]
+        decided += check_payload(core, payload, asked)
+        for _ in range(8):
+            try:
+                check_payload(core, mutated(rng, payload), asked)
+            except Malformed as error:  # the core has decided what the twin refuses
+                raise AssertionError(str(error)) from error
+        record = b"\x40" + rng.randbytes(rng.choice((0, 31, 32, 100)))
+        try:
+            check_records(core, [*rows], [mutated(rng, record) for _ in rows])
+        except MalformedValue as error:
+            raise AssertionError(str(error)) from error
+        check_columns(core, random_columns(rng))
+        count += 1
+    assert decided == count, f"{count - decided} of {count} sound blocks were left to the twin"
+    return count
+
+
+if __name__ == "__main__":
+    from tests.support.cores import loaded
+
+    module, limit, first = sys.argv[1:]
+    done = fuzz(
+        cast("Core", loaded("lakecli.native._core", Path(module))), float(limit), int(first)
+    )
+    sys.stdout.write(f"{done} rounds\n")

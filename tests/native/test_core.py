@@ -1,0 +1,252 @@
+"""The compiled core: the answers of its twins in Python, on sound and on damaged input."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecli import native
+from lakecli.committed.encode import Columns, _rows, encode_external
+from lakecli.committed.values import digests
+from lakecli.identity import h, record_id
+from lakecli.sstable.block import find_value
+from lakecli.sstable.format import RECORD_TRAILER
+from lakecli.sstable.framing import MalformedValue
+from tests.native.laws import (
+    block_of,
+    check_columns,
+    check_payload,
+    check_records,
+    mutated,
+    random_columns,
+    random_rows,
+)
+from tests.support.cores import SOURCE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.native import Core
+
+SEEDS = st.integers(0, 1 << 32).map(random.Random)
+
+
+def test_an_installed_core_is_of_this_source() -> None:
+    """After a change of core.c, run `python .ci/build_core.py`."""
+    found, problem = native.load()
+    assert problem in ("", native.MISSING)
+    if found is not None:
+        assert hashlib.sha256(SOURCE.read_bytes()).hexdigest() == found.SOURCE
+
+
+def test_the_core_is_small() -> None:
+    assert len(SOURCE.read_text().splitlines()) <= 400
+
+
+@given(SEEDS, st.sampled_from([1, 2, 16]))
+def test_a_sound_block_is_never_left_to_the_twin(
+    core: Core, rng: random.Random, interval: int
+) -> None:
+    rows = random_rows(rng)
+    assert check_payload(core, block_of(rows, interval=interval), [*rows, b"", b"a" * 9, b"\xff"])
+
+
+@given(SEEDS)
+def test_damaged_blocks(core: Core, rng: random.Random) -> None:
+    rows = random_rows(rng)
+    payload = block_of(rows)
+    for _ in range(10):
+        check_payload(core, mutated(rng, payload), [*rows, b"b", b"\0"])
+
+
+def test_every_cut_and_every_flipped_bit_of_a_block(core: Core) -> None:
+    rows = {b"key/%02d" % at: bytes(at) for at in range(20)}
+    payload = block_of(rows)
+    for size in range(len(payload)):
+        check_payload(core, payload[:size], [b"key/00", b"key/18", b"z"])
+    for bit in range(8 * len(payload)):
+        flipped = bytearray(payload)
+        flipped[bit // 8] ^= 1 << bit % 8
+        check_payload(core, bytes(flipped), [b"key/00", b"key/18", b"z"])
+
+
+def test_long_keys_are_searched_by_the_twin(core: Core) -> None:
+    rows = {b"k" * 5_000 + b"%d" % at: b"value" for at in range(3)}
+    payload = block_of(rows)
+    key = max(rows)
+    assert core.find_value(payload, key) is NotImplemented
+    assert find_value(payload, key) == b"value"
+    keys, values = core.decode_records(payload) or ([], [])
+    assert (keys, values) == (sorted(rows), [b"value"] * 3)
+
+
+def test_keys_that_share_more_than_a_block_can_hold(core: Core) -> None:
+    """Each key repeats a mebibyte of the one before, in six bytes of the block."""
+    first = b"\0\x88\x80\x40\0" + b"k" * (1 << 20) + RECORD_TRAILER
+    record = b"\x80\x80\x40\x09\0"
+    payload = first + b"".join(record + bytes((at,)) + RECORD_TRAILER for at in range(100))
+    payload += b"\0\0\0\0\1\0\0\0"
+    assert core.decode_records(payload) is None
+    assert core.find_value(payload, b"z") is NotImplemented
+
+
+def test_a_tree_whose_blocks_are_in_memory_in_part(core: Core) -> None:
+    blocks = [
+        block_of({b"%02d" % (10 * at + of): b"v%d" % of for of in range(5)}) for at in range(6)
+    ]
+    ranges: list[tuple[list[bytes], list[bytes | None]] | None] = [
+        ([b"04", b"14"], [blocks[0], blocks[1]]),
+        None,
+        ([b"44", b"54"], [None, blocks[5]]),
+    ]
+    keys = [b"03", b"07", b"14", b"15", b"23", b"41", b"52", b"55", b"99"]
+    left = NotImplemented
+    expected = [b"v3", None, b"v4", left, left, left, b"v2", None, None]
+    assert core.find_many([b"14", b"34", b"54"], ranges, keys) == expected
+    assert core.find_many([b"14", b"34", b"54"], ranges, []) == []
+    assert core.find_many([], [], keys) == [None] * len(keys)
+
+
+@pytest.mark.parametrize(
+    "ranges", [[], [()], [([b"z"],)], [(1, 2)], [([b"z"], 5)], [([7], [b""])], [([b"z"], [7])]]
+)
+def test_a_range_of_another_form_is_left_to_the_twin(core: Core, ranges: list[object]) -> None:
+    assert core.find_many([b"z"], ranges, [b"a"]) == [NotImplemented]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["find_many", "find_value", "digests", "encode_external"])
+def test_a_wrong_number_of_arguments_is_an_error(core: Core, name: str) -> None:
+    with pytest.raises(TypeError):
+        getattr(core, name)(b"one")
+
+
+def test_values_that_are_no_bytes_are_left_to_the_twin(core: Core) -> None:
+    assert core.decode_records("text") is None  # type: ignore[arg-type]
+    assert core.find_value(b"", "text") is NotImplemented  # type: ignore[arg-type]
+    assert core.digests(["text"], [b""]) is None  # type: ignore[list-item]
+    assert core.digests((b"a",), (b"b",)) is None
+    assert core.digests([b"a"], []) is None
+
+
+@given(st.lists(st.tuples(st.binary(max_size=1_100), st.binary(min_size=32, max_size=90))))
+def test_digests(core: Core, records: list[tuple[bytes, bytes]]) -> None:
+    keys = [key for key, _ in records]
+    values = [b"\x40" + rest for _, rest in records]
+    is_decided = check_records(core, keys, values)
+    assert is_decided == all(len(key) <= 1_024 for key in keys)
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 129, 1_023, 1_024, 1_025, 5_000])
+def test_digests_of_keys_of_every_size(either_core: None, size: int) -> None:
+    key, value = b"k" * size, b"\x40" + bytes(range(32)) + b"\x02m"
+    assert digests([key], [value]) == ([h(key)], [record_id(key, value[1:33])])
+
+
+@pytest.mark.parametrize("value", [b"\x02i\x02m", b"\x80\x01" + b"i" * 64 + b"\0", b"\0\0"])
+def test_digests_of_identities_of_another_size(either_core: None, value: bytes) -> None:
+    identity = {b"\x02": b"i", b"\x80": b"i" * 64, b"\0": b""}[value[:1]]
+    assert digests([b"k"], [value])[1] == [record_id(b"k", identity)]
+
+
+def test_a_value_without_an_identity_is_refused(either_core: None) -> None:
+    for value in (b"", b"\x41", b"\x80"):
+        with pytest.raises(MalformedValue):
+            digests([b"a", b"b"], [b"\x40" + bytes(40), value])
+
+
+@given(SEEDS)
+def test_external_objects(core: Core, rng: random.Random) -> None:
+    check_columns(core, random_columns(rng))
+
+
+def test_usual_external_objects_are_never_left_to_the_twin(core: Core) -> None:
+    columns = Columns(
+        [b"s3://bucket/" + b"k" * at for at in range(800)],
+        list(range(1, 801)),
+        [b"%032x" % at for at in range(800)],
+        [1_700_000_000 + at for at in range(800)],
+        [b"text/plain" if at % 2 else b"" for at in range(800)],
+    )
+    assert check_columns(core, columns)
+    assert check_columns(core, columns._replace(content_types=None))
+    assert not check_columns(core, columns._replace(sizes=columns.sizes[1:]))
+    assert not check_columns(core, columns._replace(sizes=tuple(columns.sizes)))
+
+
+def test_unusual_objects_among_usual_ones(either_core: None) -> None:
+    address, checksum = b"s3://bucket/a", b"0" * 32
+    columns = Columns(
+        [address, address + b"k" * 1_000, address, address, address, address],
+        [5, 5, 0, 5, 5, 5],
+        [checksum, checksum, checksum, b"", checksum, checksum],
+        [1_700_000_000] * 4 + [0, 1_700_000_000],
+        [b"text/plain"] * 5 + [b""],
+    )
+    alone = [encode_external(_rows(columns, [at]))[0] for at in range(6)]
+    assert len(set(alone)) == 6
+    assert encode_external(columns) == alone
+    untyped = columns._replace(content_types=None)
+    assert encode_external(untyped)[5] == alone[5]
+
+
+def test_nothing_is_leaked(core: Core) -> None:
+    rows = {b"%03d" % at: bytes(100) for at in range(30)}
+    payload = block_of(rows)
+    keys = [*rows]
+    values = [b"\x40" + bytes(40)] * len(keys)
+    columns = Columns([b"s3://b/k", b""], [1, 1], [b"c", b"c"], [5, 5], [b"t", b"t"])
+
+    def use() -> None:
+        for block in (payload, payload[3:], b""):
+            core.decode_records(block)
+            for key in (b"003", b"x"):
+                core.find_value(block, key)
+            core.find_many([b"9"], [([b"9"], [block])], [b"003", b"x"])
+        core.find_many([b"9"], [None], keys)
+        core.digests(keys, values)
+        core.digests(keys, [b"?"] * len(keys))
+        core.encode_external(*columns)
+
+    use()
+    before = sys.getallocatedblocks()
+    references = sys.getrefcount(payload)
+    for _ in range(500):
+        use()
+    assert sys.getallocatedblocks() - before < 200
+    assert sys.getrefcount(payload) == references
+
+
+def test_a_core_with_another_interface_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    older = SimpleNamespace(INTERFACE=native.INTERFACE - 1)
+    monkeypatch.setitem(sys.modules, "lakecli.native._core", older)
+    monkeypatch.setattr(native, "_core", older, raising=False)
+    assert native.load.__wrapped__() == (None, native.OUTDATED)
+
+
+def test_a_missing_core_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lakecli.native._core", None)
+    assert native.load.__wrapped__() == (None, native.MISSING)
+
+
+def test_a_core_of_another_machine_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "_core.abi3.so").write_bytes(b"not for this processor")
+    monkeypatch.setattr(native, "__path__", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "lakecli.native._core", raising=False)
+    found, problem = native.load.__wrapped__()
+    assert found is None
+    assert problem.startswith("it cannot be loaded: ")
+
+
+def test_the_core_that_was_compiled_is_used(monkeypatch: pytest.MonkeyPatch, core: Core) -> None:
+    monkeypatch.setitem(sys.modules, "lakecli.native._core", core)
+    monkeypatch.setattr(native, "_core", core, raising=False)
+    assert native.load.__wrapped__() == (core, "")
