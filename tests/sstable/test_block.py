@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import ceil
 
 import pytest
 
@@ -51,7 +52,10 @@ def test_headers_of_every_width(size: int) -> None:
 @pytest.mark.parametrize("interval", INTERVALS)
 @pytest.mark.parametrize("count", range(1, 36))
 def test_every_number_of_restart_points(count: int, interval: int) -> None:
-    check_block({b"%03d" % (2 * at): b"%d" % at for at in range(count)}, interval=interval)
+    rows = {b"%03d" % (2 * at): b"%d" % at for at in range(count)}
+    check_block(rows, interval=interval)
+    payload = encode_pairs(rows.items(), restart_interval=interval)
+    assert int.from_bytes(payload[-4:], "little") == ceil(count / interval)
 
 
 @pytest.mark.parametrize("interval", INTERVALS)

@@ -12,6 +12,7 @@ from lakecli.kv.operations import RefChange, StagingChange
 from lakecli.model import RefKind, StagingToken
 from lakecli.pipeline.gc.live import RECORD, DigestSet
 from lakecli.pipeline.gc.own import OwnPosition, add_staged, own_positions
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.core import operations
@@ -88,18 +89,29 @@ def test_whatever_was_staged_and_could_be_restored_is_in_use(repository: Reposit
     assert live(repository, *contents, b"never seen") == set(contents)
 
 
-@pytest.mark.parametrize("named", ["before", "after", "staging", "sealed"])
-def test_whatever_area_an_operation_names_is_in_use(repository: Repository, named: str) -> None:
-    token = StagingToken(b"\x5a" * 16)
+@pytest.mark.parametrize(
+    "named",
+    ["branch", "sealed of a branch", "before", "sealed before", "after", "staging", "sealed"],
+)
+def test_whatever_area_a_branch_or_an_operation_names_is_in_use(
+    repository: Repository, named: str
+) -> None:
+    token, empty = StagingToken(b"\x5a" * 16), StagingToken(b"\xa5" * 16)
     fields = {"staging_token": token.hex(), "sealed_tokens": []}
+    sealed = {"staging_token": empty.hex(), "sealed_tokens": [token.hex()]}
     change = RefChange(
         RefKind.BRANCH,
         "gone",
-        before=fields if named == "before" else None,
+        before={"before": fields, "sealed before": sealed}.get(named),
         after=fields if named == "after" else None,
     )
+    main = branch.show(repository, "main")
     with repository.lake.kv.write() as txn:
         area.put_many(txn, token, [(b"a", ClaimedValue(encode_entry(entry_of(b"left"))))])
+        if named == "branch":
+            RefStore(txn, repository.key).put_branch(main._replace(staging_token=token))
+        if named == "sealed of a branch":
+            RefStore(txn, repository.key).put_branch(main._replace(sealed_tokens=(token,)))
         operations.append(
             txn,
             repository,
