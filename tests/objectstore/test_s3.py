@@ -356,3 +356,12 @@ def test_responses_show_the_stores_clock(store: S3Store) -> None:
     shown, modified = store_time(store), store.head("clock").modified_at
     assert shown is not None
     assert abs(shown - modified) < timedelta(minutes=1)
+
+
+def test_a_key_that_is_gone_has_no_current_version(store: S3Store) -> None:
+    version = store.put("k", b"1", ABSENT)
+    found = store._current_version("k")
+    assert found is not None
+    assert found[0].version == version
+    store.delete(["k"])
+    assert store._current_version("k") is None

@@ -59,6 +59,15 @@ def test_every_number_of_restart_points(count: int, interval: int) -> None:
 
 
 @pytest.mark.parametrize("interval", INTERVALS)
+def test_a_record_may_have_an_empty_key(interval: int) -> None:
+    payload = encode_pairs(
+        [(RECORD_TRAILER, b"empty"), (b"a" + RECORD_TRAILER, b"a")], restart_interval=interval
+    )
+    assert decode_records(payload) == ([b"", b"a"], [b"empty", b"a"])
+    assert [find_value(payload, key) for key in (b"", b"\0", b"a")] == [b"empty", None, b"a"]
+
+
+@pytest.mark.parametrize("interval", INTERVALS)
 def test_a_key_may_go_on_as_the_trailer_of_the_one_before(interval: int) -> None:
     trailer = RECORD_TRAILER
     keys = [b"a", b"a" + trailer, b"a" + trailer + b"\0", b"a" + trailer + b"b", b"a\1\1", b"b"]

@@ -11,7 +11,7 @@ from lakecli.layout import data_key
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.objectstore.memory.uploads import MemoryUploads
 from lakecli.objectstore.uploads import UploadNotFound
-from lakecli.pipeline.gc.mark import abandoned
+from lakecli.pipeline.gc.mark import Times, abandoned
 from lakecli.pipeline.gc.roots import reflog_cutoff
 from tests.support.lakes import START
 
@@ -56,3 +56,11 @@ def test_uploads_are_abandoned_if_neither_they_nor_their_parts_are_young(
 def test_positions_of_refs_count_for_thirty_days_and_one_for_wrong_clocks() -> None:
     assert reflog_cutoff(START, 2 * DAY) == START - 31 * DAY
     assert reflog_cutoff(START, 60 * DAY) == START - 61 * DAY
+
+
+def test_garbage_is_older_than_the_grace_period_and_two_hours() -> None:
+    """A writer relies on readings of the state for an hour, before a reference and before a commit.
+
+    `lakecli.remote.collection` has the rules.
+    """
+    assert Times(START, 2 * DAY).cutoff == START - 2 * DAY - timedelta(hours=2)

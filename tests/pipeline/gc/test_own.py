@@ -8,18 +8,21 @@ import pytest
 
 from lakecli.committed.encode import encode_entry
 from lakecli.identity import h
+from lakecli.ids import CommitId, WriteId
 from lakecli.kv.operations import RefChange, StagingChange
 from lakecli.model import RefKind, StagingToken
 from lakecli.pipeline.gc.live import RECORD, DigestSet
 from lakecli.pipeline.gc.own import OwnPosition, add_staged, own_positions
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.move import Intent
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.core import operations
+from lakecli.repository.core import intents, operations
+from lakecli.repository.core.intents import Begun
 from lakecli.repository.core.transaction import seal
 from lakecli.staging import area
 from lakecli.staging.area import ClaimedValue
-from tests.support.lakes import entry_of, make_repository, open_lake, stage
+from tests.support.lakes import START, entry_of, make_repository, open_lake, stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,3 +124,19 @@ def test_whatever_area_a_branch_or_an_operation_names_is_in_use(
             sealed=[token] if named == "sealed" else (),
         )
     assert live(repository, b"left", b"never seen") == {b"left"}
+
+
+def test_both_ends_of_a_move_that_was_begun_are_positions(repository: Repository) -> None:
+    at = branch.show(repository, "main").commit_id
+    before, after, created = (CommitId(digit * 64) for digit in "123")
+
+    def begin(digit: str, before: CommitId | None, after: CommitId | None) -> Begun:
+        write_id = WriteId(digit * 32)
+        intent = Intent(RefKind.BRANCH, digit, write_id, before, after, "me", START, "push")
+        return Begun(intent, None)
+
+    with repository.lake.kv.write() as txn:
+        for each in (begin("1", before, after), begin("2", None, created), begin("3", at, None)):
+            intents.write_down(txn, repository, each)
+    begun = {OwnPosition(each, "") for each in (before, after, created, at)}
+    assert positions(repository) == {OwnPosition(at, "main"), *begun}
