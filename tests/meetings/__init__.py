@@ -11,6 +11,6 @@
   orders.
 - `model`, `losses`, `effects`: what the team should see, what a bucket may lose, and what is staged
   again when an operation is undone.
-- `team`, `life`: commands of three people, chosen at random.
+- `team`, `life`: commands of three people, chosen at random; `side`: between repositories.
 - `mutants`: fixes taken out, each with a story that shows the defect.
 """

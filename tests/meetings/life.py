@@ -22,7 +22,8 @@ from hypothesis.stateful import (
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.hook import Hook
 from tests.meetings.model import PEOPLE
-from tests.meetings.team import Team, bucket_copy, checksum_of, days, operations
+from tests.meetings.side import TeamWithSides
+from tests.meetings.team import bucket_copy, checksum_of, days, operations
 from tests.meetings.world import NAMESPACE, Machines
 from tests.support.waits import skip_waits
 
@@ -50,7 +51,7 @@ class LongTeam(RuleBasedStateMachine):
         skip_waits(monkeypatch)
         hook.build_once(monkeypatch)
         self.world = self.stack.enter_context(Machines(place))
-        self.team = Team(self.world)
+        self.team = TeamWithSides(self.world)
         self.backup: Mapping[str, Any] | None = None
         self.glitched = False
         self.stray = ""
@@ -113,6 +114,27 @@ class LongTeam(RuleBasedStateMachine):
     def stage(self, *, person: str, branch: str, path: str, sync: bool) -> None:
         if self.on(person, branch):
             self.team.stage(person, branch, path, sync=sync)
+
+    # -- another repository ------------------------------------------------------------------
+
+    @rule(person=WHO, branch=BRANCH, path=PATH, to=PATH, moves=st.booleans(), sync=SYNC)
+    def carry_out(
+        self, *, person: str, branch: str, path: str, to: str, moves: bool, sync: bool
+    ) -> None:
+        if self.on(person, branch) and path in self.team.contents_of(person, branch):
+            self.team.carry_out(person, branch, path, to, moves=moves, sync=sync)
+
+    @rule(person=WHO, branch=BRANCH, to=PATH, moves=st.booleans(), sync=SYNC)
+    def carry_in(self, *, person: str, branch: str, to: str, moves: bool, sync: bool) -> None:
+        if self.on(person, branch):
+            for path in sorted(self.team.sides.get(person, {}))[:1]:
+                self.team.carry_in(person, path, branch, to, moves=moves, sync=sync)
+
+    @precondition(lambda self: any(map(any, self.team.undoable.values())) and not self.glitched)
+    @rule(person=WHO, verb=st.sampled_from(["undo", "redo"]), sync=SYNC)
+    def take_back_side(self, person: str, verb: str, *, sync: bool) -> None:
+        if self.team.undoable[person][verb == "redo"]:
+            self.team.take_back_side(person, verb, sync=sync)
 
     # -- commits -----------------------------------------------------------------------------
 

@@ -238,7 +238,7 @@ class Model:
         """
         try:
             with open_view(repository, ref) as view:
-                return {path.decode(): _shown(decode_entry(value)) for path, value in view.scan()}
+                return {path.decode(): shown(decode_entry(value)) for path, value in view.scan()}
         except MissingTable:
             lost = self.losses.missing(self.losses.tables_of(head or ref))
             assert lost, f"{ref} cannot be read\n{self.story()}"
@@ -319,7 +319,8 @@ class Model:
         return Lake.open(Home(home / "store", home / "cache"), runtime)
 
 
-def _shown(entry: Entry) -> str:
+def shown(entry: Entry) -> str:
+    """Return what a tree of the model has for an entry."""
     return f"{entry.checksum} {entry.metadata.get(KEY, '')}".rstrip()
 
 

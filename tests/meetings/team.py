@@ -31,6 +31,7 @@ from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.upload import UploadOptions
 from tests.meetings.arguments import OUTSIDE, REPOSITORY
 from tests.meetings.effects import AUTOMATIC, Areas, Effects, effect_of
+from tests.meetings.losses import PREFIX
 from tests.meetings.model import KEY, PEOPLE, Model, Staged
 from tests.meetings.situations import put_dump
 from tests.meetings.world import BUCKET, NAMESPACE
@@ -397,7 +398,8 @@ class Team(Model):
     def restore_backup(self, backup: Mapping[str, Any]) -> None:
         """Restore the bucket from a backup: what was pushed since then is gone from it."""
         keys = self.losses.keys()
-        self.world.bucket.objects.clear()
+        for key in bucket_copy(self.world):
+            del self.world.bucket.objects[key]
         self.world.bucket.objects.update(backup)
         self.told.append("the bucket is restored from its backup")
         self.losses.note_rollback(keys)
@@ -425,8 +427,8 @@ def checksum_of(text: str) -> str:
 
 
 def bucket_copy(world: Machines) -> dict[str, object]:
-    """Return what the bucket holds, to be put back."""
-    return dict(world.bucket.objects)
+    """Return what the bucket holds of the shared repository, to be put back."""
+    return {key: each for key, each in world.bucket.objects.items() if key.startswith(PREFIX)}
 
 
 def days(number: int) -> timedelta:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.meetings.arguments import MOVES, words_of
+from tests.meetings.arguments import MOVES, REPOSITORY, words_of
 from tests.meetings.life import LongTeam, check_lives, check_some_lives, find_failing_lives
-from tests.meetings.team import Team, days, operations
+from tests.meetings.side import TeamWithSides
+from tests.meetings.team import Team, checksum_of, days, operations
 from tests.meetings.world import Machines
 
 if TYPE_CHECKING:
@@ -70,6 +71,24 @@ def test_an_operation_dated_in_the_future_may_expire_with_older_ones(tmp_path: P
             world.pass_time(days(passed))
             team.upload("bob", "main", "p/1", f"after {passed} days", sync=False)
         assert len([*operations(team, "bob")]) == 1
+
+
+def test_each_repository_takes_back_its_part_of_a_move(tmp_path: Path) -> None:
+    with Machines(tmp_path) as world:
+        team = TeamWithSides(world)
+        text = checksum_of("first")
+        team.carry_out("ada", "main", "p/0", "x", moves=True, sync=False)
+        assert (team.contents_of("ada", "main"), team.sides["ada"]) == ({}, {"x": text})
+        team.run("ada", "undo", REPOSITORY, sync=False)
+        assert (team.contents_of("ada", "main"), team.sides["ada"]) == ({"p/0": text}, {"x": text})
+        team.carry_in("ada", "x", "main", "q/2", moves=True, sync=True)
+        both = {"p/0": text, "q/2": text}
+        assert (team.contents_of("ada", "main"), team.sides["ada"]) == (both, {})
+        for verb, there in (("undo", {"x": text}), ("undo", {}), ("redo", {"x": text})):
+            team.take_back_side("ada", verb, sync=False)
+            assert team.sides["ada"] == there
+        assert team.contents_of("ada", "main") == both
+        team.check_from_scratch()
 
 
 @pytest.mark.nightly
