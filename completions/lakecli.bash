@@ -340,7 +340,7 @@ __lakecli_value() {
 # What completes argument $2 of the command $1, in REPLY.
 __lakecli_argument() {
     case "$1 $2" in
-    'annotate 1') REPLY='path-or-file' ;;
+    'annotate 1') REPLY='path-or-file@' ;;
     'bisect bad '*) REPLY='ref' ;;
     'bisect good '*) REPLY='ref' ;;
     'bisect log 1') REPLY='repository' ;;
@@ -352,16 +352,16 @@ __lakecli_argument() {
     'bisect start 1') REPLY='ref' ;;
     'bisect start '*) REPLY='ref' ;;
     'bisect view 1') REPLY='repository' ;;
-    'blame 1') REPLY='path-or-file' ;;
+    'blame 1') REPLY='path-or-file@' ;;
     'branch create 1') REPLY='branch' ;;
     'branch delete '*) REPLY='branch' ;;
-    'branch list 1') REPLY='repository' ;;
+    'branch list 1') REPLY='repository@' ;;
     'branch rename 1') REPLY='branch' ;;
     'branch rename 2') REPLY='nothing' ;;
     'branch reset 1') REPLY='branch' ;;
     'branch revert 1') REPLY='branch' ;;
     'branch revert '*) REPLY='ref' ;;
-    'branch show 1') REPLY='branch' ;;
+    'branch show 1') REPLY='branch@' ;;
     'check-ignore '*) REPLY='file' ;;
     'checkout 1') REPLY='ref' ;;
     'cherry-pick 1') REPLY='ref' ;;
@@ -370,32 +370,32 @@ __lakecli_argument() {
     'clone 2') REPLY='repository' ;;
     'commit 1') REPLY='branch' ;;
     'completion 1') REPLY='=bash zsh fish' ;;
-    'config get 1') REPLY='=user.name user.email base_uri use local.link cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
-    'config set 1') REPLY='=user.name user.email base_uri use local.link cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
+    'config get 1') REPLY='setting' ;;
+    'config set 1') REPLY='setting' ;;
     'config set 2') REPLY='nothing' ;;
-    'config unset 1') REPLY='=user.name user.email base_uri use local.link cache.size transfer.parallelism gc.grace presign.expires sync trust.addresses' ;;
-    'diff 1') REPLY='ref-or-own-file' ;;
-    'diff 2') REPLY='ref-or-own-file' ;;
+    'config unset 1') REPLY='setting' ;;
+    'diff 1') REPLY='ref-or-own-file@' ;;
+    'diff 2') REPLY='ref-or-own-file@' ;;
     'doctor 1') REPLY='repository' ;;
     'export 1') REPLY='path' ;;
     'export 2') REPLY='directory' ;;
     'fetch 1') REPLY='repository' ;;
-    'find-merge-base 1') REPLY='ref' ;;
-    'find-merge-base 2') REPLY='ref' ;;
-    'fs cat '*) REPLY='path' ;;
+    'find-merge-base 1') REPLY='ref@' ;;
+    'find-merge-base 2') REPLY='ref@' ;;
+    'fs cat '*) REPLY='path@' ;;
     'fs cp 1') REPLY='path' ;;
     'fs cp 2') REPLY='path' ;;
-    'fs download 1') REPLY='path' ;;
+    'fs download 1') REPLY='path@' ;;
     'fs download 2') REPLY='file' ;;
-    'fs du 1') REPLY='path' ;;
-    'fs find 1') REPLY='path' ;;
-    'fs ls 1') REPLY='path' ;;
+    'fs du 1') REPLY='path@' ;;
+    'fs find 1') REPLY='path@' ;;
+    'fs ls 1') REPLY='path@' ;;
     'fs mv 1') REPLY='path' ;;
     'fs mv 2') REPLY='path' ;;
-    'fs presign '*) REPLY='path' ;;
+    'fs presign '*) REPLY='path@' ;;
     'fs rm '*) REPLY='path' ;;
     'fs stage 1') REPLY='path' ;;
-    'fs stat 1') REPLY='path' ;;
+    'fs stat 1') REPLY='path@' ;;
     'fs update-metadata '*) REPLY='path' ;;
     'fs upload 1') REPLY='file' ;;
     'fs upload '*) REPLY='path' ;;
@@ -416,7 +416,7 @@ __lakecli_argument() {
     'local list 1') REPLY='directory' ;;
     'local pull 1') REPLY='directory' ;;
     'local status 1') REPLY='directory' ;;
-    'log 1') REPLY='ref-or-file' ;;
+    'log 1') REPLY='ref-or-file@' ;;
     'merge 1') REPLY='ref' ;;
     'merge 2') REPLY='branch' ;;
     'op log 1') REPLY='repository' ;;
@@ -430,21 +430,21 @@ __lakecli_argument() {
     'push 1') REPLY='ref' ;;
     'quickstart 1') REPLY='directory' ;;
     'redo 1') REPLY='repository' ;;
-    'reflog 1') REPLY='ref' ;;
+    'reflog 1') REPLY='ref@' ;;
     'refs-dump 1') REPLY='repository' ;;
     'refs-restore 1') REPLY='repository' ;;
     'repo create 1') REPLY='repository' ;;
     'repo create 2') REPLY='directory' ;;
     'repo delete 1') REPLY='repository' ;;
     'restore '*) REPLY='file-of-ref' ;;
-    'rev-parse '*) REPLY='ref' ;;
-    'show commit 1') REPLY='ref' ;;
+    'rev-parse '*) REPLY='ref@' ;;
+    'show commit 1') REPLY='ref@' ;;
     'status 1') REPLY='branch' ;;
     'tag create 1') REPLY='tag' ;;
     'tag create 2') REPLY='ref' ;;
     'tag delete '*) REPLY='tag' ;;
-    'tag list 1') REPLY='repository' ;;
-    'tag show 1') REPLY='tag' ;;
+    'tag list 1') REPLY='repository@' ;;
+    'tag show 1') REPLY='tag@' ;;
     'undo 1') REPLY='repository' ;;
     'use 1') REPLY='ref' ;;
     'help 1') REPLY='=annotate bisect blame branch cat-sst check-ignore checkout cherry-pick clone clouds commit completion config diff doctor exit-codes export fetch find-merge-base fs fsck gc handoff import json lakectl lakefs layout local log merge op plugin pull push python quickstart redo reflog refs-dump refs-restore remotes repo restore rev-parse revisions security show spark status tag tutorial undo use version working-directory' ;;
@@ -515,7 +515,8 @@ __lakecli_reply() {
         candidate=$before$candidate
         candidate=${candidate#"$keep"}
         if [[ $kind != file && $kind != directory ]]; then
-            [[ $candidate == */ ]] && compopt -o nospace 2>/dev/null
+            [[ $candidate == */ || $candidate == *@ || $kind == setting && $candidate == *. ]] &&
+                compopt -o nospace 2>/dev/null
             # Readline closes an open quote, and quotes nothing in it.
             case $open in
             \') candidate=${candidate//\'/$ended_quote} ;;

@@ -137,6 +137,9 @@ KEYS: Final = (
 )
 """Every setting for all repositories."""
 
+OF_REPOSITORY: Final = "repo."
+"""The beginning of the name of a setting of one repository."""
+
 PROFILE: Final = "profile"
 ENDPOINT: Final = "endpoint"
 REGION: Final = "region"
@@ -176,7 +179,7 @@ def find_key(name: str) -> Key:
 
 def sync_key(repository: str) -> str:
     """Return the name of the setting `SYNC` of one repository."""
-    return f"repo.{repository}.{SYNC}"
+    return own_key(repository, SYNC)
 
 
 def trust_key(repository: str) -> str:
@@ -186,7 +189,7 @@ def trust_key(repository: str) -> str:
 
 def own_key(repository: str, name: str) -> str:
     """Return the name of a setting of one repository."""
-    return f"repo.{repository}.{name}"
+    return f"{OF_REPOSITORY}{repository}.{name}"
 
 
 def _nearest(name: str) -> str:

@@ -14,6 +14,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.argv import Globals
+from lakecli.cli.completion.in_place import IN_PLACE, is_in_place, iter_in_place
+from lakecli.cli.completion.refs import iter_refs_and_paths
 from lakecli.cli.context import Context, Environment
 
 if TYPE_CHECKING:
@@ -32,9 +34,6 @@ MAX_CANDIDATES: Final = 200
 DEADLINE: Final = 2.0
 """Seconds after which the process ends, whatever it waits for: a disk that has gone, for one."""
 
-_PATHS: Final = frozenset({"path", "ref-or-file", "path-or-file"})
-"""Kinds whose URIs may have a path."""
-
 _FILES: Final = frozenset({"ref-or-file", "ref-or-own-file", "path-or-file", "file-of-ref"})
 """Kinds that may be a file of a linked directory."""
 
@@ -47,9 +46,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> Non
     context = Context(Environment(environ, sys.stdin, stdout, sys.stderr), Globals())
     try:
         kind, typed = argv
-        if os.path.exists(context.home.store):  # a TAB creates no store
-            context.runtime = _without_buckets(context.runtime)
-            _print(stdout, candidates(context, kind, typed))
+        context.runtime = _without_buckets(context.runtime)
+        _print(stdout, candidates(context, kind, typed))
     except Exception:  # noqa: BLE001, S110 - a TAB never prints an error
         pass
     finally:
@@ -84,13 +82,32 @@ def candidates(context: Context, kind: str, typed: str) -> Iterator[str]:
 
     Without ``lakefs://`` it is relative to the base URI, else to the linked directory or to the
     default repository, where the command takes that.
+
+    Args:
+        context: of the run.
+        kind: of the word; with `IN_PLACE` at its end, the command takes a namespace, too.
+        typed: the beginning of the word.
     """
+    if kind == "setting":
+        yield from _settings(context, typed)
+        return
+    if kind.endswith(IN_PLACE):
+        kind = kind.removesuffix(IN_PLACE)
+        if is_in_place(typed):
+            yield from iter_in_place(context, kind, typed, limit=MAX_CANDIDATES)
+            return
+    if not os.path.exists(context.home.store):
+        return  # a TAB creates no store
     if kind == "operation":
         yield from _operations(context, typed)
-        return
-    if typed.startswith(SCHEME):
+    elif typed.startswith(SCHEME):
         yield from _uris(context, kind, typed)
-        return
+    else:
+        yield from _relative(context, kind, typed)
+
+
+def _relative(context: Context, kind: str, typed: str) -> Iterator[str]:
+    """Yield what a word without a scheme may be."""
     place = _linked(context) if kind in _FILES else None
     base = context.base_uri
     if place is not None:
@@ -141,21 +158,9 @@ def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
     if kind == "repository":
         return
     repository = context.lake().repository(name)
-    start = f"{SCHEME}{name}/"
-    ref, slash, path = rest.partition("/")
-    if not slash:
-        from lakecli.cli.completion.refs import iter_refs
-
-        end = "/" if kind in _PATHS else ""
-        for found in iter_refs(repository, kind, ref, limit=MAX_CANDIDATES):
-            yield f"{start}{found}{end}"
-    elif kind in _PATHS:
-        from lakecli.repository.core.level import names_at
-        from lakecli.repository.core.view import open_view
-
-        with open_view(repository, ref) as view:
-            for each in names_at(view, os.fsencode(path), limit=MAX_CANDIDATES):
-                yield f"{start}{ref}/{os.fsdecode(each)}"
+    yield from iter_refs_and_paths(
+        repository, kind, rest, start=f"{SCHEME}{name}/", limit=MAX_CANDIDATES
+    )
 
 
 def _operations(context: Context, prefix: str) -> Iterator[str]:
@@ -168,3 +173,26 @@ def _operations(context: Context, prefix: str) -> Iterator[str]:
             shown = logged.operation.id.hex()[: max(SHORT_ID, len(prefix))]
             if shown.startswith(prefix):
                 yield shown
+
+
+def _settings(context: Context, typed: str) -> Iterator[str]:
+    """Yield the names of settings; those of a repository one part at a time."""
+    from lakecli.config import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
+
+    names = [key.name for key in KEYS]
+    if typed.startswith(OF_REPOSITORY):
+        name, dot, _ = typed.removeprefix(OF_REPOSITORY).partition(".")
+        if dot:
+            names = [own_key(name, key.name) for key in REPOSITORY_KEYS]
+        else:
+            found = {
+                each.key.name.split(".")[1]
+                for each in context.settings
+                if each.key.name.startswith(OF_REPOSITORY)
+            }
+            if os.path.exists(context.home.store):
+                found |= {record.name for record in context.lake().repositories(prefix=name)}
+            names = [f"{OF_REPOSITORY}{each}." for each in found]
+    else:
+        names.append(OF_REPOSITORY)
+    yield from (each for each in sorted(names) if each.startswith(typed))

@@ -177,3 +177,69 @@ def test_the_process_ends_whatever_it_waits_for() -> None:
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert time.monotonic() - start < 30
+
+
+# -- settings --------------------------------------------------------------------------------
+
+
+def test_settings_of_repositories_are_offered_in_parts(cli: Cli, demo: Demo) -> None:
+    del demo
+    assert asked("setting", "s") == ["sync"]
+    assert asked("setting", "re") == ["repo."]
+    assert "repo." in asked("setting", "")
+    assert asked("setting", "repo.") == ["repo.demo."]
+    cli.ok("config", "set", "repo.gone.profile", "prod")
+    assert asked("setting", "repo.") == ["repo.demo.", "repo.gone."]
+    assert asked("setting", "repo.g") == ["repo.gone."]
+    assert asked("setting", "repo.demo.") == [
+        f"repo.demo.{name}" for name in ("endpoint", "profile", "region", "sync", "trust.addresses")
+    ]
+    assert asked("setting", "repo.demo.p") == ["repo.demo.profile"]
+    assert asked("setting", "repo.x") == []
+
+
+def test_settings_need_no_store(cli: Cli) -> None:
+    assert not (cli.directory / "home/store").exists()
+    assert asked("setting", "user.") == ["user.email", "user.name"]
+    assert asked("setting", "repo.") == []
+
+
+# -- repositories without a clone ------------------------------------------------------------
+
+
+def test_a_namespace_has_the_refs_and_paths_of_its_clone(cli: Cli, merged: Demo) -> None:
+    place = f"local://{merged.namespace}"
+    assert asked("path@", place[:-2]) == [f"{place}@"]
+    assert asked("repository@", place) == [place]
+    assert asked("path@", f"{place}@m") == [f"{place}@main/"]
+    assert asked("ref@", f"{place}@main~2..d") == [f"{place}@main~2..dev"]
+    assert asked("path@", f"{place}@v1.0/") == [f"{place}@v1.0/{name}" for name in "abcd"]
+    assert asked("path@", f"{place}/@v1.0/a") == [f"{place}/@v1.0/a"]
+    cli.ok("fs", "upload", "-", f"{DEMO}main/new", stdin="staged")
+    assert asked("path@", f"{place}@main/n") == [f"{place}@main/new"]
+    # A command that writes does not take it.
+    assert asked("path", f"{place}@m") == []
+
+
+def test_a_directory_is_read_without_a_clone(cli: Cli, merged: Demo) -> None:
+    cli.ok("push", DEMO, "--all")
+    place = str(merged.namespace)
+    cli.ok("repo", "delete", DEMO, "-y")
+    assert asked("path@", f"{place}@m") == [f"{place}@main/"]
+    assert asked("path@", f"local://{place}@v1") == [f"local://{place}@v1.0/"]
+    assert asked("path@", f"{place}@main/") == [f"{place}@main/{name}" for name in "abcd"]
+    assert asked("path@", f"{place}-none@m") == []
+
+
+def test_a_bucket_without_a_clone_is_not_asked(cli: Cli, demo: Demo) -> None:
+    del demo
+    began = time.perf_counter()
+    assert asked("path@", "s3://no-such-bucket/sales@m") == []
+    assert asked("path@", "s3://no-such-bucket/sa") == []
+    assert time.perf_counter() - began < 1
+    assert cli.directory.exists()
+
+
+def test_files_of_a_linked_directory_are_no_namespace(root: Path) -> None:
+    assert asked("path-or-file@", f"{root}/sub/b") == [f"{root}/sub/b c"]
+    assert asked("path-or-file@", "sub/") == ["sub/b c", "sub/it's"]

@@ -45,6 +45,7 @@ SETTINGS = [
     "gc.grace",
     "local.link",
     "presign.expires",
+    "repo.",
     "sync",
     "transfer.parallelism",
     "trust.addresses",
@@ -267,6 +268,8 @@ def test_bash_function_fills_compreply(bash: Callable[[str], list[str]]) -> None
     assert bash("lakecli config get --ba") == ["--base-uri"]
     assert sorted(bash("lakecli config get ")) == SETTINGS
     assert bash("lakecli config get user.n") == ["user.name"]
+    assert bash("lakecli config set repo.my") == ["repo.mylake."]
+    assert bash("lakecli config unset repo.mylake.re") == ["repo.mylake.region"]
     assert bash("lakecli config get -- -") == []
     assert bash("lakecli config set user.name ") == []
     assert bash("lakecli nonsense ") == []
@@ -317,6 +320,7 @@ BY_HAND = [
     ("lakecli --json config un\t", "<lakecli><--json><config><unset>"),
     ("lakecli config list --sh\t", "<lakecli><config><list><--show-origin>"),
     ("lakecli config get user.n\t", "<lakecli><config><get><user.name>"),
+    ("lakecli config set repo.myl\tpr\t", "<lakecli><config><set><repo.mylake.profile>"),
     ("lakecli branch show lakefs://myl\t", "<lakecli><branch><show><lakefs://mylake/>"),
     ("lakecli branch show l\tmyl\tdev\t", "<lakecli><branch><show><lakefs://mylake/dev:joe>"),
     ("lakecli branch show lakefs://mylake/fea\t1", "<lakecli><branch><show>{mylake}/feature-1>"),
@@ -413,6 +417,8 @@ def test_fish_completes(fish: Callable[[str], list[str]]) -> None:
     assert fish("lakecli config list --sh") == ["--show-origin"]
     assert sorted(fish("lakecli config get ")) == SETTINGS
     assert fish("lakecli config set user.name ") == []
+    assert fish("lakecli config set repo.my") == ["repo.mylake."]
+    assert fish("lakecli config unset repo.mylake.re") == ["repo.mylake.region"]
     assert fish("lakecli nonsense ") == []
     assert fish("lakecli config list --config fi") == ["file one"]
     assert fish("lakecli config list --config=fi") == ["--config=file one"]

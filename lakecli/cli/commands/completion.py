@@ -28,7 +28,9 @@ def completion(
     ~/.config/fish/config.fish.
 
     Refs and paths come from this machine, because a TAB does not wait for a bucket: a path that
-    was never read here is not completed until `fs ls` has listed its directory.
+    was never read here is not completed until `fs ls` has listed its directory. A repository that
+    is named by its storage namespace (s3://bucket/sales@main) is completed if this machine has a
+    clone of it, or if the namespace is a directory.
 
     Examples:
         eval "$(lakecli completion bash)"

@@ -6,6 +6,7 @@
     scripts    the tables put into the template of a shell, template.bash for one
     refs       names of refs, with modifiers and in ranges
     files      files of a linked directory
+    in_place   repositories named by their storage namespace
 
 All three scripts work alike: they walk the words before the cursor along the tree, which is part of
 the script, and complete command words, options and fixed values without running lakecli. Names of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
     from lakecli.repository.core.lake import Repository
 
+PATHS: Final = frozenset({"path", "ref-or-file", "path-or-file"})
+"""Kinds whose URIs may have a path."""
+
 MOST_STEPS: Final = 9
 """Ancestors, parents and moves that are offered."""
 
@@ -22,6 +26,32 @@ _BEFORE_MARK: Final = re.compile(r"[^~^@$]*")
 _LAST_STEP: Final = re.compile(r"(.+)([~^])[0-9]*")
 _LAST_NAME: Final = "\U0010ffff"
 """Greater than every character of a name."""
+
+
+def iter_refs_and_paths(
+    repository: Repository, kind: str, typed: str, *, start: str, limit: int
+) -> Iterator[str]:
+    """Yield what may follow a repository: refs, or the paths of one.
+
+    Args:
+        repository: the repository.
+        kind: of the word.
+        typed: a part of a ref and a path.
+        start: what stands before that; each candidate begins with it.
+        limit: the number of names to offer; a few more may come.
+    """
+    ref, slash, path = typed.partition("/")
+    if not slash:
+        end = "/" if kind in PATHS else ""
+        for found in iter_refs(repository, kind, ref, limit=limit):
+            yield f"{start}{found}{end}"
+    elif kind in PATHS:
+        from lakecli.repository.core.level import names_at
+        from lakecli.repository.core.view import open_view
+
+        with open_view(repository, ref) as view:
+            for each in names_at(view, os.fsencode(path), limit=limit):
+                yield f"{start}{ref}/{os.fsdecode(each)}"
 
 
 def iter_refs(repository: Repository, kind: str, typed: str, *, limit: int) -> Iterator[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.cli.completion.in_place import IN_PLACE
 from lakecli.cli.describe import global_options
+from lakecli.cli.in_place import READ_IN_PLACE
 from lakecli.cli.reading import Kind
 from lakecli.cli.topics import topic_names
 from lakecli.cli.tree import GROUPS
-from lakecli.config import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,6 +23,14 @@ FILES: Final = {
     Kind.COMMAND: "file",
 }
 """Kinds that a script completes without running lakecli."""
+
+URIS: Final = frozenset(
+    {
+        *(Kind.REPOSITORY, Kind.BRANCH, Kind.TAG, Kind.REF, Kind.PATH),
+        *(Kind.REF_OR_FILE, Kind.REF_OR_OWN_FILE, Kind.PATH_OR_FILE),
+    }
+)
+"""Kinds for which a command that only reads takes the URI of a storage namespace, too."""
 
 
 class Option(NamedTuple):
@@ -63,8 +72,6 @@ def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
     This is ``=`` followed by the fixed values; or ``file``, ``directory`` or ``nothing``; or the
     kind for ``lakecli __complete``.
     """
-    if kind is Kind.SETTING:
-        return "=" + " ".join(key.name for key in KEYS)
     if choices:
         return "=" + " ".join(choices)
     return FILES[Kind.NOTHING] if kind is None else FILES.get(kind, str(kind))
@@ -81,8 +88,10 @@ def make_table(commands: Iterable[CommandHelp]) -> Table:
             table.words[""].append((group, GROUPS[group]))
         table.words[group].append((last, command.summary))
         table.options[command.words] = _options(command.options)
+        mark = IN_PLACE if command.words in READ_IN_PLACE else ""
         table.arguments[command.words] = [
-            completer(argument.kind, argument.choices) for argument in command.arguments
+            completer(argument.kind, argument.choices) + (mark if argument.kind in URIS else "")
+            for argument in command.arguments
         ]
         if command.arguments and command.arguments[-1].repeatable:
             endless.add(command.words)

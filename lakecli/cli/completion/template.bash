@@ -97,7 +97,8 @@ __lakecli_reply() {
         candidate=$before$candidate
         candidate=${candidate#"$keep"}
         if [[ $kind != file && $kind != directory ]]; then
-            [[ $candidate == */ ]] && compopt -o nospace 2>/dev/null
+            [[ $candidate == */ || $candidate == *@ || $kind == setting && $candidate == *. ]] &&
+                compopt -o nospace 2>/dev/null
             # Readline closes an open quote, and quotes nothing in it.
             case $open in
             \') candidate=${candidate//\'/$ended_quote} ;;

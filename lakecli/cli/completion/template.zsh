@@ -55,8 +55,10 @@ __lakecli_offer() {
         local kind=$1
         __lakecli_typed
         found=(${(f)"$(command lakecli __complete $kind "$REPLY" 2>/dev/null)"})
-        whole=(${found:#*/})
-        found=(${(M)found:#*/})
+        local part='*[/@]'
+        [[ $kind == setting ]] && part='*.'
+        whole=(${found:#${~part}})
+        found=(${(M)found:#${~part}})
         compadd -a whole
         compadd -S '' -a found ;;
     esac

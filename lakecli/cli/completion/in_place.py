@@ -1,0 +1,78 @@
+"""Refs and paths of a repository that is named by its storage namespace, NAMESPACE@REF/PATH.
+
+A bucket is not asked, so only what this machine has of it is offered: that of its clone. A
+namespace that is a directory is read itself.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from lakecli.cli.completion.refs import iter_refs_and_paths
+from lakecli.uri import is_namespace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.cli.context import Context
+    from lakecli.repository.core.lake import Repository
+
+IN_PLACE: Final = "@"
+"""At the end of a kind: the command takes NAMESPACE@REF, too."""
+
+_ENCODED_AT: Final = "%40"
+
+
+def is_in_place(typed: str) -> bool:
+    """Tell whether a word begins with a storage namespace; a directory is one if it is used."""
+    if not typed.startswith("/"):
+        return is_namespace(typed)
+    from lakecli.layout import REPOSITORY
+
+    namespace, at, _ = typed.partition("@")
+    directory = namespace.replace(_ENCODED_AT, "@")
+    return bool(at) and os.path.isfile(f"{directory}/{REPOSITORY}")
+
+
+def iter_in_place(context: Context, kind: str, typed: str, *, limit: int) -> Iterator[str]:
+    """Yield what a word may be that begins with a storage namespace.
+
+    Args:
+        context: of the run.
+        kind: of the word.
+        typed: the beginning of the word.
+        limit: the number of names to offer; a few more may come.
+    """
+    namespace, at, rest = typed.partition("@")
+    if not at:
+        end = "" if kind == "repository" else "@"
+        for uri in _clones(context):
+            shown = uri.replace("@", _ENCODED_AT)
+            if shown.startswith(typed):
+                yield f"{shown}{end}"
+    elif kind != "repository" and (repository := _find(context, namespace)) is not None:
+        start = f"{namespace}@"
+        yield from iter_refs_and_paths(repository, kind, rest, start=start, limit=limit)
+
+
+def _clones(context: Context) -> dict[str, str]:
+    """Return the names of clones by their storage namespaces."""
+    if not os.path.exists(context.home.store):
+        return {}
+    return {each.storage_namespace: each.name for each in context.lake().repositories()}
+
+
+def _find(context: Context, namespace: str) -> Repository | None:
+    """Return the clone of a namespace, or the repository in a directory; else ``None``."""
+    from lakecli.objectstore.uri import normalise
+
+    uri = normalise(namespace.replace(_ENCODED_AT, "@"))
+    name = _clones(context).get(uri)
+    if name is not None:
+        return context.lake().repository(name)
+    if uri.startswith("local://"):
+        from lakecli.cli.in_place import opened
+
+        return opened(context, uri, at_op="")
+    return None
