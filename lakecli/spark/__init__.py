@@ -6,9 +6,14 @@
     source_table       the rows of a table in it; worker_errors: its errors
     snapshot           a ref pinned on the driver: a tree and staged changes
     entries, decode    read entries on executors; history: commits, refs, differences
-    table, layout      read tables from directories; remote and fetch: from buckets
+    table, layout      read tables from directories; remote: from buckets; native: by Spark itself
+    sessions           kinds of sessions; where: what Spark finds in an SQL condition
+    partitions         partition columns, from names of directories; schemas: of Parquet files
+    tasks, parquet     read files on executors, by row groups; fetch: their bytes
+    conditions         which row groups and directories can have wanted rows
     files              lists the files of a table
     write, sink        write tables: the driver, the executors; shape: of the files
+    writer             the same by the data source; uploads: entries of uploaded files
     target, origin     what a write replaces, and the commit it builds on; batches: written once
     fit                whether rows have the columns of the table that they are added to
     options            formats and options that reading and writing share

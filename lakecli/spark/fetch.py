@@ -1,6 +1,6 @@
 """Read a table's files on executors, through lakecli's stores.
 
-Everything here is pickled for executors. Rows contain the number of their file's directory, by
+Rows contain the number of their file's directory, by
 which the driver joins the partition columns.
 """
 
@@ -13,8 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakecli.errors import NotFound, Unsupported
 from lakecli.objectstore.base import ObjectNotFound
@@ -58,12 +56,16 @@ class Remote(NamedTuple):
         address: relative to the storage namespace, or a full URI.
         size: size in bytes.
         directory: number of the file's directory.
+        start: first byte of the part to read, if it is not the whole file.
+        stop: end of that part; ``None`` is the end of the file.
     """
 
     name: str
     address: str
     size: int
     directory: int
+    start: int = 0
+    stop: int | None = None
 
 
 def gone(location: StoreLocation, file: Remote) -> NotFound:
@@ -134,48 +136,6 @@ def fetched(location: StoreLocation, files: Sequence[Remote]) -> Iterator[Object
             yield waiting.popleft().result()
 
 
-def parquet_batches(
-    source: ObjectFile, file: Remote, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """Yield a Parquet file's rows with the columns of a schema; missing columns are null.
-
-    Column names are case-insensitive, as in Spark.
-    """
-    with source:
-        table = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-        names = {name.lower(): name for name in table.schema_arrow.names}
-        wanted = [names[field.name.lower()] for field in schema if field.name.lower() in names]
-        for batch in table.iter_batches(columns=wanted):
-            yield _conformed(batch, schema, file)
-
-
-def _conformed(batch: pa.RecordBatch, schema: pa.Schema, file: Remote) -> pa.RecordBatch:
-    present = {
-        name.lower(): column for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    }
-    columns = []
-    for field in schema:
-        if field.name == DIRECTORY:
-            columns.append(pa.repeat(pa.scalar(file.directory, pa.int32()), len(batch)))
-            continue
-        column = present.get(field.name.lower())
-        if column is None:
-            columns.append(pa.nulls(len(batch), field.type))
-        elif column.type == field.type:
-            columns.append(column)
-        else:
-            try:
-                options = pc.CastOptions(field.type, allow_time_truncate=True)
-                columns.append(pc.cast(column, options=options))
-            except pa.ArrowException as error:
-                raise Unsupported(
-                    f"column {field.name} of {file.name} is {column.type}, not {field.type} "
-                    f"as in the table: {error}",
-                    hint="give a schema that fits all files, or read the files separately",
-                ) from None
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
 def line_batches(
     location: StoreLocation, file: Remote, schema: pa.Schema, *, skip: bool
 ) -> Iterator[pa.RecordBatch]:
@@ -237,48 +197,6 @@ def _unpacked(source: BinaryIO, name: str) -> BinaryIO:
             hint="use gz or bz2, or download the files: lakecli fs download",
         )
     return source
-
-
-class Reader:
-    """The function for ``mapInArrow``: takes numbers of tasks, and yields rows.
-
-    Args:
-        location: the repository's namespace.
-        tasks: the files of each task.
-        format: ``parquet``; all others are read as lines.
-        schema: schema of the rows, serialised, as Arrow's own cannot always be pickled.
-        skip: skip the first line of each file.
-    """
-
-    def __init__(
-        self,
-        location: StoreLocation,
-        tasks: list[list[Remote]],
-        *,
-        format: str,
-        schema: bytes,
-        skip: bool,
-    ) -> None:
-        self._location = location
-        self._tasks = tasks
-        self._format = format
-        self._schema = schema
-        self._skip = skip
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the tasks whose numbers are in some batches."""
-        schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from self._read(self._tasks[number], schema)
-
-    def _read(self, files: list[Remote], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        if self._format == "parquet":
-            for file, source in zip(files, fetched(self._location, files), strict=True):
-                yield from parquet_batches(source, file, schema)
-            return
-        for file in files:
-            yield from line_batches(self._location, file, schema, skip=self._skip)
 
 
 def serialised(schema: Any) -> bytes:  # noqa: ANN401 - an Arrow schema

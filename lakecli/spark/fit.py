@@ -16,11 +16,12 @@ from lakecli.errors import UsageError
 from lakecli.spark.files import TableFile, is_read
 from lakecli.spark.options import option_text, quoted
 from lakecli.spark.remote import Source
+from lakecli.spark.schemas import merged_type, same_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
 
     from lakecli.repository.core.lake import Repository
@@ -38,7 +39,7 @@ class Fit:
     """Compares rows with the table that they are added to.
 
     Args:
-        frame: the rows.
+        schema: of the rows.
         repository: the repository.
         uri: the table, for errors.
         prefix: its path, with a slash at its end.
@@ -46,11 +47,12 @@ class Fit:
         partition_by: the partition columns of the rows.
         options: of Spark's writer.
         merges: whether the table may get new columns, and columns wider types.
+        spark: the session; ``None`` in a worker of Spark, which can read the schema of Parquet.
     """
 
     def __init__(
         self,
-        frame: DataFrame,
+        schema: StructType,
         repository: Repository,
         uri: str,
         prefix: bytes,
@@ -59,6 +61,7 @@ class Fit:
         partition_by: Sequence[str],
         options: Mapping[str, Any],
         merges: bool,
+        spark: SparkSession | None,
     ) -> None:
         given = {name.lower(): option_text(value).lower() for name, value in options.items()}
         self._repository = repository
@@ -71,8 +74,9 @@ class Fit:
         self._has_header = given.get("header") == "true"
         self._checked: TableFile | None = None
         self._columns: list[StructField] = []
-        self._frame = frame
-        self._fields = [each for each in frame.schema.fields if each.name.lower() not in self._by]
+        self._spark = spark
+        self._schema = schema
+        self._fields = [each for each in schema.fields if each.name.lower() not in self._by]
         if self._merges and format != "parquet":
             raise UsageError(
                 f"mergeSchema is for Parquet, not for {format}",
@@ -102,20 +106,29 @@ class Fit:
             format=self._format,
             options={} if self._format == "parquet" else self._options,
         )
-        stored = source.stored_schema(self._frame.sparkSession)
+        stored = source.stored_schema(self._spark)
         if self._format == "csv":
             self._check_names(stored)
         else:
             self._columns = self._compare(stored)
 
-    def adapted(self) -> DataFrame:
-        """Return the rows as they are to be written.
+    @property
+    def adapted_schema(self) -> StructType:
+        """The schema that the rows are to be written with.
 
         With `mergeSchema` they have all columns of the table, so its newest file tells its schema.
         """
+        from pyspark.sql.types import StructType
+
+        if not (self._merges and self._columns):
+            return self._schema
+        present = {each.name.lower(): each for each in self._schema.fields}
+        return StructType([*self._columns, *(present[name] for name in self._by)])
+
+    def adapted(self, frame: DataFrame) -> DataFrame:
+        """Return the rows with the columns of that schema."""
         from pyspark.sql import functions
 
-        frame = self._frame
         if not (self._merges and self._columns):
             return frame
         present = {each.name.lower(): each for each in self._fields}
@@ -178,7 +191,7 @@ class Fit:
     def _common(self, field: StructField, own: StructField) -> StructField:
         from pyspark.sql.types import StructField
 
-        if _same(field.dataType, own.dataType):
+        if same_type(field.dataType, own.dataType):
             return field
         common = merged_type(field.dataType, own.dataType) if self._merges else None
         if common is None:
@@ -212,47 +225,6 @@ def _newest(view: View, prefix: bytes) -> TableFile | None:
     entry = decode_entry(newest.value)
     name = newest.path[len(prefix) :].decode(errors="replace")
     return TableFile(name, entry.physical_address, entry.size)
-
-
-def merged_type(left: DataType, right: DataType) -> DataType | None:
-    """Return the type that Spark's ``mergeSchema`` makes of two; ``None`` if it refuses them."""
-    from pyspark.sql.types import ArrayType, DecimalType, MapType, StructType
-
-    if _same(left, right):
-        return left
-    result: DataType | None = None
-    if isinstance(left, DecimalType) and isinstance(right, DecimalType):
-        if left.scale == right.scale:
-            result = DecimalType(max(left.precision, right.precision), left.scale)
-    elif isinstance(left, ArrayType) and isinstance(right, ArrayType):
-        item = merged_type(left.elementType, right.elementType)
-        result = item and ArrayType(item)
-    elif isinstance(left, MapType) and isinstance(right, MapType):
-        key = merged_type(left.keyType, right.keyType)
-        value = merged_type(left.valueType, right.valueType)
-        result = MapType(key, value) if key and value else None
-    elif isinstance(left, StructType) and isinstance(right, StructType):
-        result = _merged_struct(left, right)
-    return result
-
-
-def _merged_struct(left: StructType, right: StructType) -> StructType | None:
-    from pyspark.sql.types import StructField, StructType
-
-    others = {each.name.lower(): each for each in right.fields}
-    fields = []
-    for field in left.fields:
-        other = others.pop(field.name.lower(), None)
-        common = field.dataType if other is None else merged_type(field.dataType, other.dataType)
-        if common is None:
-            return None
-        fields.append(StructField(field.name, common))
-    return StructType([*fields, *others.values()])
-
-
-def _same(left: DataType, right: DataType) -> bool:
-    """Return whether two types are the same but for nulls and the case of names."""
-    return left.simpleString().lower() == right.simpleString().lower()
 
 
 def _is_atomic(kind: DataType) -> bool:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.ids import CommitId
+from lakecli.spark.sessions import is_connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,20 +46,35 @@ def origins(frame: DataFrame) -> list[Origin]:
     Only tables that were read by the name of a branch count. Who reads a tag, a commit or
     ``main~1`` means an old state.
     """
-    java = getattr(frame, "_jdf", None)
-    names = _aliases(java.queryExecution().analyzed()) if java is not None else ()
+    names = _aliases_sent(frame) if is_connect(frame.sparkSession) else _aliases(frame)
     found = (_ALIAS.fullmatch(name) for name in names)
     return list(
         dict.fromkeys(Origin(match[1], match[2], CommitId(match[3])) for match in found if match)
     )
 
 
-def _aliases(plan: Any) -> Iterator[str]:  # noqa: ANN401 - an object of the JVM
-    """Yield the aliases in a query plan and its subqueries."""
-    waiting = [plan]
+def _aliases(frame: DataFrame) -> Iterator[str]:
+    """Yield the aliases in a DataFrame's query plan and its subqueries."""
+    waiting: list[Any] = [frame._jdf.queryExecution().analyzed()]  # noqa: SLF001
     while waiting:
         node = waiting.pop()
         if node.nodeName() == _NODE:
             yield str(node.alias())
         for below in (node.children(), node.subqueries()):
             waiting += (below.apply(at) for at in range(below.size()))
+
+
+def _aliases_sent(frame: Any) -> Iterator[str]:  # noqa: ANN401 - a DataFrame of Spark Connect
+    """Yield the aliases in the plan that a client of Spark Connect sends.
+
+    Views of the server are only names in it, so their rows come from an unknown commit.
+    """
+    waiting: list[Any] = [frame._plan.to_proto(frame.sparkSession.client)]  # noqa: SLF001
+    while waiting:
+        node = waiting.pop()
+        if node.DESCRIPTOR.name == _NODE:
+            yield str(node.alias)
+        for field, value in node.ListFields():
+            if field.message_type is None or field.message_type.GetOptions().map_entry:
+                continue
+            waiting += [value] if hasattr(value, "DESCRIPTOR") else list(value)

@@ -1,22 +1,26 @@
 """Plan on the driver how executors read a table from a bucket.
 
-Spark itself infers partition columns and schema, from local files made for it: partition columns
-from a directory tree of tiny files, the schema of Parquet from sparse files with the original
-footers, that of CSV and JSON from lines.
+If executors run on this machine, Spark itself infers the schema of Parquet, from sparse local files
+with the original footers; elsewhere `schemas` does. The schema of CSV and JSON Spark infers from
+lines.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from lakecli.errors import Unsupported, UsageError
 from lakecli.pipeline.store_location import StoreLocation
-from lakecli.spark.fetch import DIRECTORY, VALUE, ObjectFile, Reader, Remote, iter_lines, serialised
+from lakecli.spark.fetch import DIRECTORY, VALUE, ObjectFile, Remote, iter_lines, serialised
 from lakecli.spark.options import option_text, quoted
+from lakecli.spark.partitions import find_partitions, prune
+from lakecli.spark.schemas import merged_type, stored_columns
+from lakecli.spark.sessions import is_connect, is_here
+from lakecli.spark.tasks import Reader, tasks_of
+from lakecli.spark.where import find_columns, find_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,20 +29,33 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
     from lakecli.repository.core.lake import Repository
+    from lakecli.spark.conditions import Condition
     from lakecli.spark.files import TableFile
-
-    Place = tuple[Any, ...]
-    """The number of a directory, and the values of the partition columns in it."""
-
-TASK_SIZE: Final = 64 << 20
-"""Approximate bytes that one task reads; a file is read by one task."""
-
-OPEN_COST: Final = 1 << 20
-"""Bytes that opening a file counts as."""
+    from lakecli.spark.partitions import Place
 
 _MAGIC: Final = b"PAR1"
 _TAIL: Final = 8
 _ONLY_HERE: Final = ("multiline", "linesep", "encoding", "charset", "recursivefilelookup")
+
+
+class Plan(NamedTuple):
+    """What is read of a table.
+
+    Attributes:
+        stored: the columns that are read from files.
+        partitions: the number of a directory, then the partition columns.
+        places: the directories.
+        files: the files in them.
+        conditions: simple conditions on stored columns, for statistics.
+        order: the names of all columns, in their order.
+    """
+
+    stored: StructType
+    partitions: StructType
+    places: list[Place]
+    files: list[Remote]
+    conditions: list[Condition]
+    order: list[str]
 
 
 class Source:
@@ -91,59 +108,60 @@ class Source:
         columns: Sequence[str],
         where: str,
     ) -> DataFrame:
-        """Return the DataFrame; the caller applies `where`, which only prunes directories here."""
+        """Return the DataFrame.
+
+        The caller applies `where` and selects `columns`: here they tell what need not be read.
+        """
         from pyspark.sql import functions
+
+        plan = self.plan(spark, schema=schema, columns=columns, where=where)
+        frame = self._rows(spark, plan.files, plan.stored, plan.conditions)
+        if len(plan.partitions.fields) > 1:
+            by_number = functions.broadcast(spark.createDataFrame(plan.places, plan.partitions))
+            frame = frame.join(by_number, DIRECTORY)
+        return frame.select(*(functions.col(quoted(name)) for name in plan.order))
+
+    def plan(
+        self,
+        spark: SparkSession,
+        *,
+        schema: StructType | str | None,
+        columns: Sequence[str],
+        where: str,
+    ) -> Plan:
+        """Return what must be read for a condition and a selection."""
         from pyspark.sql.types import StructType
 
         given = _parsed(spark, schema)
-        partitions, places = self._partitions(spark, given)
+        partitions, places = find_partitions(spark, self._directories, given, uri=self._uri)
         self._files = _inside(self._files, places)
         data = given if given is not None else self.stored_schema(spark)
-        places = _pruned(spark, partitions, places, where)
-        files = _inside(self._files, places)
         names = {field.name.lower() for field in partitions.fields[1:]}
         order = [field.name for field in data.fields]
         known = {name.lower() for name in order}
         order += [each.name for each in partitions.fields[1:] if each.name.lower() not in known]
         stored = StructType([field for field in data.fields if field.name.lower() not in names])
-        if columns and not where:
-            wanted = {name.lower() for name in columns}
-            stored = StructType([each for each in stored.fields if each.name.lower() in wanted])
-            order = [name for name in order if name.lower() in wanted]
-        frame = self._rows(spark, files, stored)
-        if names:
-            by_number = functions.broadcast(spark.createDataFrame(places, partitions))
-            frame = frame.join(by_number, DIRECTORY)
-        return frame.select(*(functions.col(quoted(name)) for name in order))
+        everything = StructType([*stored.fields, *partitions.fields[1:]])
+        wanted = find_columns(spark, everything, where, columns)
+        stored = StructType([each for each in stored.fields if each.name.lower() in wanted])
+        order = [name for name in order if name.lower() in wanted]
+        conditions = find_conditions(spark, everything, where)
+        places = prune(spark, partitions, places, where=where, conditions=conditions)
+        return Plan(
+            stored,
+            partitions,
+            places,
+            _inside(self._files, places),
+            [each for each in conditions if each.column not in names],
+            order,
+        )
 
-    def _partitions(
-        self, spark: SparkSession, given: StructType | None
-    ) -> tuple[StructType, list[Place]]:
-        """Return the directory's number and partition columns as a schema, and their values.
-
-        Directories that Spark ignores are left out.
-        """
-        from pyspark.sql.types import IntegerType, StructField, StructType
-
-        with _scratch() as scratch:
-            for number, name in enumerate(self._directories):
-                place = scratch / name
-                place.mkdir(parents=True, exist_ok=True)
-                (place / "part").write_text(f"{number}\n", encoding="ascii")
-            seen = spark.read.text(scratch.as_uri()).schema.fields
-            types = {each.name.lower(): each for each in (given.fields if given else ())}
-            columns = [types.get(each.name.lower(), each) for each in seen[1:]]
-            texts = StructType([seen[0], *columns])
-            rows = spark.read.schema(texts).text(scratch.as_uri()).collect()
-        directory = StructField(DIRECTORY, IntegerType(), nullable=False)
-        places = [(int(row[0]), *row[1:]) for row in rows]
-        return StructType([directory, *columns]), places
-
-    def stored_schema(self, spark: SparkSession) -> StructType:
+    def stored_schema(self, spark: SparkSession | None) -> StructType:
         """Return the schema of the files, without partition columns, as Spark infers it.
 
         Raises:
             UsageError: Spark cannot infer it.
+        Unsupported: Spark Connect cannot infer it.
         """
         if not self._files:
             raise UsageError(
@@ -152,6 +170,12 @@ class Source:
             )
         if self._format == "parquet":
             return self._infer_parquet(spark)
+        assert spark is not None, "workers read Parquet only"
+        if is_connect(spark):
+            raise Unsupported(
+                f"Spark Connect cannot infer the schema of {self._format} in {self._uri}",
+                hint='give the schema: schema="id INT, …"',
+            )
         reader = spark.read.format(self._format).options(**self._options)
         infers = self._format == "json" or self._flags.get("inferschema") == "true"
         lines = self._sample(spark, everything=infers)
@@ -164,17 +188,31 @@ class Source:
             )
         return found
 
-    def _infer_parquet(self, spark: SparkSession) -> StructType:
+    def _infer_parquet(self, spark: SparkSession | None) -> StructType:
         """Return the schema that Spark infers from the footers of files."""
-        merges = self._flags.get("mergeschema") or spark.conf.get(
-            "spark.sql.parquet.mergeSchema", "false"
-        )
-        with _scratch() as scratch:
-            for number, file in enumerate(self._files if merges == "true" else self._files[:1]):
+        merges = self._flags.get("mergeschema", "false")
+        if spark is not None and "mergeschema" not in self._flags:
+            merges = str(spark.conf.get("spark.sql.parquet.mergeSchema", "false"))
+        files = self._files if merges == "true" else self._files[:1]
+        if spark is None or not is_here(spark):
+            schemas = (stored_columns(self._location, file, self._uri) for file in files)
+            return reduce(self._merged, schemas)
+        with TemporaryDirectory(prefix="lakecli-") as name:
+            scratch = Path(name)
+            for number, file in enumerate(files):
                 _copy_end(self._location, file, scratch / f"{number:08d}.parquet", uri=self._uri)
             reader = spark.read.options(**self._options)
             schema: StructType = reader.parquet(scratch.as_uri()).schema
             return schema
+
+    def _merged(self, left: StructType, right: StructType) -> StructType:
+        merged = merged_type(left, right)
+        if merged is None:
+            raise UsageError(
+                f"the files of {self._uri} have a column of types that cannot be merged",
+                hint='give the schema: schema="id INT, …"',
+            )
+        return cast("StructType", merged)
 
     def _sample(self, spark: SparkSession, *, everything: bool) -> Any:  # noqa: ANN401 - an RDD
         """Return the lines from which Spark infers a schema, beginning with the header, if any."""
@@ -197,12 +235,20 @@ class Source:
     def _has_header(self) -> bool:
         return self._format == "csv" and self._flags.get("header") == "true"
 
-    def _rows(self, spark: SparkSession, files: list[Remote], stored: StructType) -> DataFrame:
+    def _rows(
+        self,
+        spark: SparkSession,
+        files: list[Remote],
+        stored: StructType,
+        conditions: Sequence[Condition],
+    ) -> DataFrame:
         """Return the rows of files, each with the number of its directory."""
         from pyspark.sql import functions
 
         if self._format == "parquet":
-            return self._mapped(spark, files, stored.fields, format="parquet")
+            return self._mapped(
+                spark, files, stored.fields, format="parquet", conditions=conditions
+            )
         lines = self._lines(spark, files)
         parse = functions.from_json if self._format == "json" else functions.from_csv
         schema: Any = stored if self._format == "json" else _ddl(stored)
@@ -218,7 +264,13 @@ class Source:
         return self._mapped(spark, files, [StructField(VALUE, StringType())], format="lines")
 
     def _mapped(
-        self, spark: SparkSession, files: list[Remote], fields: list[StructField], *, format: str
+        self,
+        spark: SparkSession,
+        files: list[Remote],
+        fields: list[StructField],
+        *,
+        format: str,
+        conditions: Sequence[Condition] = (),
     ) -> DataFrame:
         from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import IntegerType, StructField, StructType
@@ -228,13 +280,14 @@ class Source:
             StructField(each.name, each.dataType, metadata=each.metadata) for each in fields
         ]
         schema = StructType([*nullable, StructField(DIRECTORY, IntegerType())])
-        tasks = list(tasks_of(files))
+        tasks = list(tasks_of(files, splits=format == "parquet"))
         reader = Reader(
             self._location,
             tasks,
             format=format,
             schema=serialised(to_arrow_schema(schema, timezone="UTC")),
             skip=self._has_header,
+            conditions=conditions,
         )
         numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
 
@@ -242,35 +295,6 @@ class Source:
             return reader(batches)
 
         return numbers.mapInArrow(read, schema)
-
-
-def tasks_of(files: Sequence[Remote]) -> Iterator[list[Remote]]:
-    """Yield the files of each task."""
-    task: list[Remote] = []
-    size = 0
-    for file in files:
-        if task and size + file.size > TASK_SIZE:
-            yield task
-            task, size = [], 0
-        task.append(file)
-        size += file.size + OPEN_COST
-    if task:
-        yield task
-
-
-def _pruned(
-    spark: SparkSession, partitions: StructType, places: list[Place], where: str
-) -> list[Place]:
-    """Return the directories that can pass a condition; all if it names other columns too."""
-    from pyspark.errors import AnalysisException
-
-    if not where or len(partitions.fields) == 1:
-        return places
-    try:
-        rows = spark.createDataFrame(places, partitions).where(where).collect()
-    except AnalysisException:
-        return places
-    return [tuple(row) for row in rows]
 
 
 def _inside(files: Sequence[Remote], places: Sequence[Place]) -> list[Remote]:
@@ -306,15 +330,6 @@ def _copy_end(location: StoreLocation, file: Remote, target: Path, *, uri: str) 
         sparse.write(_MAGIC)
         sparse.seek(file.size - size)
         sparse.write(end)
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="lakecli-"))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _first(row: Sequence[str]) -> str:

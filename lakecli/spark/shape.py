@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from lakecli.spark.sink import Shape
 
@@ -20,9 +21,21 @@ _EXTENSIONS: Final = {"none": "", "uncompressed": "", "gzip": ".gz"}
 
 
 def shape_of(
-    frame: DataFrame, *, format: str, partition_by: Sequence[str], options: Mapping[str, Any]
+    schema: StructType,
+    *,
+    format: str,
+    partition_by: Sequence[str],
+    options: Mapping[str, Any],
+    version: str,
 ) -> Shape:
-    """Return the shape of the files.
+    """Return the shape of the files, without the header of CSV.
+
+    Args:
+        schema: of the rows.
+        format: of the files.
+        partition_by: columns that become directories.
+        options: of the writer.
+        version: Spark's, which the files record.
 
     Raises:
         UsageError: the format, a column or an option is not valid.
@@ -34,7 +47,7 @@ def shape_of(
     from lakecli.spark.sink import Shape
 
     check_format(format)
-    names = [name.lower() for name in frame.columns]
+    names = [name.lower() for name in schema.names]
     for at, name in enumerate(names):
         if name in names[:at]:
             raise UsageError(f"two columns have the name {name!r}", hint="rename one of them")
@@ -42,9 +55,9 @@ def shape_of(
     for name in by:
         if name not in names or by.count(name) > 1:
             raise UsageError(
-                f"cannot partition by {name!r}", hint=f"columns: {', '.join(frame.columns)}"
+                f"cannot partition by {name!r}", hint=f"columns: {', '.join(schema.names)}"
             )
-    fields = [field for field in frame.schema.fields if field.name.lower() not in by]
+    fields = [field for field in schema.fields if field.name.lower() not in by]
     if not fields:
         raise UsageError("all columns are partition columns, so the files would be empty")
     given = {name.lower(): str(value) for name, value in options.items()}
@@ -52,16 +65,16 @@ def shape_of(
     if format == "parquet":
         stored = StructType(fields)
         metadata = {
-            "org.apache.spark.version": frame.sparkSession.version,
+            "org.apache.spark.version": version,
             "org.apache.spark.sql.parquet.row.metadata": stored.json(),
         }
-        schema = to_arrow_schema(stored, timezone="UTC").with_metadata(metadata)
+        arrow = to_arrow_schema(stored, timezone="UTC").with_metadata(metadata)
         extension = (
             "" if compression in _EXTENSIONS and compression != "gzip" else f".{compression}"
         )
         extension += ".parquet"
     else:
-        schema = to_arrow_schema(StructType([StructField(_VALUE, StringType())]))
+        arrow = to_arrow_schema(StructType([StructField(_VALUE, StringType())]))
         if compression not in _TEXT_COMPRESSIONS:
             raise UsageError(f"unknown compression {compression!r}", hint="gzip or none")
         compression = _TEXT_COMPRESSIONS[compression]
@@ -69,22 +82,24 @@ def shape_of(
     return Shape(
         format=format,
         partition_by=tuple(
-            next(each for each in frame.columns if each.lower() == name) for name in by
+            next(each for each in schema.names if each.lower() == name) for name in by
         ),
-        schema=serialised(schema),
+        schema=serialised(arrow),
         extension=extension,
         compression="none" if compression == "uncompressed" else compression,
-        header=_header(frame, by, given) if format == "csv" else "",
+        header="",
         max_rows=int(given.get("maxrecordsperfile", 0)),
     )
 
 
-def _header(frame: DataFrame, by: Sequence[str], given: Mapping[str, str]) -> str:
-    """Return the line of column names, quoted as by Spark."""
+def header_of(frame: DataFrame, *, partition_by: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Return the line of column names of CSV, quoted as by Spark; ``""`` if there is none."""
+    given = {name.lower(): str(value) for name, value in options.items()}
     if given.get("header", "false").lower() != "true":
         return ""
     from pyspark.sql import functions
 
+    by = {name.lower() for name in partition_by}
     names = [name for name in frame.columns if name.lower() not in by]
     cells = [functions.lit(name).alias(f"c{at}") for at, name in enumerate(names)]
     line = functions.to_csv(functions.struct(*cells), dict(given))

@@ -4,8 +4,8 @@ The driver looks everything up in the local store once, when the DataFrame is cr
 on the DataFrame, on all executors, read that state.
 
 Spark passes filters only with the option ``pushdown``. Spark 4 stores the plan of a Python data
-source with the loaded DataFrame, not with the query: ranges that one filter skips would be missing
-from all other queries on the same DataFrame.
+source with the loaded DataFrame, not with the query: what one filter skips would be missing from
+all other queries on the same DataFrame.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
-from lakecli.errors import UsageError
+from lakecli.errors import LakeError, UsageError
+from lakecli.pipeline.errors_as_json import dump_error, load_error
 from lakecli.spark import history
 from lakecli.spark.entries import EntriesReader, FilteringEntriesReader
 from lakecli.spark.snapshot import take_snapshot
-from lakecli.spark.source_table import TableReader, look_at_table, schema_of
+from lakecli.spark.source_table import FilteringTableReader, TableReader, look_at_table, schema_of
 from lakecli.spark.types import COLUMNS, DIFF, ENTRIES, check_schema, chosen, chosen_fields
 from lakecli.spark.worker_errors import told
 
@@ -52,8 +53,9 @@ class LakefsSource(DataSource):
         diff: ``LEFT...RIGHT`` or ``LEFT..RIGHT``: differences, in Git's sense of the dots.
         columns: names separated by commas; only these columns are decoded.
         prefix: additional prefix of the paths, after the one in the URI; limits the ranges read.
-        pushdown: ``true``: filters on ``path`` also limit the ranges read. Only for a DataFrame
-            that is used in one query with one filter; other queries give wrong results.
+        pushdown: ``true``: filters on ``path`` also limit the ranges read, and simple filters on a
+            table's columns the directories and row groups. Only for a DataFrame that is used in
+            one query with one filter; other queries give wrong results.
         entriesPerPartition: approximate number of entries in a partition.
 
     Raises:
@@ -70,28 +72,40 @@ class LakefsSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        with told():
-            given = {name.lower(): text for name, text in options.items()}
-            _check_options(given)
-            if "format" in given:
-                self._open_table(given)
-                return
-            self._diff = given.get("diff", "")
-            self._what = DIFF if self._diff else given.get("what", ENTRIES)
-            if self._what not in COLUMNS or (self._what == DIFF and not self._diff):
-                raise UsageError(
-                    f"unknown rows: {self._what!r}",
-                    hint="what: entries, commits or refs; diff: LEFT...RIGHT",
-                )
-            self._schema = chosen(self._what, given.get("columns", ""))
-            self._target = _positive(given.get("entriesperpartition", ""), ENTRIES_PER_PARTITION)
-            self._is_pushed = _flag(given.get("pushdown", "false"))
-            self._moment = self._look(
-                given.get("path", ""), given.get("home", self.home), given.get("prefix", "")
+        self._failure = ""
+        self._given = {name.lower(): text for name, text in options.items()}
+        try:
+            self._open(self._given)
+        except LakeError as error:
+            # Whether this is for reading is not known yet: a table that is written may not exist.
+            self._failure = dump_error(error)
+
+    def _open(self, given: Mapping[str, str]) -> None:
+        _check_options(given)
+        if "format" in given:
+            self._open_table(given)
+            return
+        self._diff = given.get("diff", "")
+        self._what = DIFF if self._diff else given.get("what", ENTRIES)
+        if self._what not in COLUMNS or (self._what == DIFF and not self._diff):
+            raise UsageError(
+                f"unknown rows: {self._what!r}",
+                hint="what: entries, commits or refs; diff: LEFT...RIGHT",
             )
+        self._schema = chosen(self._what, given.get("columns", ""))
+        self._target = _positive(given.get("entriesperpartition", ""), ENTRIES_PER_PARTITION)
+        self._is_pushed = _flag(given.get("pushdown", "false"))
+        self._moment = self._look(
+            given.get("path", ""), given.get("home", self.home), given.get("prefix", "")
+        )
+
+    def _check_opened(self) -> None:
+        if error := load_error(self._failure) if self._failure else None:
+            with told():
+                raise error
 
     def _open_table(self, given: Mapping[str, str]) -> None:
-        others = sorted(set(given) - {"format", "path", "home", "columns"})
+        others = sorted(set(given) - {"format", "path", "home", "columns", "pushdown"})
         if given["format"].lower() != "parquet" or others:
             what = f"option {others[0]}" if others else f"format {given['format']!r}"
             raise UsageError(
@@ -99,6 +113,7 @@ class LakefsSource(DataSource):
                 hint="use lakecli.spark.read_table, which reads CSV and JSON, too",
             )
         self._what = TABLE
+        self._is_pushed = _flag(given.get("pushdown", "false"))
         self._moment = look_at_table(given.get("path", ""), home=given.get("home", self.home))
         self._schema = chosen_fields(schema_of(self._moment), given.get("columns", ""))
 
@@ -109,12 +124,15 @@ class LakefsSource(DataSource):
 
     def schema(self) -> StructType | str:
         """Return the columns that were chosen."""
+        self._check_opened()
         return self._schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of rows with a schema, which the user may have given."""
+        self._check_opened()
         if self._what == TABLE:
-            return TableReader(self._moment, schema)
+            table_reader = FilteringTableReader if self._is_pushed else TableReader
+            return table_reader(self._moment, schema)
         with told():
             check_schema(self._what, schema)
         if self._what == ENTRIES:
@@ -125,19 +143,15 @@ class LakefsSource(DataSource):
         return history.RecordsReader(self._moment, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
-        """Refuse to write: only `write_table` has what safe writes need.
+        """Return the writer of a table; its options are `lakecli.spark.writer.OPTIONS`.
 
         Raises:
-            UsageError: always.
+            LakeError: what `TableWriter` raises.
         """
-        del schema, overwrite
-        error = UsageError(
-            "the data source reads only",
-            hint='lakecli.spark.write_table(frame, "lakefs://REPOSITORY/BRANCH/PATH", '
-            'mode="append", partition_by=["day"])',
-        )
+        from lakecli.spark.writer import TableWriter
+
         with told():
-            raise error
+            return TableWriter(self._given, schema, overwrite=overwrite, home=self.home)
 
     def _look(self, uri: str, home: str | None, prefix: str) -> Any:  # noqa: ANN401 - as the reader takes it
         if self._what == ENTRIES:

@@ -6,34 +6,30 @@ the footer of the first file: Spark's own, where Spark or lakecli wrote it, else
 
 from __future__ import annotations
 
-import json
-import re
-from datetime import date
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from lakecli.errors import UsageError
 from lakecli.pipeline.store_location import StoreLocation
-from lakecli.spark.fetch import ObjectFile, Remote, fetched, parquet_batches
+from lakecli.spark.conditions import can_match, conditions_of, of_value
+from lakecli.spark.fetch import DIRECTORY, Remote, fetched
 from lakecli.spark.files import table_files
-from lakecli.spark.remote import tasks_of
-from lakecli.spark.sink import NO_VALUE
+from lakecli.spark.parquet import parquet_batches
+from lakecli.spark.partitions import split_directories, type_of
+from lakecli.spark.schemas import stored_columns
 from lakecli.spark.snapshot import opened
+from lakecli.spark.tasks import tasks_of
 from lakecli.spark.types import arrow_schema
 from lakecli.spark.worker_errors import told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.types import StructType
 
-_ROW_METADATA: Final = b"org.apache.spark.sql.parquet.row.metadata"
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+    from lakecli.spark.conditions import Condition
 
 
 class Table(NamedTuple):
@@ -65,25 +61,14 @@ def look_at_table(uri: str, *, home: str | None) -> Table:
         files = table_files(repository, uri).files
         directories = sorted({file.directory for file in files})
         numbers = {name: number for number, name in enumerate(directories)}
-        parts = [[part.partition("=") for part in name.split("/") if part] for name in directories]
-        names = {tuple(name for name, _, _ in part) for part in parts}
-        if len(names) > 1 or not all(sign for part in parts for _, sign, _ in part):
-            raise UsageError(
-                f"not a table: its files are in different kinds of directories: {uri}",
-                hint="name the directory of the table, with all its files in directories "
-                "column=value, or none",
-            )
+        names, values = split_directories(directories, uri)
         return Table(
             StoreLocation.of(repository),
             [Remote(each.name, each.address, each.size, numbers[each.directory]) for each in files],
-            tuple(map(unquote, names.pop())),
-            [tuple(_value(text) for _, _, text in part) for part in parts],
+            names,
+            values,
             uri,
         )
-
-
-def _value(text: str) -> str | None:
-    return None if text == NO_VALUE else unquote(text)
 
 
 def schema_of(table: Table) -> StructType:
@@ -92,54 +77,14 @@ def schema_of(table: Table) -> StructType:
     Raises:
         UsageError: the file is not Parquet, or has a type that Spark does not.
     """
-    from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
 
-    first = table.files[0]
-    try:
-        with ObjectFile(table.location, first) as source:
-            stored = pq.ParquetFile(source, coerce_int96_timestamp_unit="us").schema_arrow
-        spark = (stored.metadata or {}).get(_ROW_METADATA)
-        columns = StructType.fromJson(json.loads(spark)) if spark else from_arrow_schema(stored)
-    except (pa.ArrowException, PySparkException, ValueError, LookupError) as error:
-        raise UsageError(
-            f"cannot read the schema of {table.uri}: {first.name}: {error}",
-            hint="a table in CSV or JSON is read by lakecli.spark.read_table",
-        ) from error
+    columns = stored_columns(table.location, table.files[0], table.uri)
     taken = {name.lower() for name in table.partitions}
-    fields = [
-        StructField(each.name, each.dataType, metadata=each.metadata)
-        for each in columns.fields
-        if each.name.lower() not in taken
-    ]
+    fields = [each for each in columns.fields if each.name.lower() not in taken]
     for at, name in enumerate(table.partitions):
-        texts = [values[at] for values in table.values]
-        fields.append(StructField(name, _type_of([text for text in texts if text is not None])))
+        fields.append(StructField(name, type_of([values[at] for values in table.values])))
     return StructType(fields)
-
-
-def _type_of(texts: Sequence[str]) -> DataType:
-    """Return the type of a partition column, as Spark infers it: by all of its values."""
-    from pyspark.sql import types
-
-    if texts and all(map(_INTEGER.fullmatch, texts)):
-        largest = max(abs(int(text)) for text in texts)
-        if largest < 1 << 31:
-            return types.IntegerType()
-        return types.LongType() if largest < 1 << 63 else types.StringType()
-    if texts and all(map(_NUMBER.fullmatch, texts)):
-        return types.DoubleType()
-    if texts and all(map(_is_date, texts)):
-        return types.DateType()
-    return types.StringType()
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
 
 
 class _Files(InputPartition):
@@ -161,10 +106,28 @@ class TableReader(DataSourceReader):
     def __init__(self, table: Table, schema: StructType) -> None:
         self._table = table
         self._schema = schema
+        self._conditions: list[Condition] = []
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the groups of files that a task reads."""
-        return [_Files(files) for files in tasks_of(self._table.files)]
+        with told():
+            holds = [self._can_hold(values) for values in self._table.values]
+            files = [file for file in self._table.files if holds[file.directory]]
+            return [_Files(each) for each in tasks_of(files, splits=True)]
+
+    def _can_hold(self, values: tuple[str | None, ...]) -> bool:
+        """Return whether rows with values of the partition columns can satisfy the conditions."""
+        kinds = {field.name.lower(): field.type for field in arrow_schema(self._schema)}
+        bounds = {
+            name.lower(): of_value(pa.scalar(text, pa.string()).cast(kinds[name.lower()]).as_py())
+            for name, text in zip(self._table.partitions, values, strict=True)
+            if name.lower() in kinds
+        }
+        return all(
+            can_match(each, bounds[each.column])
+            for each in self._conditions
+            if each.column in bounds
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some files."""
@@ -172,11 +135,14 @@ class TableReader(DataSourceReader):
             assert isinstance(partition, _Files)
             schema = arrow_schema(self._schema)
             columns = {name.lower(): at for at, name in enumerate(self._table.partitions)}
-            stored = pa.schema([each for each in schema if each.name.lower() not in columns])
+            stored = [each for each in schema if each.name.lower() not in columns]
+            # Without any column a batch would have no rows.
+            wanted = pa.schema([*stored, pa.field(DIRECTORY, pa.int32())])
+            conditions = [each for each in self._conditions if each.column not in columns]
             sources = fetched(self._table.location, partition.files)
             for file, source in zip(partition.files, sources, strict=True):
                 values = self._table.values[file.directory]
-                for batch in parquet_batches(source, file, stored):
+                for batch in parquet_batches(source, file, wanted, conditions):
                     yield self._rows(batch, schema, columns, values)
 
     def _rows(
@@ -195,3 +161,12 @@ class TableReader(DataSourceReader):
             text = pa.scalar(values[at], pa.string())
             arrays.append(pa.repeat(text.cast(field.type), len(batch)))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class FilteringTableReader(TableReader):
+    """The same, for DataFrames that are used with one filter only: see `LakefsSource`."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Leave out directories and row groups that cannot pass; Spark applies all filters."""
+        self._conditions = conditions_of(filters, self._schema)
+        return filters

@@ -14,6 +14,7 @@ from lakecli.errors import UsageError
 from lakecli.pipeline.session import gist
 from lakecli.spark.files import table_files
 from lakecli.spark.options import check_format
+from lakecli.spark.sessions import is_here
 from lakecli.spark.snapshot import opened
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def read_table(
     schema: StructType | str | None = None,
     columns: Sequence[str] = (),
     where: str = "",
+    native: bool = False,
     options: Mapping[str, Any] | None = None,
     home: str | Path | None = None,
 ) -> DataFrame:
@@ -46,8 +48,12 @@ def read_table(
         uri: ``lakefs://REPOSITORY/REF/PATH`` of a directory of files, or of one file.
         format: ``parquet``, ``csv`` or ``json`` (lines).
         schema: schema of the data, as in `DataFrameReader.schema`; by default Spark infers it.
-        columns: only these columns, in this order; of Parquet no others are fetched.
-        where: an SQL condition. If it names partition columns only, other directories are not read.
+        columns: only these columns, in this order. Of Parquet, only they and the columns in `where`
+            are fetched.
+        where: an SQL condition. Directories that cannot satisfy it are not read, and of Parquet no
+            row groups whose statistics show that they have no such row.
+        native: have Spark read the objects itself, by its own connector to the store (s3a, gs or
+            abfss) and its own credentials; or from a directory that all executors have.
         options: options of Spark's reader for the format: ``header``, ``mergeSchema``, ….
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
@@ -55,19 +61,25 @@ def read_table(
     Raises:
         UsageError: the format is unknown, Spark cannot infer the schema, or it is not a table.
         NotFound: the repository, the ref or the path does not exist.
-        Unsupported: an option needs the files on this machine.
+        Unsupported: an option needs the files on this machine, or Spark has no connector.
     """
     from lakecli.spark import layout, remote
+    from lakecli.spark.native import load
 
     check_format(format)
     given = dict(options or {})
     with opened(uri, home=home) as repository:
         files, origin = table_files(repository, uri)
-        paths = layout.local_files(repository, files) if _is_here(spark) else None
+        is_linked = is_here(spark) and not native
+        paths = layout.local_files(repository, files) if is_linked else None
         with explained(uri):
             if paths is None:
                 source = remote.Source(repository, files, uri=uri, format=format, options=given)
-                frame = source.read(spark, schema=schema, columns=columns, where=where)
+                if native:
+                    plan = source.plan(spark, schema=schema, columns=columns, where=where)
+                    frame = load(spark, repository, plan, format=format, options=given)
+                else:
+                    frame = source.read(spark, schema=schema, columns=columns, where=where)
             else:
                 reader = spark.read.format(format).options(**given)
                 if schema is not None:
@@ -79,11 +91,6 @@ def read_table(
                 frame = frame.where(where)
             chosen: DataFrame = frame.select(*columns) if columns else frame
             return chosen
-
-
-def _is_here(spark: SparkSession) -> bool:
-    """Return whether executors run on this machine."""
-    return str(spark.sparkContext.master).startswith("local")
 
 
 @contextmanager

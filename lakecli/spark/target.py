@@ -95,6 +95,12 @@ class Target:
         """The URI of the table."""
         return f"{self._repository.uri}/{self._branch}/{self.prefix.decode(errors='replace')}"
 
+    @property
+    def base(self) -> Commit:
+        """The commit that the write builds on, once begun."""
+        assert self._base is not None, "begin() was not called"
+        return self._base
+
     def begin(self, *, expected: str, read: Sequence[Origin], commits: bool) -> bool:
         """Choose the base; refuse the write, if it will be refused, before anything is computed.
 
@@ -162,8 +168,7 @@ class Target:
         """
         from lakecli.committed.diff import diff
 
-        base = self._base
-        assert base is not None, "begin() was not called"
+        base = self.base
         trees = self._repository.trees
         changes = chain.from_iterable(
             diff(trees, base.metarange_id, view.commit.metarange_id, prefix=prefix)

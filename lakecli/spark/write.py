@@ -15,20 +15,23 @@ from lakecli.spark.batches import batch_of
 from lakecli.spark.fit import Fit
 from lakecli.spark.options import option_text
 from lakecli.spark.origin import origins
-from lakecli.spark.shape import arranged, shape_of
+from lakecli.spark.sessions import user_of
+from lakecli.spark.shape import arranged, header_of, shape_of
 from lakecli.spark.snapshot import opened
 from lakecli.spark.target import Target
-from lakecli.uri import check_path, parse_path, ref_of
+from lakecli.spark.uploads import Uploaded, new_entries, new_write_id, uploads_in
+from lakecli.uri import parse_path, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from lakecli.model import Commit
     from lakecli.repository.core.lake import Repository
-    from lakecli.spark.sink import Shape, Sink
+    from lakecli.spark.sink import Shape
 
 
 class Written(NamedTuple):
@@ -48,15 +51,6 @@ class Written(NamedTuple):
 
 
 _NOTHING: Final = Written(0, 0, 0, None)
-
-
-class _Uploaded(NamedTuple):
-    """A file that executors uploaded; see `lakecli.spark.sink.RESULT`."""
-
-    path: str
-    checksum: str
-    size: int
-    rows: int
 
 
 def write_table(
@@ -135,9 +129,17 @@ def write_table(
         prefix = as_directory(parsed.path or b"")
         batch = batch_of(txn, prefix)
         given = options or {}
-        shape_of(frame, format=format, partition_by=partition_by, options=given)
+        spark = frame.sparkSession
+
+        def shaped(schema: StructType) -> Shape:
+            version = str(spark.version)
+            return shape_of(
+                schema, format=format, partition_by=partition_by, options=given, version=version
+            )
+
+        shaped(frame.schema)
         fit = Fit(
-            frame,
+            frame.schema,
             repository,
             uri,
             prefix,
@@ -145,55 +147,40 @@ def write_table(
             partition_by=partition_by,
             options=given,
             merges=mergeSchema,
+            spark=spark,
         )
         target = Target(repository, branch, prefix, mode=mode, batch=batch, check=fit.check)
         if not target.begin(expected=expected, read=origins(frame), commits=commit):
             return _NOTHING
-        frame = fit.adapted()
-        shape = shape_of(frame, format=format, partition_by=partition_by, options=given)
+        frame = fit.adapted(frame)
+        shape = shaped(frame.schema)
+        if format == "csv":
+            header = header_of(frame, partition_by=partition_by, options=given)
+            shape = shape._replace(header=header)
         files = _upload(frame, repository, shape, given)
         # Some time may have passed since the first upload.
-        additions = claim_values(repository, _additions(repository, prefix, files))
+        additions = claim_values(repository, new_entries(repository, prefix, files))
         written = Written(
             len(files), sum(each.rows for each in files), sum(each.size for each in files), None
         )
         if not commit:
             target.stage(additions)
             return written
-        user = committer or str(frame.sparkSession.sparkContext.sparkUser())
+        user = committer or user_of(spark)
         text = message or f"Write {written.rows} rows to {uri.removeprefix('lakefs://')}"
         made = target.commit(additions, message=text, committer=user, metadata=metadata or {})
         return _NOTHING if made is None else written._replace(commit=made)
 
 
-def _additions(
-    repository: Repository, prefix: bytes, files: Sequence[_Uploaded]
-) -> list[tuple[bytes, bytes]]:
-    """Return path and encoded entry of each file, in path order."""
-    from lakecli.committed.encode import encode_entry
-    from lakecli.layout import data_key
-    from lakecli.model import Entry
-    from lakecli.repository.transfer.content_types import content_type_of
-
-    now = repository.lake.now()
-    additions = []
-    for name, checksum, size, _ in files:
-        path = prefix + name.encode()
-        check_path(path)
-        entry = Entry(data_key(checksum), size, checksum, now, content_type_of(path))
-        additions.append((path, encode_entry(entry)))
-    return sorted(additions)
-
-
 def _upload(
     frame: DataFrame, repository: Repository, shape: Shape, options: Mapping[str, Any]
-) -> list[_Uploaded]:
+) -> list[Uploaded]:
     """Write and upload all rows."""
     from lakecli.pipeline.errors_as_json import carried, new_nonce
     from lakecli.pipeline.spark_runner import raise_translated
     from lakecli.spark.sink import RESULT_DDL, Sink
 
-    sink = Sink(StoreLocation.of(repository), shape, _write_id(repository))
+    sink = Sink(StoreLocation.of(repository), shape, new_write_id(repository))
     rows = arranged(frame, shape, {name: option_text(value) for name, value in options.items()})
 
     nonce = new_nonce()
@@ -205,20 +192,9 @@ def _upload(
             raise carried(error, nonce) from error
 
     try:
-        files = [_Uploaded(*row) for row in rows.mapInArrow(write, RESULT_DDL).collect()]
+        files = [Uploaded(*row) for row in rows.mapInArrow(write, RESULT_DDL).collect()]
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
     if not files and not shape.partition_by:  # a DataFrame without partitions runs no task
-        files = _empty(sink)
+        files = uploads_in(sink.write(0, iter(())))
     return files
-
-
-def _empty(sink: Sink) -> list[_Uploaded]:
-    columns = sink.write(0, iter(())).to_pydict()
-    return [_Uploaded(*row) for row in zip(*columns.values(), strict=True)]
-
-
-def _write_id(repository: Repository) -> str:
-    from uuid import UUID
-
-    return str(UUID(bytes=repository.lake.runtime.new_id()))

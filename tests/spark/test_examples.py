@@ -152,3 +152,7 @@ def test_what_a_repository_holds(
     assert "|  1|  10.0|2026-10-31|" in shown
     assert "|2026-10-31|       10.0|" in shown
     spark.catalog.dropTempView("orders")
+    [example] = [block for block in blocks() if "new_orders.write.format" in block]
+    schema = "id int, amount double, day string"
+    exec(example, {"new_orders": spark.createDataFrame([(3, 30.0, "2026-11-02")], schema)})
+    assert _ids(URI, spark) == [1, 2, 3]

@@ -21,8 +21,9 @@ from lakecli.repository.core.view import commit_at
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.spark import read_table, write_table
 from lakecli.spark.batches import APP, TABLE, VERSION, Batch
-from lakecli.spark.fit import SchemaMismatch, merged_type
+from lakecli.spark.fit import SchemaMismatch
 from lakecli.spark.origin import Origin, origins
+from lakecli.spark.schemas import merged_type
 from lakecli.spark.target import MODES, TableChanged, TableExists
 from tests.support.lakes import read, stage
 

@@ -57,6 +57,11 @@ def test_a_table_is_as_spark_reads_it(
     given = spark.read.format("lakefs").schema(schema).option("format", "parquet").load(URI)
     assert _texts(given) == _texts(expected.selectExpr("id", "string(whole)", "int(null) as more"))
 
+    where = "whole = 1 and id > 2 and day >= '2026-01-02'"
+    pushed = load(URI, format="parquet", pushdown="true").where(where)
+    assert _texts(pushed) == _texts(expected.where(where))
+    assert pushed.count() == 2
+
     # A view keeps its moment.
     options = f"(path '{URI}', format 'parquet', home '{home}')"
     spark.sql(f"create or replace temporary view seen using lakefs options {options}")
@@ -84,8 +89,8 @@ def test_errors_have_a_hint_and_no_traceback(
         (lambda: load(URI, format="parquet", columns="z"), "in different kinds", "hint: "),
         (
             lambda: fine.write.format("lakefs").mode("append").save(URI),
-            "the data source reads only",
-            "hint: lakecli.spark.write_table(",
+            "is partitioned by a, and the rows by no column",
+            "hint: partition_by=",
         ),
         (lambda: load(URI, what="nothing"), "unknown rows: 'nothing'", "hint: what: "),
     ]

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import gzip
 import pickle
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakecli.committed.encode import encode_entry
@@ -18,8 +21,11 @@ from lakecli.repository.core.stager import Stager
 from lakecli.repository.rm import rm_tree
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.spark import read_table
+from lakecli.spark import native, partitions, read_table, remote
+from lakecli.spark import table as table_module
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
+from lakecli.spark.tasks import Reader
+from lakecli.spark.where import find_conditions
 from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
@@ -238,3 +244,164 @@ def test_executors_get_the_allowed_places(anywhere: Repository) -> None:
             ObjectFile(location, Remote("x", address, 1, 0))
         with pytest.raises(OutsideAddress):
             next(iter_lines(location, Remote("x", address, 1, 0)))
+
+
+def _clustered(path: Path) -> None:
+    """Write a table with ten row groups of 100 rows in each of its two files."""
+    for kind in (1, 2):
+        (path / f"kind={kind}").mkdir(parents=True)
+        ids = range(kind * 1_000, kind * 1_000 + 1_000)
+        columns = {
+            "id": pa.array(ids, pa.int64()),
+            "name": [str(number) for number in ids],
+            "at": pa.array([number * 1_000_000 for number in ids], pa.timestamp("us", tz="UTC")),
+            "more": [number / 2 for number in ids],
+        }
+        pq.write_table(pa.table(columns), path / f"kind={kind}" / "f.parquet", row_group_size=100)
+
+
+def test_only_needed_columns_and_row_groups_are_read(
+    in_bucket: Repository,
+    table: Read,
+    spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[tuple[list[str], list[str]]] = []
+
+    def tell(_location: Any, tasks: Any, *, schema: bytes, conditions: Any, **more: Any) -> Any:
+        names = pa.ipc.read_schema(pa.py_buffer(schema)).names
+        made.append((names[:-1], [file.name for task in tasks for file in task]))
+        return Reader(_location, tasks, schema=schema, conditions=conditions, **more)
+
+    monkeypatch.setattr(remote, "Reader", tell)
+    _clustered(tmp_path / "t")
+    keep(in_bucket, tmp_path / "t")
+    expected = spark.read.parquet(str(tmp_path / "t"))
+    both = ["kind=1/f.parquet", "kind=2/f.parquet"]
+    cases: list[tuple[list[str], str, list[str], list[str]]] = [
+        (["NAME"], "id = 1050", ["id", "name"], both),
+        (["more"], "id = 1050 and kind = 2", ["id", "more"], both[1:]),
+        (["id"], "kind in (1) and name like '10%'", ["id", "name"], both[:1]),
+        (["id"], "at >= timestamp'1970-01-01 00:33:20Z' or more < 0", ["id", "at", "more"], both),
+        (
+            [],
+            "at < timestamp'1970-01-01 00:18:20Z' and kind < 2",
+            [*["id", "name", "at", "more"]],
+            both[:1],
+        ),
+        (["kind"], "", [], both),
+    ]
+    for columns, where, names, files in cases:
+        found = table(columns=columns, where=where)
+        wanted = expected.where(where) if where else expected
+        assert same(found, wanted.select(*columns) if columns else wanted)
+        assert made.pop() == (names, files), where
+
+
+def test_simple_conditions_are_found_in_sql(spark: Any) -> None:
+    schema = spark.createDataFrame(
+        [],
+        "id bigint, name string, price decimal(5, 2), day date, at timestamp, `a.b` int, x double",
+    ).schema
+    condition = (
+        "ID > 5 and name in ('b', 'c') and price <= 1.5 and day >= '2026-01-02' and `a.b` is null "
+        "and at < timestamp'2026-01-01 00:00:00.25Z' and (x = 1 or id = 7) and length(name) = 1"
+    )
+    found = {
+        (each.column, each.operator): each.values
+        for each in find_conditions(spark, schema, condition)
+    }
+    assert (
+        found.items()
+        >= {
+            ("id", "GreaterThan"): (5,),
+            ("name", "In"): ("b", "c"),
+            ("price", "LessThanOrEqual"): (Decimal("1.50"),),
+            ("day", "GreaterThanOrEqual"): (date(2026, 1, 2),),
+            ("at", "LessThan"): (datetime(2026, 1, 1, 0, 0, 0, 250_000, UTC),),
+            ("a.b", "IsNull"): (),
+        }.items()
+    )
+    assert {name for name, _ in found} == {"id", "name", "price", "day", "at", "a.b"}
+
+
+def test_spark_reads_the_objects_itself(
+    repository: Repository, table: Read, spark: Any, tmp_path: Path
+) -> None:
+    source = tmp_path / "t"
+    _clustered(source)
+    (source / "kind=__HIVE_DEFAULT_PARTITION__").mkdir()
+    for again in ("kind=2/again", "kind=__HIVE_DEFAULT_PARTITION__/f"):
+        (source / again).write_bytes((source / "kind=2" / "f.parquet").read_bytes())
+    keep(repository, source)
+    # An object that was imported where it is, by a name that has to be escaped.
+    outside = tmp_path / "raw = 1%20"
+    outside.mkdir()
+    odd = outside / "a b+%3A.parquet"
+    odd.write_bytes((source / "kind=1" / "f.parquet").read_bytes())
+    entry = Entry(f"local://{odd}", odd.stat().st_size, "e", datetime(2026, 1, 1, tzinfo=UTC))
+    Stager(repository, "main", kind="test").write(
+        unclaimed([(b"t/kind=3/odd.parquet", encode_entry(entry))])
+    )
+    remember(repository, [f"local://{outside}"])
+    expected = table()
+    assert expected.count() == 5_000
+    found = table(native=True)
+    data = repository.store.uri.removeprefix("local://")
+    assert [data in each for each in sorted(found.inputFiles())].count(True) == 2
+    assert same(found, expected)
+    where = "id >= 1900 and (kind = 2 or kind is null)"
+    assert same(
+        table(native=True, where=where, columns=["name"]), table(where=where, columns=["name"])
+    )
+    assert table(native=True, where="kind = 9").count() == 0
+    alone = "lakefs://demo/main/t/kind=2"
+    assert same(table(alone, native=True), table(alone)), "one object under two names"
+
+
+def test_what_spark_cannot_read_itself_is_refused(
+    in_bucket: Repository, table: Read, tmp_path: Path
+) -> None:
+    _clustered(tmp_path / "t")
+    keep(in_bucket, tmp_path / "t")
+    with pytest.raises(Unsupported, match="no connector for s3a://") as refused:
+        table(native=True)
+    assert "org.apache.hadoop:hadoop-aws:3" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    "name", ["a*b", "a[1]", "_hidden", ".hidden", "a:b", "é", "a//b", "f._COPYING_", "a\\b"]
+)
+def test_names_that_hadoop_changes_are_refused(repository: Repository, name: str) -> None:
+    remember(repository, ["s3://allowed"])
+    with pytest.raises(Unsupported, match="cannot read an object by its address"):
+        native.place_of(repository, Remote("f", f"s3://allowed/{name}", 1, 0))
+    fine = Remote("f", "s3://allowed/day=a%20b/f 1.parquet", 1, 0)
+    assert native.place_of(repository, fine) == ("s3", "allowed/day=a%20b/f 1.parquet")
+
+
+def test_cluster_infers_as_spark_does_without_files_of_the_driver(  # noqa: PLR0917 - fixtures
+    repository: Repository,
+    partitioned: Path,
+    table: Read,
+    spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keep(repository, partitioned)
+    for module in (table_module, remote, partitions):
+        monkeypatch.setattr(module, "is_here", lambda _spark: False)
+    expected = spark.read.parquet(str(partitioned))
+    assert same(table(), expected)
+    condition = "n = 4 and kind is null"
+    assert same(table(where=condition), expected.where(condition))
+
+    source = tmp_path / "t"
+    spark.range(3).selectExpr("id", "'x' as a").coalesce(1).write.parquet(str(source / "p=1"))
+    spark.range(3).selectExpr("id", "2 as B").coalesce(1).write.parquet(str(source / "p=2"))
+    rm_tree(repository, "main", b"t")
+    keep(repository, source)
+    merged = spark.read.option("mergeSchema", "true").parquet(str(source))
+    assert same(table(options={"mergeSchema": True}), merged)
+    assert same(table(schema="a string, p string"), merged.selectExpr("a", "string(p) as p"))

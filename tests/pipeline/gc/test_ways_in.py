@@ -195,11 +195,11 @@ def _commit_removal(setting: Setting) -> None:
 def _write_table(setting: Setting) -> None:
     from lakecli.repository.core.gate import claim_values
     from lakecli.spark.target import Target
-    from lakecli.spark.write import _additions, _Uploaded
+    from lakecli.spark.uploads import Uploaded, new_entries
 
     target = Target(setting.ada, "main", b"table/", mode="append")
-    files = [_Uploaded("part-0", h(OLD).hex(), len(OLD), 1)]
-    additions = claim_values(setting.ada, _additions(setting.ada, target.prefix, files))
+    files = [Uploaded("part-0", h(OLD).hex(), len(OLD), 1)]
+    additions = claim_values(setting.ada, new_entries(setting.ada, target.prefix, files))
     target.commit(additions, message="table", committer="me", metadata={})
 
 

@@ -1,0 +1,257 @@
+"""``frame.write.format("lakefs")``: a table written by Spark's interface for Python data sources.
+
+Spark makes the writer in a process on the driver's machine, sends it to the tasks, and has another
+process on the driver's machine commit what successful tasks answered. Nothing is shared but what
+the writer and the answers contain.
+"""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyspark
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from lakecli.errors import UsageError
+from lakecli.pipeline.store_location import StoreLocation
+from lakecli.spark.batches import batch_of
+from lakecli.spark.fit import Fit
+from lakecli.spark.shape import shape_of
+from lakecli.spark.sink import ROW_GROUP, Sink
+from lakecli.spark.snapshot import opened
+from lakecli.spark.target import Target
+from lakecli.spark.uploads import Uploaded, new_entries, new_write_id, uploads_in
+from lakecli.spark.worker_errors import told
+from lakecli.uri import as_directory, parse_path, ref_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql.types import StructType
+
+    from lakecli.repository.core.lake import Repository
+
+OPTIONS: Final = {
+    name.lower(): name
+    for name in (
+        *("path", "home", "format", "partitionBy", "message", "committer", "expected"),
+        *("mergeSchema", "compression", "maxRecordsPerFile", "partitionOverwriteMode"),
+        *("txnAppId", "txnVersion"),
+    )
+}
+"""The options of a write, by their names in lower case."""
+
+_TEXT_TYPES: Final = frozenset({"string", "byte", "short", "integer", "long", "boolean", "date"})
+"""Types of partition columns that Arrow writes as Spark does."""
+
+_FLAGS: Final = {"": False, "false": False, "true": True}
+
+
+@dataclass
+class _Files(WriterCommitMessage):
+    """The files of one task."""
+
+    files: list[Uploaded]
+
+
+class TableWriter(DataSourceArrowWriter):
+    """Writes a table; see `lakecli.spark.write_table` for what the options mean.
+
+    Args:
+        options: by their names in lower case.
+        schema: of the rows.
+        overwrite: whether the mode is ``overwrite``, and not ``append``.
+        home: as in `register`.
+
+    Raises:
+        UsageError: an option or a column is not valid.
+        LakeError: `Target.begin` refuses the write.
+    """
+
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, *, overwrite: bool, home: str | None
+    ) -> None:
+        _check_options(options)
+        self._options = dict(options)
+        self._home = options.get("home", home)
+        self._uri = options["path"]
+        self._schema = schema
+        self._by = [name.strip() for name in options.get("partitionby", "").split(",") if name]
+        self._mode = _mode_of(options, overwrite=overwrite)
+        self._base = options.get("expected", "")
+        _check_partition_types(schema, self._by)
+        with opened(self._uri, home=self._home) as repository:
+            fit = self._fit(repository)
+            target = self._target(repository, fit)
+            self._is_needed = target.begin(expected=self._base, read=(), commits=True)
+            if self._is_needed:
+                self._base = target.base.id
+            shape = shape_of(
+                fit.adapted_schema,
+                format="parquet",
+                partition_by=self._by,
+                options=self._options,
+                version=pyspark.__version__,
+            )
+            self._sink = Sink(StoreLocation.of(repository), shape, new_write_id(repository))
+
+    @property
+    def _prefix(self) -> bytes:
+        return as_directory(parse_path(self._uri, allow_empty=True).path or b"")
+
+    def _fit(self, repository: Repository) -> Fit:
+        return Fit(
+            self._schema,
+            repository,
+            self._uri,
+            self._prefix,
+            format="parquet",
+            partition_by=self._by,
+            options={},
+            merges=_flag(self._options, "mergeschema"),
+            spark=None,
+        )
+
+    def _target(self, repository: Repository, fit: Fit) -> Target:
+        branch = ref_of(parse_path(self._uri, allow_empty=True))
+        batch = batch_of(_txn_of(self._options), self._prefix)
+        return Target(
+            repository, branch, self._prefix, mode=self._mode, batch=batch, check=fit.check
+        )
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write and upload the rows of one task."""
+        with told():
+            if not self._is_needed:
+                return _Files([])
+            context = TaskContext.get()
+            assert context is not None, "not in a task"
+            rows = self._arranged(iterator)
+            return _Files(uploads_in(self._sink.write(context.partitionId(), rows)))
+
+    def _arranged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows as the sink takes them, the partition columns as text before the others.
+
+        Spark sorts no rows for data sources in Python, so they are sorted by the piece.
+        """
+        stored = pa.ipc.read_schema(pa.py_buffer(self._sink.shape.schema))
+        waiting: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches:
+            arranged = _with_texts(batch, self._sink.shape.partition_by, stored)
+            if not self._by:
+                yield arranged
+                continue
+            waiting.append(arranged)
+            size += arranged.nbytes
+            if size >= ROW_GROUP:
+                yield from _sorted(waiting, len(self._by))
+                waiting, size = [], 0
+        if waiting:
+            yield from _sorted(waiting, len(self._by))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit the files of the successful tasks."""
+        from lakecli.repository.core.gate import claim_values
+
+        with told(), opened(self._uri, home=self._home) as repository:
+            target = self._target(repository, self._fit(repository))
+            if not self._is_needed or not target.begin(expected=self._base, read=(), commits=True):
+                return
+            files = [file for each in messages if isinstance(each, _Files) for file in each.files]
+            if not files and not self._by:  # a DataFrame without partitions runs no task
+                files = uploads_in(self._sink.write(0, iter(())))
+            additions = claim_values(repository, new_entries(repository, self._prefix, files))
+            rows = sum(each.rows for each in files)
+            target.commit(
+                additions,
+                message=self._options.get("message")
+                or f"Write {rows} rows to {self._uri.removeprefix('lakefs://')}",
+                committer=self._options.get("committer") or getpass.getuser(),
+                metadata={},
+            )
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Leave the uploaded files to garbage collection: nothing refers to them."""
+
+
+def _with_texts(batch: pa.RecordBatch, by: Sequence[str], stored: pa.Schema) -> pa.RecordBatch:
+    columns = {
+        name.lower(): column for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    arrays = [columns[name.lower()].cast(pa.string()) for name in by]
+    for field in stored:
+        column = columns.get(field.name.lower())
+        arrays.append(pa.nulls(len(batch), field.type) if column is None else column)
+    names = [*(f"__lakecli_{at}" for at in range(len(by))), *stored.names]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _sorted(batches: Sequence[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
+    table = pa.Table.from_batches(batches)
+    keys = [(name, "ascending") for name in table.schema.names[:width]]
+    yield from table.sort_by(keys).combine_chunks().to_batches()
+
+
+def _check_options(options: Mapping[str, str]) -> None:
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        raise UsageError(
+            f"unknown option {unknown[0]!r} of a write", hint=", ".join(sorted(OPTIONS.values()))
+        )
+    if options.get("format", "parquet").lower() != "parquet":
+        raise UsageError(
+            f"the data source does not write {options['format']!r}",
+            hint="lakecli.spark.write_table writes CSV and JSON, too",
+        )
+    if not options.get("path"):
+        raise UsageError("no URI to save to", hint='.save("lakefs://REPOSITORY/BRANCH/PATH")')
+
+
+def _check_partition_types(schema: StructType, by: Sequence[str]) -> None:
+    kinds = {field.name.lower(): field.dataType for field in schema.fields}
+    for name in by:
+        kind = kinds.get(name.lower())
+        if kind is not None and kind.typeName() not in _TEXT_TYPES:
+            raise UsageError(
+                f"the data source cannot partition by {name!r}, {kind.simpleString()}",
+                hint="cast it to string, or use lakecli.spark.write_table",
+            )
+
+
+def _mode_of(options: Mapping[str, str], *, overwrite: bool) -> str:
+    dynamic = options.get("partitionoverwritemode", "static").lower()
+    if dynamic not in {"static", "dynamic"}:
+        raise UsageError(f"partitionOverwriteMode must be static or dynamic, not {dynamic!r}")
+    if not overwrite:
+        return "append"
+    if dynamic == "static":
+        return "overwrite"
+    if not options.get("partitionby"):
+        raise UsageError(
+            "partitionOverwriteMode=dynamic needs partition columns",
+            hint='option("partitionBy", "COLUMN")',
+        )
+    return "overwrite_partitions"
+
+
+def _flag(options: Mapping[str, str], name: str) -> bool:
+    text = options.get(name, "").lower()
+    if text not in _FLAGS:
+        raise UsageError(f"{OPTIONS[name]} must be true or false, not {text!r}")
+    return _FLAGS[text]
+
+
+def _txn_of(options: Mapping[str, str]) -> Any:  # noqa: ANN401 - `batch_of` checks it
+    app, version = options.get("txnappid"), options.get("txnversion")
+    if app is None and version is None:
+        return None
+    if app is None or version is None:
+        raise UsageError(
+            "txnAppId and txnVersion belong together", hint="give both options, or none"
+        )
+    return app, int(version) if version.isdecimal() and len(version) < 20 else version  # noqa: PLR2004
