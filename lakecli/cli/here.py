@@ -124,13 +124,28 @@ def read_ref_or_file(text: str, context: Context) -> LakeUri:
 
     What is a ref of the repository is a ref, unless it is written like ``./main``.
     """
-    return file_uri(text, context) or _read_uri(text, context)
+    return existing_file_uri(text, context) or _read_uri(text, context)
 
 
 def read_file_or_prefix(text: str, context: Context) -> LakeUri:
     """Read the URI of a path, or in a linked directory the name of a file."""
     found = file_uri(text, context)
     return found or uri.parse_path(text, base=base(text, context), allow_empty=True)
+
+
+def existing_file_uri(text: str, context: Context) -> LakeUri | None:
+    """Return the URI of a file as `file_uri` does, but refuse a word that may be a mistyped ref.
+
+    Raises:
+        NotFound: the word is no ref, is not written as a file, and there is no such file.
+    """
+    found = file_uri(text, context)
+    if found is not None and "/" not in text and not os.path.lexists(text):
+        raise NotFound(
+            f"neither a ref of {SCHEME}{found.repository} nor a file: {text!r}",
+            hint=f"list refs: lakecli branch list, lakecli tag list; a deleted file: ./{text}",
+        )
+    return found
 
 
 def file_uri(text: str, context: Context) -> LakeUri | None:

@@ -129,9 +129,9 @@ def read_ref_or_file(text: str, context: Context) -> LakeUri:
 def read_ref_or_own_file(text: str, context: Context) -> LakeUri:
     """Read a URI of a ref; in a linked directory a ref, or the name of a file, which has a path."""
     if not (text.startswith("lakefs://") or context.takes_namespace(text)):
-        from lakecli.cli.here import file_uri
+        from lakecli.cli.here import existing_file_uri
 
-        found = file_uri(text, context)
+        found = existing_file_uri(text, context)
         if found is not None:
             return found
     return read_ref(text, context)

@@ -143,6 +143,19 @@ def test_a_linked_directory_comes_before_the_default(cli: Cli, demo: Demo, root:
     assert "modified a" in cli.ok("diff").stdout
 
 
+def test_a_mistyped_ref_is_no_file(cli: Cli, demo: Demo, root: Path) -> None:
+    del demo
+    for line in (["log", "mian"], ["log", "main~99"], ["diff", "mian"], ["diff", "main", "mian"]):
+        refused = cli(*line)
+        assert (refused.exit_code, refused.stdout) == (6, ""), line
+        assert f"neither a ref of lakefs://demo nor a file: '{line[-1]}'" in refused.stderr
+    write(root, {"d/b": None})
+    assert cli("log", "b").exit_code == 6
+    assert "first" in cli.ok("log", "./b").stdout
+    assert "first" in cli.ok("log", "../d/b").stdout
+    assert "removed d/b" in cli.ok("diff", "./b").stdout
+
+
 def test_a_diff_of_files_is_counted_and_narrowed(
     cli: Cli, demo: Demo, root: Path, golden: Golden
 ) -> None:

@@ -234,6 +234,7 @@ def test_redo_overwrites_again_what_undo_has_brought_back(
 
 
 def test_list_prunes_the_indexes_of_directories_that_are_gone(cli: Cli, root: Path) -> None:
+    assert cli("local", "list", cli.directory / "nowhere").exit_code == 6
     gone = cli.directory / "gone"
     cli.ok("local", "clone", DATA, gone)
     shutil.rmtree(gone)

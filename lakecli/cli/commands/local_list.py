@@ -11,6 +11,7 @@ from lakecli.cli.declare import Option
 from lakecli.cli.here import absolute
 from lakecli.cli.text import quote_path
 from lakecli.cli.worktrees import SearchedDirectory
+from lakecli.errors import NotFound
 
 
 def local_list(
@@ -45,6 +46,8 @@ def local_list(
         for gone in prune_indexes(Path(context.home.store).with_name(DIRECTORIES)):
             context.out.note(f"index deleted: {quote_path(gone)} is gone")
     start = absolute(directory)
+    if not start.is_dir():
+        raise NotFound(f"no such directory: {directory}")
     git = find_git(start, context.environ)
     context.out.table(
         ("Directory", "Remote URI", "Synced commit"),
