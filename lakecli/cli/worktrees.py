@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from lakecli.cli.declare import Argument
 from lakecli.cli.here import absolute, relative_path
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.text import quote_path
+from lakecli.cli.text import quote_path, shell_word
 from lakecli.cli.transfers import failure_records, raise_failures, summary_lines
 from lakecli.model import ChangeType
 
@@ -186,8 +186,12 @@ def say_compared(context: Context, worktree: Worktree, *, local: bool) -> None:
 
 
 def warn_of_state(context: Context, worktree: Worktree, found: Status) -> None:
-    """Warn of what is unfinished, and of files that cannot be compared."""
+    """Warn of what is unfinished, and of files that are not or cannot be compared."""
     link = worktree.link
+    if link.include or link.exclude:
+        patterns = [f"--include {shell_word(each)}" for each in link.include]
+        patterns += [f"--exclude {shell_word(each)}" for each in link.exclude]
+        context.out.note(f"sparse: only the files of {' '.join(patterns)} are compared")
     if link.active:
         context.out.warn(f"a {link.active} was interrupted in {worktree.root}")
         context.out.hint("go on: lakecli local pull")

@@ -292,3 +292,15 @@ def test_rows_of_a_status_have_colours_on_a_terminal(cli: Cli, root: Path) -> No
     assert rows[3] == "| \033[32mlocal \033[0m | \033[32madded   \033[0m | \033[32mn   \033[0m |"
     plain = cli("local", "status", root, "--no-color", terminal=True).lines
     assert plain[-1] == "local\tadded\tn"
+
+
+def test_a_sparse_directory_says_so(cli: Cli, demo: Demo, root: Path) -> None:
+    del demo, root
+    sparse = cli.directory / "sparse"
+    cli.ok("local", "clone", DATA, sparse, "--include", "d/**", "--exclude", "*.tmp")
+    write(sparse, {"outside": "o"})
+    shown = cli.ok("local", "status", sparse)
+    assert shown.lines[-1] == "No diff found."
+    note = 'sparse: only the files of --include "d/**" --exclude "*.tmp" are compared\n'
+    assert shown.stderr == note
+    assert cli.ok("local", "status", sparse, "-q").stderr == ""
