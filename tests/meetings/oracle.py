@@ -11,8 +11,9 @@ Some kinds of outcome are neither, and promised nevertheless:
 - What is staged while a merge runs stays staged on top of it. If both changed a path, `commit`
   refuses and names it.
 - `merge`, `tag create` and the like use the refs that they read as these stood at the beginning.
-  `undo` takes back the newest operation of its own beginning. So each ref, not the whole, is as
-  one of the two commands alone leaves it.
+  `undo` takes back the newest operation of its own beginning, and `op restore` leaves alone what
+  another machine makes after that. So each ref, not the whole, is as one of the two commands alone
+  leaves it.
 - A command that moves a branch or a tag here, and then in the bucket, may be refused there. It says
   so, and what it did here stays here: see `lakecli help remotes`. So here it is as one of the two
   commands alone leaves it, and everywhere else as the other one does.
@@ -118,7 +119,8 @@ class Oracle:
         return explain(meeting, step, met, allowed)
 
     def _agree_in_part(self, meeting: Meeting, met: Outcome, allowed: list[Outcome]) -> bool:
-        reads = " ".join(meeting.first).startswith(READERS)
+        restores = same_command(meeting.first)[0] == "restore" and meeting.machine != "ada"
+        reads = restores or " ".join(meeting.first).startswith(READERS)
         return (
             (is_recursive(meeting) and self._agree_by_path(meeting, met, allowed))
             or (reads and self._agree_by_ref(meeting, met))

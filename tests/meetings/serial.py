@@ -179,13 +179,19 @@ class Serial:
         Of those that only synchronise, as all do with automatic sharing, one stands for all.
         """
 
-        def writes(line: Line, *, sync: bool) -> bool:
-            return self.solo(situation, line, "ada", sync=sync).writes
+        def run(line: Line, *, sync: bool) -> Solo:
+            return self.solo(situation, line, "ada", sync=sync)
 
-        found = [line for line in self.lines() if line[0] not in ALONE and writes(line, sync=sync)]
+        def is_idle(line: Line) -> bool:
+            alone = run(line, sync=False)
+            answers = {alone.reply.exit_code, run(line, sync=True).reply.exit_code}
+            return line[0] not in LOCAL and not alone.writes and len(answers) == 1
+
+        found = [each for each in self.lines() if each[0] not in ALONE]
+        found = [each for each in found if run(each, sync=sync).writes]
         if sync:
-            idle = [line for line in found if line[0] not in LOCAL and not writes(line, sync=False)]
-            found = [line for line in found if line not in idle[1:]]
+            idle = [each for each in found if is_idle(each)]
+            found = [each for each in found if each not in idle[1:]]
         return found
 
     # -- one after the other -----------------------------------------------------------------
@@ -262,10 +268,11 @@ class Serial:
 
     def _placeholders(self, machine: str) -> dict[str, str]:
         """Return the values that only this world knows, for use in command lines."""
-        log = self.world.ok(machine, "op", "log", REPOSITORY, "--json").splitlines()
+        lines = self.world.ok(machine, "op", "log", REPOSITORY, "--json").splitlines()
+        log = [each for each in map(json.loads, lines) if each["kind"] != "push"]
         entry = json.loads(self.world.ok(machine, "fs", "stat", f"{REPOSITORY}/main/a", "--json"))
         return {
-            "operation": json.loads(log[1])["id"] if len(log) > 1 else "0" * 32,
+            "operation": log[1]["id"] if len(log) > 1 else "0" * 32,
             "object": entry["physical_address"],
             "checksum": entry["checksum"],
         }

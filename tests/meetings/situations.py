@@ -147,11 +147,21 @@ def apart(world: Machines) -> None:
     world.ok("bob", "push", MAIN)
 
 
+def pushed(world: Machines) -> None:
+    """Let Ada have pushed the last thing that she did, and Bob have fetched it."""
+    history(world)
+    _uploader(world, "ada")("main", {"mine": "pushed"})
+    world.ok("ada", "commit", MAIN, "-m", "pushed")
+    world.ok("ada", "push", MAIN)
+    world.ok("bob", "pull", MAIN)
+
+
 SITUATIONS: Final[dict[str, Callable[[Machines], None]]] = {
     "staged": staged,
     "clean": clean,
     "due": due,
     "apart": apart,
+    "pushed": pushed,
 }
 
 

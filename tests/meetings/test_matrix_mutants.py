@@ -9,9 +9,13 @@ import pytest
 
 from lakecli import layout
 from lakecli.objectstore.base import ABSENT, ConditionFailed
+from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.core import landing, namespace, under_way, unsent
+from lakecli.repository.sharing import notes
+from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.undo import apply as op_apply
+from lakecli.repository.undo import undo
 from tests.meetings.arguments import REPOSITORY, SPECIAL
 from tests.meetings.outcomes import Meeting
 
@@ -114,6 +118,33 @@ def _says_that_it_moved(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(branch, "is_put_back", lambda *_: False)
 
 
+def _moves_back_over_others(patch: pytest.MonkeyPatch) -> None:
+    """What was undone is moved back in the bucket wherever the ref stands there."""
+    publish = publishing.publish
+
+    def move(repository: Any, kind: Any, name: str, **options: Any) -> Any:
+        ref = find_ref(repository.store, kind, name)
+        there = None if ref is None else ref.commit_id
+        return publish(repository, kind, name, **{**options, "before": there})
+
+    patch.setattr(notes, "publish", move)
+
+
+def _moves_back_first(patch: pytest.MonkeyPatch) -> None:
+    """`undo` moves back in the bucket before it is known whether it can undo anything here."""
+    take = undo._take
+
+    def move_first(
+        repository: Any, target: Any, *, planned: Any = (), **options: Any
+    ) -> undo.Undone:
+        for each in planned:
+            ends = {"before": each.after, "after": each.before}
+            publishing.publish(repository, each.kind, each.name, **ends, who="eve", why="undo")
+        return take(repository, target, planned=planned, **options)
+
+    patch.setattr(undo, "_take", move_first)
+
+
 def _meeting(
     situation: str, first: str, second: str, machine: str = "ada", *, sync: bool = False
 ) -> Meeting:
@@ -124,6 +155,7 @@ CREATE: Final = " ".join(SPECIAL["repo create"][0])
 COMMIT: Final = f"commit {MAIN} --message m"
 MERGE: Final = f"merge {DEV} {MAIN} --message m"
 RESET: Final = " ".join(SPECIAL["branch reset"][1])
+RESTORE: Final = f"op restore {REPOSITORY} {{operation}} --yes"
 UPLOAD: Final = f"fs upload {{files}}/new {MAIN}/t/1"
 MUTANTS: Final = {
     "moves any head": Mutant(
@@ -148,6 +180,18 @@ MUTANTS: Final = {
     "says that it moved": Mutant(_says_that_it_moved, _meeting("apart", RESET, f"pull {MAIN}")),
     "registers twice": Mutant(_registers_twice, _meeting("clean", CREATE, CREATE)),
     "claims blindly": Mutant(_claims_blindly, _meeting("clean", CREATE, CREATE, "bob")),
+    "undo moves back over others": Mutant(
+        _moves_back_over_others,
+        _meeting("pushed", f"undo {REPOSITORY}", f"cherry-pick {DEV} {MAIN}", "bob", sync=True),
+    ),
+    "op restore moves back over others": Mutant(
+        _moves_back_over_others,
+        _meeting("pushed", RESTORE, f"cherry-pick {DEV} {MAIN}", "bob", sync=True),
+    ),
+    "moves the bucket back first": Mutant(
+        _moves_back_first,
+        _meeting("pushed", f"undo {REPOSITORY}", f"fs mv {MAIN}/t/1 {MAIN}/moved", sync=True),
+    ),
     "blames the lists": Mutant(
         _blames_the_lists, _meeting("due", f"gc run {REPOSITORY} --yes", f"gc undo {REPOSITORY}")
     ),

@@ -273,3 +273,33 @@ def test_several_refs_go_back_and_one_that_moved_on_stays(
     begin(one, is_auto=is_auto)
     if is_auto:
         assert branch.show(one, "dev").commit_id == theirs
+
+
+@pytest.mark.parametrize("how", ["undo", "op restore"])
+def test_what_takes_this_back_again_moves_the_bucket_forward_too(
+    clones: tuple[Repository, Repository], how: str, *, is_auto: bool
+) -> None:
+    one, _ = clones
+    before = state(one)
+    made = next(each.operation for each in iter_log(one) if each.operation.kind == "commit")
+    take_back(begin(one, is_auto=is_auto), "op restore" if how == "undo" else "undo")
+    command = begin(one, is_auto=is_auto)
+    if how == "undo":
+        undo(command, remote=True, committer="me")
+    else:
+        restore(command, made.id.hex(), remote=True, committer="me")
+    for _ in range(2):
+        assert state(one) == before
+        begin(one, is_auto=is_auto)
+
+
+@pytest.mark.parametrize("is_auto", ["manual"], indirect=True)
+def test_what_takes_this_back_again_stays_here_without_remote(
+    clones: tuple[Repository, Repository],
+) -> None:
+    one, _ = clones
+    before = state(one)
+    take_back(one, "op restore")
+    there = state(one).there
+    undo(one)
+    assert state(one) == before._replace(there=there)

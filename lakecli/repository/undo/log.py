@@ -27,6 +27,7 @@ REDOES: Final = "redoes"
 
 UNDO: Final = "undo"
 REDO: Final = "redo"
+RESTORE: Final = "op restore"
 
 SHORT_ID: Final = 12
 """Digits of an ID that are shown."""

@@ -17,6 +17,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository.core.ref_changes import commit_of, is_local
+from lakecli.repository.undo import log as op_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 RESET: Final = "branch reset"
 """The kind of an operation that moves a branch anywhere."""
+
+_BACK: Final = {op_log.UNDO, op_log.RESTORE}
+"""Kinds of operations that move branches back; undoing these leaves commits to push, at worst."""
 
 
 class Pushed(NamedTuple):
@@ -74,7 +78,7 @@ def find_to_move_back(
 
     finish_pending(repository)
     with repository.lake.kv.read() as txn:
-        pushed = find_pushed(txn, repository, taken)
+        pushed = find_pushed(txn, repository, taken, remote=remote)
     if not pushed:
         return []
     for each in pushed:
@@ -102,6 +106,8 @@ def check_none_pushed(
     repository: Repository,
     taken: Sequence[Operation],
     planned: Sequence[Pushed],
+    *,
+    remote: bool,
 ) -> None:
     """Refuse to undo operations that were pushed since `find_to_move_back` looked.
 
@@ -110,11 +116,13 @@ def check_none_pushed(
         repository: the repository of the operations.
         taken: the operations, newest first.
         planned: what was found then.
+        remote: as it was given then.
 
     Raises:
         LostRace: naming the refs.
     """
-    if found := [each for each in find_pushed(txn, repository, taken) if each not in planned]:
+    pushed = find_pushed(txn, repository, taken, remote=remote)
+    if found := [each for each in pushed if each not in planned]:
         names = ", ".join(f"{each.kind} {each.name}" for each in found)
         raise LostRace(
             f"this was pushed meanwhile, nothing was undone: {names}",
@@ -123,15 +131,19 @@ def check_none_pushed(
 
 
 def find_pushed(
-    txn: ReadTransaction, repository: Repository, taken: Sequence[Operation]
+    txn: ReadTransaction, repository: Repository, taken: Sequence[Operation], *, remote: bool
 ) -> list[Pushed]:
     """Return the refs that would fall behind what was pushed of these operations.
+
+    With `remote`, these are also branches that an undo or restore has moved back in the bucket.
 
     Args:
         txn: the state of the local store.
         repository: the repository of the operations.
         taken: the operations, newest first.
+        remote: whether refs are to be moved in the bucket.
     """
+    anywhere = {RESET, *(_BACK if remote else ())}
     moves: dict[tuple[RefKind, str], list[tuple[RefChange, Operation]]] = {}
     for operation in taken:
         for change in operation.refs:
@@ -147,7 +159,7 @@ def find_pushed(
             ours = [each for each in run if _is_ours(txn, repository, *each)]
             if ours:
                 before, after = commit_of(ours[-1][0].before), commit_of(run[0][0].after)
-                resets = any(operation.kind == RESET for _, operation in run)
+                resets = any(operation.kind in anywhere for _, operation in run)
                 has_seen = _has_seen_reset if resets else _has_seen
                 if has_seen(txn, repository, tracked, before=before, after=after):
                     stands, sequence = tracked.commit_id, tracked.sequence

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lakecli.repository.undo.log import Target
     from lakecli.repository.undo.pushed import Pushed
 
-RESTORE: Final = "op restore"
 RESTORES: Final = "restores"
 
 
@@ -75,7 +74,7 @@ def undo(repository: Repository, *, remote: bool = False, committer: str = "") -
             hint=f"see what was done: lakecli op log {repository.uri}",
         )
     planned = pushed.find_to_move_back(repository, [target.taken_back], remote=remote)
-    undone = _take(repository, target, kind=op_log.UNDO, planned=planned)
+    undone = _take(repository, target, kind=op_log.UNDO, planned=planned, remote=remote)
     _send(repository, undone.appended, planned, committer)
     repository.lake.runtime.on_step("undo done")
     return undone
@@ -105,7 +104,12 @@ def redo(repository: Repository) -> Undone:
 
 
 def _take(
-    repository: Repository, target: Target, *, kind: str, planned: Sequence[Pushed] = ()
+    repository: Repository,
+    target: Target,
+    *,
+    kind: str,
+    planned: Sequence[Pushed] = (),
+    remote: bool = False,
 ) -> Undone:
     """Reverse a target, unless something came between."""
     from lakecli.kv import operations as log
@@ -124,7 +128,9 @@ def _take(
                     hint=f"see what was done, then try again: lakecli op log {repository.uri}",
                 )
             if is_undo:
-                pushed.check_none_pushed(txn, repository, [target.taken_back], planned)
+                pushed.check_none_pushed(
+                    txn, repository, [target.taken_back], planned, remote=remote
+                )
             original = log.find(txn, repository.key, target.operation) or target.taken_back
             taking = TakeBack(txn, repository, claims, has_asked=has_asked)
             taking.take_back(target.taken_back)
@@ -156,7 +162,7 @@ def restore(
     """
     lake = repository.lake
     kept = op_log.find_operation(repository, id).operation
-    completed = _complete(repository, RESTORE, committer) if remote else None
+    completed = _complete(repository, op_log.RESTORE, committer) if remote else None
     if completed is not None and completed.appended.metadata.get(RESTORES) == kept.id.hex():
         return completed.appended
     with lake.kv.read() as txn:
@@ -165,7 +171,7 @@ def restore(
         raise _unchanged(repository, kept)
     planned = pushed.find_to_move_back(repository, newer, remote=remote)
     claims = claim_operations(repository, newer)
-    lake.runtime.on_step(f"{RESTORE} here")
+    lake.runtime.on_step(f"{op_log.RESTORE} here")
 
     def act(*, has_asked: bool) -> Operation:
         with lake.kv.write() as txn:
@@ -174,13 +180,13 @@ def restore(
                     f"another command changed {repository.uri} meanwhile; nothing was restored",
                     hint="try again",
                 )
-            pushed.check_none_pushed(txn, repository, newer, planned)
+            pushed.check_none_pushed(txn, repository, newer, planned, remote=remote)
             taking = TakeBack(txn, repository, claims, has_asked=has_asked)
             for operation in newer:
                 taking.take_back(operation)
             if not taking.has_changed:
                 raise _unchanged(repository, kept)
-            appended = taking.append(kind=RESTORE, metadata={RESTORES: kept.id.hex()})
+            appended = taking.append(kind=op_log.RESTORE, metadata={RESTORES: kept.id.hex()})
             back_in_bucket.note(txn, repository, appended, planned)
         return appended
 
