@@ -86,13 +86,16 @@ def _meanings(record: type) -> dict[str, str]:
 
 def _fields(record: Any) -> Record:  # noqa: ANN401 - mypy has no name for a TypedDict's class
     meanings = _meanings(record)
-    return {
+    own = {
         name: (
             _type_name(hint) + ("" if name in record.__required_keys__ else " optional"),
             meanings.get(name, ""),
         )
         for name, hint in get_type_hints(record, include_extras=True).items()
     }
+    totals = _fields(plans.TOTALS[record]) if record in plans.TOTALS else {}
+    optional = {name: (f"{type_} optional", meaning) for name, (type_, meaning) in totals.items()}
+    return own | optional | own  # what both have means what the plan says
 
 
 def _records() -> Iterator[type]:

@@ -282,7 +282,7 @@ class Export(TypedDict):
         without_metadata: number of objects whose metadata the destination does not support.
         failed: number of objects that failed.
         failures: the objects that failed, at most 10000.
-        status: path of the report below the destination.
+        status: path of the report below the destination; null with --dry-run.
         dry_run: whether nothing was done because of --dry-run.
     """
 

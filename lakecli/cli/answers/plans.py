@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict
 
-from lakecli.cli.answers.history import Commit
-from lakecli.cli.answers.objects import Failure
-from lakecli.model import CommitId
+from lakecli.cli.answers.objects import Export, Failure, Imported
 
 
 class TransferPlan(TypedDict):
@@ -72,7 +70,7 @@ class RemovalPlan(TypedDict):
 
 
 class ImportPlan(TypedDict):
-    """What an import would do with a path; the last object has the totals.
+    """What an import would do with a path; the last object has the totals, as those of an import.
 
     Attributes:
         action: new, changed, unchanged, deleted or failed; total of the last object, which alone
@@ -80,34 +78,16 @@ class ImportPlan(TypedDict):
         path: path of the object; null with the totals.
         size: size in bytes; with the totals, of all objects of the source.
         error: the reason of a failure.
-        objects: number of objects of the source.
-        added: number of new paths on the branch.
-        changed: number of paths with another object.
-        removed: number of paths that the source lacks.
-        unchanged: number of unchanged paths.
-        verified: number of objects of a manifest that were asked for where they are.
-        failed: number of objects that failed; if any, nothing is committed.
-        failures: the first objects that failed.
-        commit: always null.
     """
 
     action: str
     path: bytes | str | None
     size: NotRequired[int]
     error: NotRequired[str]
-    objects: NotRequired[int]
-    added: NotRequired[int]
-    changed: NotRequired[int]
-    removed: NotRequired[int]
-    unchanged: NotRequired[int]
-    verified: NotRequired[int]
-    failed: NotRequired[int]
-    failures: NotRequired[Sequence[Failure]]
-    commit: NotRequired[Commit | None]
 
 
 class ExportPlan(TypedDict):
-    """What an export would do with a path; the last object has the totals.
+    """What an export would do with a path; the last object has the totals, as those of an export.
 
     Attributes:
         action: new, changed, unchanged, deleted or failed; total of the last object, which alone
@@ -115,47 +95,13 @@ class ExportPlan(TypedDict):
         path: path of the object; null with the totals.
         size: size in bytes.
         error: the reason of a failure.
-        commit_id: the commit that was exported.
-        since_commit_id: with --since, the commit of the earlier export.
-        since_was_exported: whether the destination has a report of the earlier export.
-        destination: URI of the destination.
-        uncommitted: whether the branch has uncommitted changes.
-        new: number of objects that the destination lacked.
-        new_size: their bytes.
-        changed: number of objects that replaced another one.
-        changed_size: their bytes.
-        copied_by_store: number of both that the store copied itself.
-        unchanged: number of objects that were there already.
-        unchanged_size: their bytes.
-        deleted: number of objects that the earlier ref had and this one lacks.
-        deleted_size: their bytes.
-        without_metadata: number of objects whose metadata the destination does not support.
-        failed: number of objects that failed.
-        failures: the objects that failed, at most 10000.
-        status: always null.
-        dry_run: always true.
     """
 
     action: str
     path: bytes | str | None
     size: NotRequired[int]
     error: NotRequired[str]
-    commit_id: NotRequired[CommitId]
-    since_commit_id: NotRequired[CommitId | None]
-    since_was_exported: NotRequired[bool | None]
-    destination: NotRequired[str]
-    uncommitted: NotRequired[bool]
-    new: NotRequired[int]
-    new_size: NotRequired[int]
-    changed: NotRequired[int]
-    changed_size: NotRequired[int]
-    copied_by_store: NotRequired[int]
-    unchanged: NotRequired[int]
-    unchanged_size: NotRequired[int]
-    deleted: NotRequired[int]
-    deleted_size: NotRequired[int]
-    without_metadata: NotRequired[int]
-    failed: NotRequired[int]
-    failures: NotRequired[Sequence[Failure]]
-    status: NotRequired[str | None]
-    dry_run: NotRequired[bool]
+
+
+TOTALS: Final[Mapping[type, type]] = {ImportPlan: Imported, ExportPlan: Export}
+"""The answers whose fields the last object of a dry run has, too."""
