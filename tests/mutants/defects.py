@@ -132,14 +132,14 @@ DEFECTS = (
     Defect(
         "LMDB commits without a sync",
         "kv/environment.py",
-        "max_readers=_MAX_READERS, mode=0o700)",
-        "max_readers=_MAX_READERS, mode=0o700, sync=False)",
+        "max_readers=_MAX_READERS, mode=0o700\n",
+        "max_readers=_MAX_READERS, mode=0o700, sync=False\n",
     ),
     Defect(
         "a point read believes a damaged block",
         "sstable/reader.py",
-        "            verify(stored, size)\n            return find_value",
-        "            return find_value",
+        "            verify(stored, size)\n            return search_block",
+        "            return search_block",
     ),
     Defect(
         "a page of deletes is too large",

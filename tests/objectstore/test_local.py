@@ -1027,3 +1027,27 @@ def test_a_file_system_is_synced_by_what_the_platform_has(
     finally:
         os.close(descriptor)
     assert synced == ["all" if result is None else descriptor]
+
+
+def test_an_object_is_renewed_where_nothing_was_written_yet(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "k"
+    path.parent.mkdir()
+    path.write_bytes(b"1")
+    os.utime(path, (0, 0))
+    store = LocalStore(str(tmp_path))
+    before = store.head("data/k")
+    store.renew("data/k")
+    after = store.head("data/k")
+    assert after.modified_at > before.modified_at
+    assert (after.version != before.version, store.get("data/k")) == (True, b"1")
+
+
+@pytest.mark.parametrize("prefix", ["_lakecli/tmp/", "_lakecli/tmp/x", "_lakecli/tmp/x/y/"])
+def test_temporary_files_are_never_listed(tmp_path: Path, prefix: str) -> None:
+    path = tmp_path / "_lakecli" / "tmp" / "x" / "y" / "z"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"1")
+    store = LocalStore(str(tmp_path))
+    store.put("_lakecli/tm", b"1", ANY)
+    assert [info.key for info in store.list("_lakecli/")] == ["_lakecli/tm"]
+    assert [*store.list(prefix)] == []

@@ -198,6 +198,21 @@ def test_an_upload_of_what_is_condemned_keeps_it(shared: Shared) -> None:
     assert shared.data == {key_of(b"left")}
 
 
+def test_a_condemned_object_that_is_sent_again_is_spared_by_its_age(shared: Shared) -> None:
+    ada, ben = shared.clones
+    upload(ben, b"left", b"left")
+    shared.time.pass_by(MONTHS)
+    assert shared.collect(ada).action is Action.CONDEMNED
+    shared.store.delete([key_of(b"left")])  # by whoever tidied up; so nothing exists to be kept
+    shared.time.pass_by(timedelta(days=1))
+    upload(ben, b"again", b"left")
+    assert not [*shared.store.list("_lakecli/gc/keep/")]
+    shared.time.pass_by(LONG - timedelta(days=1))
+    report = shared.collect(ada)
+    assert (report.action, report.garbage) == (Action.SWEPT, ())
+    assert shared.data == {key_of(b"left")}
+
+
 def test_a_commit_of_condemned_ranges_saves_what_they_hold(shared: Shared) -> None:
     ada, ben = shared.clones
     make_commit(ben, {b"a": b"a"})
