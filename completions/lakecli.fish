@@ -272,9 +272,9 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
-                '--null' 'The names of --files-from end with NUL, not with a line' \
+                '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '--verify' 'Verify large objects, too, before writing any bytes' \
-                '-z' 'The names of --files-from end with NUL, not with a line'
+                '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fs cp'
             printf '%s\t%s\n' \
                 '--content-type' 'Content type of the copies' \
@@ -294,13 +294,13 @@ function __lakecli_options
                 '--include' 'Only paths that match, as in .gitignore' \
                 '--max-delete' 'Refuse to delete more than N files' \
                 '--no-progress' 'Show no progress' \
-                '--null' 'The names of --files-from end with NUL, not with a line' \
+                '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--part-size' 'Fetch large objects of a bucket in parts of this size; default: 8388608' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
-                '-z' 'The names of --files-from end with NUL, not with a line'
+                '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fs du'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation' \
@@ -341,21 +341,21 @@ function __lakecli_options
                 '--inline' 'Let browsers display every object, even HTML and scripts' \
                 '--manifest' 'With -r, write the URLs to this file' \
                 '-n' 'With --put, number of URLs' \
-                '--null' 'The names of --files-from end with NUL, not with a line' \
+                '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '--put' 'Print a URL for uploading an object; see fs stage' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
                 '--script' 'With -r, write a script that downloads everything: Python if FILE ends in .py' \
-                '-z' 'The names of --files-from end with NUL, not with a line'
+                '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fs rm'
             printf '%s\t%s\n' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--must-exist' 'Remove nothing and exit with 6 if a path has no object' \
-                '--null' 'The names of --files-from end with NUL, not with a line' \
+                '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
-                '-z' 'The names of --files-from end with NUL, not with a line'
+                '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fs stage'
             printf '%s\t%s\n' \
                 '--checksum' 'With --location, the BLAKE3 or ETag of the object' \
@@ -370,9 +370,9 @@ function __lakecli_options
                 '--at-op' 'Read the state right after this operation' \
                 '--expires' 'Lifetime of the URL: 90s, 30m, 12h, 7d' \
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
-                '--null' 'The names of --files-from end with NUL, not with a line' \
+                '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '--pre-sign' 'Show a URL that reads the object without credentials' \
-                '-z' 'The names of --files-from end with NUL, not with a line'
+                '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fs update-metadata'
             printf '%s\t%s\n' \
                 '--content-type' 'The new content type' \
@@ -390,7 +390,7 @@ function __lakecli_options
                 '--max-delete' 'Refuse to remove more than N objects' \
                 '--meta' 'Metadata to record' \
                 '--no-progress' 'Show no progress' \
-                '--null' 'The names of --files-from end with NUL, not with a line' \
+                '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '--parallelism' 'Transfer N objects at a time; default: transfer.parallelism' \
                 '-r' 'All files below the directory SRC' \
@@ -398,7 +398,7 @@ function __lakecli_options
                 '-s' 'SRC as an option; PATH is then the only argument, and the whole path of a file' \
                 '--skip' 'Skip symbolic links and special files' \
                 '--source' 'SRC as an option; PATH is then the only argument, and the whole path of a file' \
-                '-z' 'The names of --files-from end with NUL, not with a line'
+                '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fsck'
             printf '%s\t%s\n' \
                 '--conf' 'Spark setting, as for spark-submit' \

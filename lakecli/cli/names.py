@@ -32,7 +32,7 @@ class NamesOptions(NamedTuple):
         Completion(Kind.FILE),
     ] = None
     null: Annotated[
-        bool, Option("--null", "-z", help="The names of --files-from end with NUL, not with a line")
+        bool, Option("--null", "-z", help="Names of --files-from end with NUL, not with a newline")
     ] = False
 
 

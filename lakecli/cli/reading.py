@@ -202,10 +202,10 @@ def read_repository_or_ref(text: str, context: Context) -> LakeUri:
 
 
 def read_repository_or_expression(text: str, context: Context) -> LakeUri:
-    """Read a URI that names a repository, or a ref expression of it."""
+    """Read a URI that names a repository, or a ref expression of it; or a ref, as `read_ref`."""
     from lakecli import uri
 
-    parsed = uri.parse(text, base=context.base_uri, anywhere=context.takes_namespace(text))
+    parsed = uri.parse(text, base=base_of(text, context), anywhere=context.takes_namespace(text))
     return parsed if parsed.ref is None else read_ref(text, context)
 
 

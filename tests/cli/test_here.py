@@ -123,6 +123,8 @@ def test_use_sets_a_default(
         cli("log", "main@", "--oneline"),
         cli("diff"),
         cli("branch", "list"),
+        cli("op", "log", "--amount", "1"),
+        cli("bisect", "start", "main", "main~1"),
         cli("tag", "list", "--json"),
         cli("use", "lakefs://demo/nope"),
         cli("use", "lakefs://absent"),

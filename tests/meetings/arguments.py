@@ -115,7 +115,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     **{f"local {word}": [] for word in ("clone", "diff", "init", "list", "pull", "status")},
     **{words: [[words, REPOSITORY]] for words in ("fetch", "redo", "undo", "status")},
     **{words: [[words, f"{REPOSITORY}/main"]] for words in ("diff", "log")},
-    **{words: [[*words.split(), REPOSITORY]] for words in ("branch list", "tag list")},
+    **{words: [[*words.split(), REPOSITORY]] for words in ("branch list", "op log", "tag list")},
     "checkout": [],  # as `local checkout`, in the current directory
     "use": [["use", f"{REPOSITORY}/dev"]],
     "check-ignore": [],
