@@ -197,6 +197,13 @@ def _nearest(name: str) -> str:
 
     if name in _OF_REPOSITORIES:
         return f"it is a setting of one repository: {own_key('NAME', name)}"
+    if name.startswith(OF_REPOSITORY):
+        repository, _, own = name.removeprefix(OF_REPOSITORY).partition(".")
+        if own in _OF_REPOSITORIES:
+            return f"{repository!r} is no name of a repository"
+        near = get_close_matches(own, _OF_REPOSITORIES, n=1)
+        keys = ", ".join(own_key(repository or "NAME", each) for each in near or _OF_REPOSITORIES)
+        return f"did you mean {keys}?" if near else f"one of {keys}"
     near = get_close_matches(name, _BY_NAME, n=1)
     return f"did you mean {near[0]}?" if near else "one of " + ", ".join(_BY_NAME)
 

@@ -197,10 +197,10 @@ def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_li
     Raises:
         UsageError: they do.
     """
-    if (delete or max_delete is not None) and (is_listed or not recursive):
-        raise UsageError("--delete needs -r, and no --files-from", hint="add -r")
     if max_delete is not None and not delete:
-        raise UsageError("--max-delete needs --delete")
+        raise UsageError("--max-delete needs --delete", hint="add --delete")
+    if delete and (is_listed or not recursive):
+        raise UsageError("--delete needs -r, and no --files-from", hint="add -r")
 
 
 def failure_records(failures: Sequence[tuple[bytes, str]]) -> list[dict[str, object]]:

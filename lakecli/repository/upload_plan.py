@@ -77,7 +77,7 @@ def plan_upload(
         NotFound: no such directory or branch.
         Refused: the storage namespace lies below the directory.
     """
-    prefix = check_tree(repository, branch, prefix, source)
+    prefix = check_tree(repository, branch, prefix, source, names)
     return _TreePlan(repository, branch, prefix, options).steps(files_of(source, names, options))
 
 

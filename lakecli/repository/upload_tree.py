@@ -97,9 +97,9 @@ def upload_tree(
 
     Raises:
         NotFound: no such directory or branch.
-        Refused: the storage namespace lies below the directory.
+        Refused: the storage namespace lies below the directory, and names do not exclude it.
     """
-    prefix = check_tree(repository, branch, prefix, source)
+    prefix = check_tree(repository, branch, prefix, source, names)
     upload = TreeUpload(
         repository, branch, prefix, options, report or UploadReport(), surplus=surplus
     )
@@ -298,22 +298,31 @@ class TreeUpload:
         return [(path, value) for path, value, present in encoded if not is_same(present, value)]
 
 
-def check_tree(repository: Repository, branch: str, prefix: bytes, source: Path) -> bytes:
+def check_tree(
+    repository: Repository,
+    branch: str,
+    prefix: bytes,
+    source: Path,
+    names: Sequence[bytes] | None = None,
+) -> bytes:
     """Check source and branch before anything is read; return the prefix with its slash."""
     if not source.is_dir():
         raise NotFound(f"no such directory: {source}")
     check_branch(repository, branch)
-    _check_outside(repository, source)
+    _check_outside(repository, source, names)
     return as_directory(prefix)
 
 
-def _check_outside(repository: Repository, source: Path) -> None:
-    """Refuse to upload a namespace into itself."""
+def _check_outside(repository: Repository, source: Path, names: Sequence[bytes] | None) -> None:
+    """Refuse to upload a namespace into itself, or the named files of it."""
     namespace = parse(repository.record.storage_namespace)
     if namespace.bucket:
         return
     root, place = os.path.realpath(source), os.path.realpath(namespace.path)
-    if os.path.commonpath([root, place]) == root:
+    if os.path.commonpath([root, place]) != root:
+        return
+    below = os.fsencode(os.path.relpath(place, root)) + b"/"
+    if names is None or place == root or any(name.startswith(below) for name in names):
         raise Refused(
             f"the storage namespace {namespace} lies in {source}, which would be uploaded into it",
             hint="upload another directory",

@@ -301,3 +301,18 @@ def test_a_repository_has_only_some_settings(text: str, file: Path, cli: Cli) ->
     answer = cli("config", "list")
     assert answer.exit_code == ExitCode.USAGE
     assert "no setting" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("repo.my-lake.profil", "did you mean repo.my-lake.profile?"),
+        ("repo.x.profile", "'x' is no name of a repository"),
+        ("repo.my-lake", "one of repo.my-lake.sync, repo.my-lake.trust.addresses, "),
+        ("repo.", "one of repo.NAME.sync, repo.NAME.trust.addresses, repo.NAME.profile"),
+    ],
+)
+def test_a_mistake_in_a_setting_of_a_repository_has_a_hint(cli: Cli, key: str, hint: str) -> None:
+    answer = cli("config", "set", key, "x")
+    assert answer.exit_code == ExitCode.USAGE
+    assert f"hint: {hint}" in answer.stderr

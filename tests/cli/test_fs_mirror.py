@@ -100,17 +100,21 @@ def test_what_is_left_out_and_markers_stay(cli: Cli, source: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "argv",
+    ("argv", "said"),
     [
-        ("--delete",),
-        ("-r", "--max-delete", "1"),
-        ("-r", "--delete", "--files-from", "-"),
-        ("-r", "--delete", "--max-delete", "-1"),
+        (("--delete",), "--delete needs -r"),
+        (("-r", "--max-delete", "1"), "--max-delete needs --delete"),
+        (("--max-delete", "1"), "--max-delete needs --delete"),
+        (("-r", "--delete", "--files-from", "-"), "--delete needs -r, and no --files-from"),
+        (("-r", "--delete", "--max-delete", "-1"), "--max-delete"),
     ],
 )
-def test_what_says_nothing_is_refused(cli: Cli, source: Path, argv: tuple[str, ...]) -> None:
+def test_what_says_nothing_is_refused(
+    cli: Cli, source: Path, argv: tuple[str, ...], said: str
+) -> None:
     refused = cli("fs", "upload", source, f"{MAIN}/in/", *argv, stdin=b"a\n")
     assert refused.exit_code == ExitCode.USAGE
+    assert said in refused.stderr
     assert cli.ok("diff", MAIN).lines[1:] == []
 
 

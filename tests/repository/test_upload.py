@@ -275,6 +275,25 @@ def test_a_namespace_is_not_uploaded_into_itself(repository: Repository, tmp_pat
             upload_tree(repository, "main", b"", source=source, options=PLAIN)
 
 
+def test_files_beside_a_namespace_are_uploaded_by_name(
+    repository: Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "namespaces").write_text("beside")
+    names = [b"namespaces"]
+    report = upload_tree(
+        repository, "main", b"", source=tmp_path, options=PLAIN, names=[b"namespaces"]
+    )
+    assert (report.uploaded, report.failures) == (1, [])
+    assert (
+        upload_tree(repository, "main", b"", source=tmp_path, options=PLAIN, names=[]).uploaded == 0
+    )
+    for source, inside in ((tmp_path, b"namespace/data/x"), (tmp_path / "namespace", b"data/x")):
+        with pytest.raises(Refused, match="lies in"):
+            upload_tree(
+                repository, "main", b"", source=source, options=PLAIN, names=[*names, inside]
+            )
+
+
 @pytest.mark.parametrize("size", [5, SMALL, SMALL + 1, 2 * SMALL + 3])
 @pytest.mark.parametrize("damaged_size", [0, 3, 3 * SMALL])
 @pytest.mark.parametrize("how", ["file", "tree", "stream", "another path"])
