@@ -1,11 +1,11 @@
-"""Point reads: open ranges, and a cache of their blocks.
+"""Point reads: open ranges, and a cache of their records.
 
-The compiled core searches blocks as they are, and keeps their payloads; without it blocks are kept
-as dictionaries. Either way a block is decoded and verified whole before it is kept.
+A block is decoded and verified whole, and its records kept in the dictionary of its range: a read
+that finds its key there needs no search for the block.
 
-A cached block answers from memory. When the cache is full, one miss in 16 admits its block, in the
-place of the oldest one (FIFO); the other misses search the stored block. So the cache follows the
-keys that are read, and reads spread over a tree larger than the cache stay cheap.
+When the cache is full, one miss in 16 admits its block, in the place of the oldest one (FIFO); the
+other misses search the stored block. So the cache follows the keys that are read, and reads spread
+over a tree larger than the cache stay cheap.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from collections import deque
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from lakecli import native
 from lakecli.committed.ranges import Mismatch
-from lakecli.sstable.reader import search_block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,11 +25,10 @@ if TYPE_CHECKING:
     from lakecli.model import MetarangeId, RangeId
     from lakecli.sstable.reader import Table
 
-    _Found = bytes | dict[bytes, bytes]
-    _Blocks = list[_Found | None]
+    _Source = tuple[Table, dict[bytes, bytes], set[int]]
 
 BLOCKS_SIZE: Final = 512 << 20
-"""Bytes of blocks, at most; enough for 1,200,000 entries of common size, compiled 1,900,000."""
+"""Bytes of records, at most; enough for some 1,200,000 entries of common size."""
 
 TABLES_SIZE: Final = 64 << 20
 """Bytes of the indexes of open ranges, at most; enough for some 1,000 ranges."""
@@ -45,53 +42,49 @@ MOST_TREES: Final = 4
 _ADMIT_EVERY = 16
 _RECORD_SIZE = 150
 """Memory of a record in a dictionary, besides the bytes of its key and value."""
-_PAYLOAD_SIZE = 150
-"""Memory of a payload besides its bytes."""
+_NO_RECORDS: Final[dict[bytes, bytes]] = {}
 _INDEX_ENTRY_SIZE = 250
 
 
-def _get(block: _Found, key: bytes) -> bytes | None:
-    return block.get(key) if isinstance(block, dict) else search_block(block, key)
-
-
 class _OpenRange:
-    """An open range and its blocks by number: payloads or dictionaries, ``None`` if not cached."""
+    """An open range, and those of its records that are in memory.
 
-    __slots__ = ("is_remote", "reads", "record", "size", "source", "view")
+    Attributes:
+        source: the table, records by key, and the numbers of the blocks that they are all of.
+    """
+
+    __slots__ = ("is_remote", "reads", "record", "size", "source")
 
     def __init__(self, record: RangeRecord, table: Table, *, is_remote: bool) -> None:
         self.record = record
         self.is_remote = is_remote
         self.reads = 0
         self.size = _INDEX_ENTRY_SIZE * table.block_count
-        blocks: _Blocks = [None] * table.block_count
-        self.source = table, blocks
-        self.view = table.separators, blocks
+        self.source: _Source = table, {}, set()
 
     def use(self, table: Table) -> None:
         """Read from another copy of the table from now on."""
-        separators, blocks = self.view
-        if table.separators != separators:
-            blocks = [None] * table.block_count
-        self.source = table, blocks
-        self.view = table.separators, blocks
+        before, records, loaded = self.source
+        if table.separators != before.separators:
+            records, loaded = {}, set()
+        self.source = table, records, loaded
 
 
 class _Tree:
-    """A tree, and its open ranges by position; `views` has what the compiled core needs of them."""
+    """A tree, its open ranges by position, and what of their records is in memory."""
 
-    __slots__ = ("keys", "metarange", "ranges", "views")
+    __slots__ = ("keys", "metarange", "ranges", "records")
 
     def __init__(self, metarange: Metarange) -> None:
         self.metarange = metarange
-        self.keys = list(metarange.keys)
+        self.keys = metarange.keys
         self.forget()
 
     def forget(self) -> None:
         """Forget the open ranges."""
         count = len(self.keys)
-        self.views: list[tuple[list[bytes], _Blocks] | None] = [None] * count
         self.ranges: list[_OpenRange | None] = [None] * count
+        self.records = [_NO_RECORDS] * (count + 1)  # the last one is of keys after all ranges
 
 
 class PointReader:
@@ -103,10 +96,10 @@ class PointReader:
 
     Args:
         trees: the store that opens ranges.
-        blocks_limit: bytes of blocks, at most.
+        blocks_limit: bytes of records, at most.
 
     Attributes:
-        blocks_size: bytes of blocks in memory.
+        blocks_size: bytes of records in memory.
     """
 
     def __init__(self, trees: TreeStore, *, blocks_limit: int = BLOCKS_SIZE) -> None:
@@ -117,7 +110,7 @@ class PointReader:
         self._open_size = 0
         self._blocks_limit = blocks_limit
         self.blocks_size = 0
-        self._kept: deque[tuple[_Blocks, int, int]] = deque()
+        self._kept: deque[tuple[_Source, int, list[bytes], int]] = deque()
         self._misses = 0
 
     def find(self, tree: MetarangeId, key: bytes) -> bytes | None:
@@ -128,15 +121,13 @@ class PointReader:
         """
         # All state of this tree is in `known`: other threads may be reading other trees.
         known = self._trees.get(tree) or self._open_tree(tree)
-        core = native.core()
-        if core is not None:
-            value: bytes | None = core.find_many(known.keys, known.views, [key])[0]
-            if value is not NotImplemented:
-                return value
-        return self._find(known, key)
+        value = known.records[bisect_left(known.keys, key)].get(key)
+        return self._find(known, key) if value is None else value
 
     def _find(self, known: _Tree, key: bytes) -> bytes | None:
-        ranges, views = known.ranges, known.views
+        """Return the value of a key that was not in memory."""
+        # All state of this tree is in `known`: other threads may be reading other trees.
+        ranges, records = known.ranges, known.records
         position = bisect_left(known.keys, key)
         if position == len(ranges):
             return None
@@ -147,14 +138,7 @@ class PointReader:
                 return None
             opened = self._open.get(record.id) or self._open_range(record, known)
             ranges[position] = opened
-        views[position] = opened.view
-        table, blocks = opened.source
-        number = table.find_block(key)
-        if number == len(blocks):
-            return None
-        block = blocks[number]
-        if block is not None:
-            return _get(block, key)
+        records[position] = opened.source[1]
         try:
             return self._read(opened, key)
         except FileNotFoundError:  # another process evicted it from the cache
@@ -169,27 +153,12 @@ class PointReader:
             IntegrityError: a table that had to be read is missing or damaged.
         """
         known = self._trees.get(tree) or self._open_tree(tree)
-        core = native.core()
-        if core is not None:
-            values = core.find_many(known.keys, known.views, list(keys))
-            for at, value in enumerate(values):
-                if value is NotImplemented:
-                    values[at] = self.find(tree, keys[at])
-            return values
-        last_keys = known.keys
-        count = len(last_keys)
-        found: list[bytes | None] = []
-        for key in keys:
-            # As `find` does for a block in memory, which is what most reads meet.
-            position = bisect_left(last_keys, key)
-            opened = known.ranges[position] if position < count else None
-            block = None
-            if opened is not None:
-                table, blocks = opened.source
-                number = table.find_block(key)
-                block = blocks[number] if number < len(blocks) else None
-            found.append(self.find(tree, key) if block is None else _get(block, key))
-        return found
+        last_keys, records = known.keys, known.records
+        values = [records[bisect_left(last_keys, key)].get(key) for key in keys]
+        for at, value in enumerate(values):
+            if value is None:
+                values[at] = self.find(tree, keys[at])
+        return values
 
     def _open_tree(self, tree: MetarangeId) -> _Tree:
         opened = _Tree(self._store.metarange(tree))
@@ -200,40 +169,52 @@ class PointReader:
         return opened
 
     def _read(self, opened: _OpenRange, key: bytes) -> bytes | None:
+        source = table, records, loaded = opened.source
+        number = table.find_block(key)
+        if number == table.block_count:
+            return None
+        with self._lock:
+            if number in loaded:
+                return records.get(key)
         opened.reads += 1
         if opened.is_remote and opened.reads > FETCH_AFTER:
             opened.use(self._store.table(opened.record))
             opened.is_remote = False
+            source = table, _, _ = opened.source
+            number = table.find_block(key)
         self._misses += 1
-        table, blocks = opened.source
-        number = table.find_block(key)
         is_full = self.blocks_size >= self._blocks_limit and self._misses % _ADMIT_EVERY
-        if is_full or number == len(blocks):
+        if is_full or number == table.block_count:
             return table.get(key)
-        return _get(self._keep(opened.record, table, blocks, number), key)
+        return self._keep(opened.record, source, number, key)
 
-    def _keep(self, record: RangeRecord, table: Table, blocks: _Blocks, number: int) -> _Found:
-        """Read and verify a block and keep it, dropping the oldest ones if the cache is full."""
+    def _keep(self, record: RangeRecord, source: _Source, number: int, key: bytes) -> bytes | None:
+        """Read a block, keep its records, and return the value of a key.
+
+        If the cache is full, the oldest blocks are dropped.
+        """
+        table, records, loaded = source
         block = table.block(number)
         keys = block.keys
         if keys and not record.min_key <= keys[0] <= keys[-1] <= record.max_key:
             raise Mismatch(table.name, f"a block from {keys[0]!r} to {keys[-1]!r}")
-        found: _Found = block.payload
-        size = len(block.payload) + _PAYLOAD_SIZE
-        if native.core() is None:
-            found = dict(zip(keys, block.values, strict=True))
-            size = sum(map(len, keys)) + sum(map(len, block.values)) + _RECORD_SIZE * len(keys)
+        size = sum(map(len, keys)) + sum(map(len, block.values)) + _RECORD_SIZE * len(keys)
         with self._lock:
-            if blocks[number] is not None:  # another thread was faster
-                return found
-            blocks[number] = found
-            self._kept.append((blocks, number, size))
+            if number in loaded:  # another thread was faster
+                return records.get(key)
+            records.update(zip(keys, block.values, strict=True))
+            loaded.add(number)
+            value = records.get(key)
+            self._kept.append((source, number, keys, size))
             self.blocks_size += size
             while self.blocks_size > self._blocks_limit and len(self._kept) > 1:
-                oldest, at, gone = self._kept.popleft()
-                oldest[at] = None
-                self.blocks_size -= gone
-        return found
+                (_, records, loaded), number, keys, size = self._kept.popleft()
+                if number in loaded:
+                    loaded.discard(number)
+                    for each in keys:
+                        records.pop(each, None)
+                self.blocks_size -= size
+        return value
 
     def _open_range(self, record: RangeRecord, tree: _Tree) -> _OpenRange:
         is_exact = tree.metarange.range_entries is not None
@@ -251,8 +232,9 @@ class PointReader:
 
     def _close(self, opened: _OpenRange) -> None:
         """Drop a range, if it is still open; reads under way are not disturbed."""
-        _, blocks = opened.source
-        blocks[:] = [None] * len(blocks)
+        _, records, loaded = opened.source
+        records.clear()
+        loaded.clear()
         if self._open.get(opened.record.id) is not opened:
             return
         del self._open[opened.record.id]

@@ -29,25 +29,6 @@ if TYPE_CHECKING:
         def find_value(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
             """As `lakecli.sstable.block.find_value`; ``NotImplemented`` is left to the twin."""
 
-        def find_many(
-            self,
-            last_keys: list[bytes],
-            ranges: Sequence[tuple[list[bytes], Sequence[object]] | None],
-            keys: list[bytes],
-            /,
-        ) -> list[Any]:
-            """Return the values of the keys of a tree whose blocks are in memory.
-
-            Args:
-                last_keys: the last key of each range.
-                ranges: of each range the separators of its blocks, and their payloads.
-                keys: the keys, in any order.
-
-            Returns:
-                The value or ``None`` of each key; ``NotImplemented`` where a range or a payload is
-                missing or unusual.
-            """
-
         def digests(
             self, keys: Sequence[bytes], values: Sequence[bytes], /
         ) -> tuple[list[bytes], list[bytes]] | None:

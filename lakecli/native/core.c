@@ -1,4 +1,4 @@
-/* Blocks, point reads, values and digests in C.
+/* Blocks, values and digests in C.
 
    Each function has a twin in Python, with the same answers. What is unusual or damaged is left to
    the twin: the function returns None, or NotImplemented where None is an answer, and the twin
@@ -233,53 +233,6 @@ static PyObject *find_value(PyObject *Py_UNUSED(module), PyObject *args) {
     return search(block, wanted);
 }
 
-/* The position of the first item of a sorted list that is no less than a key; -1 if unknown. */
-static Py_ssize_t bisect(PyObject *list, Bytes key) {
-    Bytes item;
-    Py_ssize_t low = 0, high = PyList_Size(list);
-    while (low < high) {
-        Py_ssize_t middle = low + (high - low) / 2;
-        if (!view(item_of(list, middle), &item)) return -1;
-        if (compare(item.at, item.size, key) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The value of a key of a tree, as of `search`; NotImplemented if its block is not in memory. */
-static PyObject *look_up(PyObject *last_keys, PyObject *ranges, Bytes key) {
-    Bytes block;
-    Py_ssize_t at = bisect(last_keys, key);
-    if (at >= 0 && at == PyList_Size(last_keys)) return Py_NewRef(Py_None);
-    PyObject *range = item_of(ranges, at), *separators, *blocks;
-    if (range == NULL || !PyTuple_Check(range) || PyTuple_Size(range) != 2 ||
-        !PyList_Check(separators = PyTuple_GetItem(range, 0)) ||
-        !PyList_Check(blocks = PyTuple_GetItem(range, 1)))
-        return Py_NewRef(Py_NotImplemented);
-    at = bisect(separators, key);
-    if (at >= 0 && at == PyList_Size(separators)) return Py_NewRef(Py_None);
-    return view(item_of(blocks, at), &block) ? search(block, key) : Py_NewRef(Py_NotImplemented);
-}
-
-/* find_many(last_keys, ranges, keys) -> values: twin `committed.points.PointReader.find`. A range
-   is None, or a tuple of two lists: its separators and its payloads, None if not in memory. */
-static PyObject *find_many(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *last_keys, *ranges, *keys;
-    if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &last_keys, &PyList_Type, &ranges,
-                          &PyList_Type, &keys))
-        return NULL;
-    PyObject *values = PyList_New(0);
-    for (Py_ssize_t i = 0; values != NULL && i < PyList_Size(keys); i++) {
-        Bytes key;
-        PyObject *value = view(item_of(keys, i), &key) ? look_up(last_keys, ranges, key)
-                                                       : Py_NewRef(Py_NotImplemented);
-        if (!append(values, value)) Py_CLEAR(values);
-    }
-    return values;
-}
-
 /* digests(keys, values) -> (digests of the keys, record IDs): twin `committed.values.digests`. */
 static PyObject *digests(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *keys, *values, *pair = NULL;
@@ -382,7 +335,6 @@ static PyObject *encode_external(PyObject *Py_UNUSED(module), PyObject *args) {
 static PyMethodDef methods[] = {
     {"decode_records", decode_records, METH_O, NULL},
     {"find_value", find_value, METH_VARARGS, NULL},
-    {"find_many", find_many, METH_VARARGS, NULL},
     {"digests", digests, METH_VARARGS, NULL},
     {"encode_external", encode_external, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};

@@ -39,13 +39,11 @@ class Block(NamedTuple):
 
     Attributes:
         stored: as the file holds it, trailer included.
-        payload: uncompressed.
         keys: user keys, ascending.
         values: of the keys, in the same order.
     """
 
     stored: bytes
-    payload: bytes
     keys: list[bytes]
     values: list[bytes]
 
@@ -68,7 +66,7 @@ def decode_block(stored: bytes, *, name: str = "", offset: int = 0) -> Block:
         keys, values = decode_records(payload) if found is None else found
     except Malformed as error:
         raise CorruptTable(name, offset, str(error)) from None
-    return Block(stored, payload, keys, values)
+    return Block(stored, keys, values)
 
 
 def search_block(payload: bytes, key: bytes) -> bytes | None:

@@ -106,15 +106,9 @@ def test_answers_do_not_depend_on_the_room(room: int) -> None:
         assert find(trees, tree, key(number)) == expected
         assert find(trees, tree, key(number) + b"!") is None
     assert trees.points.blocks_size <= max(room, 20_000)  # one block always stays
-    blocks = [block for each in trees.points._open.values() for block in each.view[1] if block]
-    assert 0 < sum(map(held, blocks)) <= trees.points.blocks_size
-
-
-def held(block: bytes | dict[bytes, bytes]) -> int:
-    """Return the bytes of keys and values of a block as it is kept."""
-    if isinstance(block, bytes):
-        return len(block)
-    return sum(len(path) + len(found) for path, found in block.items())
+    kept = [each.source[1] for each in trees.points._open.values()]
+    held = sum(len(path) + len(found) for records in kept for path, found in records.items())
+    assert 0 < held <= trees.points.blocks_size
 
 
 def test_many_ranges_do_not_stay_open_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

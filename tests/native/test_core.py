@@ -97,31 +97,7 @@ def test_keys_that_share_more_than_a_block_can_hold(core: Core) -> None:
     assert core.find_value(payload, b"z") is NotImplemented
 
 
-def test_a_tree_whose_blocks_are_in_memory_in_part(core: Core) -> None:
-    blocks = [
-        block_of({b"%02d" % (10 * at + of): b"v%d" % of for of in range(5)}) for at in range(6)
-    ]
-    ranges: list[tuple[list[bytes], list[bytes | None]] | None] = [
-        ([b"04", b"14"], [blocks[0], blocks[1]]),
-        None,
-        ([b"44", b"54"], [None, blocks[5]]),
-    ]
-    keys = [b"03", b"07", b"14", b"15", b"23", b"41", b"52", b"55", b"99"]
-    left = NotImplemented
-    expected = [b"v3", None, b"v4", left, left, left, b"v2", None, None]
-    assert core.find_many([b"14", b"34", b"54"], ranges, keys) == expected
-    assert core.find_many([b"14", b"34", b"54"], ranges, []) == []
-    assert core.find_many([], [], keys) == [None] * len(keys)
-
-
-@pytest.mark.parametrize(
-    "ranges", [[], [()], [([b"z"],)], [(1, 2)], [([b"z"], 5)], [([7], [b""])], [([b"z"], [7])]]
-)
-def test_a_range_of_another_form_is_left_to_the_twin(core: Core, ranges: list[object]) -> None:
-    assert core.find_many([b"z"], ranges, [b"a"]) == [NotImplemented]  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("name", ["find_many", "find_value", "digests", "encode_external"])
+@pytest.mark.parametrize("name", ["find_value", "digests", "encode_external"])
 def test_a_wrong_number_of_arguments_is_an_error(core: Core, name: str) -> None:
     with pytest.raises(TypeError):
         getattr(core, name)(b"one")
@@ -208,8 +184,6 @@ def test_nothing_is_leaked(core: Core) -> None:
             core.decode_records(block)
             for key in (b"003", b"x"):
                 core.find_value(block, key)
-            core.find_many([b"9"], [([b"9"], [block])], [b"003", b"x"])
-        core.find_many([b"9"], [None], keys)
         core.digests(keys, values)
         core.digests(keys, [b"?"] * len(keys))
         core.encode_external(*columns)

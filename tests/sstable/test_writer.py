@@ -112,7 +112,7 @@ def test_a_block_is_only_copied_where_the_last_one_ended() -> None:
 def test_keys_that_do_not_ascend_are_refused_and_nothing_added() -> None:
     writer = TableWriter(properties={})
     writer.add_many([b"b", b"d"], [b"1", b"2"])
-    block = Block(b"", b"", [b"c"], [b""])
+    block = Block(b"", [b"c"], [b""])
     refusals = [
         ([b"d"], [b""]),
         ([b""], [b""]),
