@@ -275,3 +275,21 @@ def test_a_block_that_reaches_over_the_end_of_its_range_is_refused(
     monkeypatch.setattr("lakecli.committed.tree_store.check_described", lambda *_: None)
     with pytest.raises(Mismatch, match="a block from"):
         find(trees, tree, key(2)) if how == "point" else list(scan(trees, tree))
+
+
+def test_a_key_behind_the_last_one_of_a_range_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metarange says that the range ends later than it does."""
+    trees = new_trees(RecordingStore(), range_entries=4096)
+    tree = build(trees, {key(at): value(at) for at in range(5)})
+    (record,) = iter_ranges(trees, tree)
+    wider = record._replace(max_key=b"z")
+    records = (encode_range_record(wider),)
+    trees.remember(Metarange(tree, (wider.max_key,), records, range_entries=4096))
+    monkeypatch.setattr("lakecli.committed.tree_store.check_described", lambda *_: None)
+    for _ in range(2):  # the second time the range is open
+        assert [find(trees, tree, path) for path in (key(4), key(7), b"y")] == [
+            value(4),
+            None,
+            None,
+        ]
+        assert trees.points.find_many(tree, [key(4), key(7), b"y"]) == [value(4), None, None]
