@@ -1051,3 +1051,9 @@ def test_temporary_files_are_never_listed(tmp_path: Path, prefix: str) -> None:
     store.put("_lakecli/tm", b"1", ANY)
     assert [info.key for info in store.list("_lakecli/")] == ["_lakecli/tm"]
     assert [*store.list(prefix)] == []
+
+
+def test_a_failed_sync_of_a_file_system_has_the_reason_of_the_system() -> None:
+    with pytest.raises(files.SyncError) as raised:
+        files.sync_file_system(-1)
+    assert raised.value.errno == errno.EBADF
