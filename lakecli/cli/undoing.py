@@ -25,6 +25,8 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
     from lakecli.repository.undo.undo import undo
 
     repository = context.synced(context.logged_repository(uri, wanted="undo"))
+    if _has_finished(context, repository):
+        return
     shared = remote or repository.syncs
     done = undo(repository, remote=shared, committer=context.committer() if shared else "")
     _answer(context, "Undone", done)
@@ -34,6 +36,29 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
         context.out.note(
             f"its storage namespace still belongs to it; to restore it: lakecli redo {uri}"
         )
+
+
+def _has_finished(context: Context, repository: Repository) -> bool:
+    """Bring the rest of the files back if the last undo was interrupted; tell whether it was."""
+    from lakecli.repository.undo.log import UNDOES, iter_log, redo_target
+    from lakecli.repository.undo.undo import Undone
+
+    operation = redo_target(repository)
+    if operation is None or DIRECTORY not in operation.metadata:
+        return False
+    from lakecli.worktree.keep import is_unfinished
+
+    if not is_unfinished(repository, operation) or not _bring_back(context, repository, operation):
+        return False
+    id_ = operation.id.hex()
+    appended = next(
+        each.operation
+        for each in iter_log(repository)
+        if each.operation.metadata.get(UNDOES) == id_
+    )
+    context.out.note("the undo before was interrupted; it is complete now")
+    _answer(context, "Undone", Undone(operation, appended))
+    return True
 
 
 def run_redo(context: Context, uri: LakeUri) -> None:
@@ -67,8 +92,11 @@ def _overwrite_again(context: Context, repository: Repository, operation: Operat
     _warn_of_rest(context, written, "overwrite")
 
 
-def _bring_back(context: Context, repository: Repository, operation: Operation) -> None:
-    """Write the files back that a command on a working directory had overwritten."""
+def _bring_back(context: Context, repository: Repository, operation: Operation) -> bool:
+    """Write the files back that a command on a working directory had overwritten.
+
+    Return whether the directory still is linked with the repository.
+    """
     from lakecli.cli.worktrees import downloads
     from lakecli.worktree.keep import restore_kept
 
@@ -76,10 +104,11 @@ def _bring_back(context: Context, repository: Repository, operation: Operation) 
     written = restore_kept(repository, operation, downloads(context, repository, None))
     if written is None:
         context.out.warn(f"{directory} is not linked with {repository.uri} any more: no file there")
-        return
+        return False
     files = "a file is" if written.downloaded == 1 else f"{written.downloaded} files are"
     context.out.note(f"{files} back in {directory}")
     _warn_of_rest(context, written, "bring back")
+    return True
 
 
 def _warn_of_rest(context: Context, written: Written, verb: str) -> None:

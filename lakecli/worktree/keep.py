@@ -185,6 +185,20 @@ def restore_kept(
         return written
 
 
+def is_unfinished(repository: Repository, operation: Operation) -> bool:
+    """Tell whether an undo has ended before all files were back that an operation had kept.
+
+    Args:
+        repository: the repository of the operation.
+        operation: the operation that was undone.
+    """
+    with repository.lake.kv.read() as txn:
+        return any(
+            next(area.scan(txn, StagingToken(staged.token)), None) is not None
+            for staged in operation.staging
+        )
+
+
 def overwrite_again(
     repository: Repository, operation: Operation, options: DownloadOptions
 ) -> Written | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.worktree.worktree import lock
 from tests.support.worktrees import files, write
 
 if TYPE_CHECKING:
@@ -231,6 +232,28 @@ def test_redo_overwrites_again_what_undo_has_brought_back(
     write(root, {".lakefs_ref.yaml": None})
     cli.ok("undo", "lakefs://demo")
     assert "not linked with" in cli.ok("redo", "lakefs://demo").stderr
+
+
+def test_undo_goes_on_where_the_directory_was_busy(cli: Cli, demo: Demo, root: Path) -> None:
+    demo.commit("second", {"other": "changed"})
+    write(root, {"a": "mine", "n": "n"})
+    cli.ok("local", "checkout", root, "-y")
+    head = demo.head()
+    with lock(root):
+        busy = cli("undo", "lakefs://demo")
+    assert "another command is working" in busy.stderr
+    assert files(root) == {"a": "1", "b": "2", "d/c": "3"}
+    again = cli.ok("undo", "lakefs://demo", "--json")
+    assert "the undo before was interrupted; it is complete now" in again.stderr
+    assert again.json["kind"] == "local checkout"
+    assert files(root) == {"a": "mine", "b": "2", "d/c": "3", "n": "n"}
+    assert demo.head() == head  # the commit before is not undone as well
+    cli.ok("redo", "lakefs://demo")
+    assert files(root) == {"a": "1", "b": "2", "d/c": "3"}
+    cli.ok("undo", "lakefs://demo")
+    assert files(root)["n"] == "n"
+    cli.ok("undo", "lakefs://demo")
+    assert demo.head() != head
 
 
 def test_list_prunes_the_indexes_of_directories_that_are_gone(cli: Cli, root: Path) -> None:

@@ -11,7 +11,7 @@ from lakecli.repository.undo.undo import redo, undo
 from lakecli.uri import parse_path
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, bring
-from lakecli.worktree.keep import overwrite_again, restore_kept
+from lakecli.worktree.keep import is_unfinished, overwrite_again, restore_kept
 from lakecli.worktree.restore import restore
 from tests.support import crashes
 from tests.support.lakes import Numbered, make_repository, open_lake, read
@@ -228,6 +228,40 @@ def test_a_redo_that_is_killed_is_repeated(tmp_path: Path, command: str, step: s
     assert undone(tmp_path / "killed") == []
     assert files(root) == before
     assert again(tmp_path / "killed", "never", "third").answer == repr(((), []))
+    assert files(root) == after
+
+
+def take_back(lake: Lake, killer: Killer, root: Path) -> str:
+    """Undo, as the command does it."""
+    del root
+    repository = lake.repository("demo")
+    operation = redo_target(repository)
+    if operation is None or not is_unfinished(repository, operation):
+        operation = undo(repository).operation
+    killer("undone")
+    written = restore_kept(repository, operation, DOWNLOADS)
+    assert written is not None
+    return repr((operation.kind, written.kept, written.failures))
+
+
+@pytest.mark.parametrize("step", ["undone", "fetch", "publish"])
+def test_an_undo_that_is_killed_is_repeated(tmp_path: Path, step: str) -> None:
+    directory = tmp_path / "killed"
+    before, after = prepare_redo(directory, "discard")
+    root = directory / "wd"
+
+    def undone_at(step: str, seed: str) -> Outcome:
+        return crashes.run(take_back, directory, root, step=step, seed=seed, clock=real_now)
+
+    assert again(directory, "never", "first").answer == repr(((), []))
+    assert files(root) == after
+    assert undone_at(step, "second").killed
+    for path, text in files(root).items():
+        if not path.startswith(".lakecli-"):
+            assert text in (before.get(path), after.get(path)), path
+    assert undone_at("never", "third").answer == repr(("local checkout", [], []))
+    assert files(root) == before
+    assert again(directory, "never", "fourth").answer == repr(((), []))
     assert files(root) == after
 
 

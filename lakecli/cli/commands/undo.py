@@ -19,6 +19,9 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
     another process is pushing it, undo is refused. Undoing a clone, fetch or pull affects this
     machine only.
 
+    If an undo is interrupted before all files of a working directory are back, the next one brings
+    back the others, and undoes nothing else.
+
     Examples:
         lakecli undo
         lakecli undo lakefs://demo
