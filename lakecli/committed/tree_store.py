@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 WHOLE_TABLES_SIZE = 24 << 20
 """Bytes of whole ranges kept in memory; the last one is kept however large it is."""
 
-METARANGES_SIZE = 32 << 20
+METARANGES_SIZE = 192 << 20
 """Bytes of parsed metaranges kept in memory; the last one is kept however large it is."""
 
 

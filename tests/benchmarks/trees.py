@@ -1,0 +1,216 @@
+"""What commands cost on trees of ten million objects to a billion, most of which do not exist.
+
+Run it: ``python -m tests.benchmarks.trees [OBJECTS ...]``. A synthetic metarange names as many
+ranges as the objects need; only the ranges that the commands open are real, and the others are
+empty objects with their names. Everything else is the library: two clones, a store in memory that
+counts requests and bytes. What is printed for each command are processor time, requests, and the
+bytes read from and written to the bucket; then the memory that the largest tree needed.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from time import process_time
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from unittest import mock
+
+from lakecli.committed.metaranges import RangeRecord, encode_range_record
+from lakecli.committed.writer import TreeWriter
+from lakecli.ids import RangeId
+from lakecli.layout import sstable_key
+from lakecli.objectstore.base import ANY, PLAIN, Attributes
+from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.repository import branch, repo
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
+from lakecli.repository.core.gate import claim_head
+from lakecli.repository.core.transaction import Draft, commit_clean
+from lakecli.repository.diff import diff_refs
+from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.push import PushOptions, push
+from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.stat import stat
+from tests.benchmarks import dataset
+from tests.support.clones import machine
+from tests.support.counting import CountingStore
+from tests.support.lakes import stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakecli.objectstore.base import Condition, Version
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.view import View
+
+SIZES: Final = (10_000_000, 100_000_000, 1_000_000_000)
+RANGE_ENTRIES: Final = 8_192
+ENTRIES: Final = 5_800
+"""Entries that a range has on average, as the rule cuts it."""
+
+PLACES: Final = 4
+"""Where in the tree there are real ranges."""
+
+REAL: Final = 20_000
+"""Entries at each of these places."""
+
+ME: Final = PushOptions(who="Ada <ada@example.com>")
+
+
+class Weighing(CountingStore):
+    """A store that counts bytes, too.
+
+    Attributes:
+        read: bytes that were read.
+        written: bytes that were written.
+    """
+
+    read = written = 0
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        data = super().get(key, start=start, length=length)
+        self.read += len(data)
+        return data
+
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        data, version = super().get_versioned(key, length=length)
+        self.read += len(data)
+        return data, version
+
+    def put(
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
+    ) -> Version:
+        self.written += len(body) if isinstance(body, bytes) else 0
+        return super().put(key, body, condition, attributes)
+
+
+class Cost(NamedTuple):
+    """What one command took: processor time in seconds, requests, and bytes."""
+
+    seconds: float
+    requests: int
+    read: int
+    written: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seconds * 1000:8,.0f} ms {self.requests:5,} requests "
+            f"{self.read / 1e6:8,.2f} MB read {self.written / 1e6:8,.2f} MB written"
+        )
+
+
+def cost(store: Weighing, command: Callable[[], object]) -> Cost:
+    """Return what a command costs."""
+    store.reset()
+    store.read = store.written = 0
+    begin = process_time()
+    command()
+    return Cost(process_time() - begin, sum(store.counts.values()), store.read, store.written)
+
+
+def key_of(place: int, number: int) -> bytes:
+    """Return the path of a real entry; places are far apart."""
+    return b"lake/table=%03d/part-%09d.parquet" % (place, number)
+
+
+def build(repository: Repository, objects: int) -> Draft:
+    """Return a commit of a tree with this number of objects, most of which do not exist."""
+    writer = TreeWriter(repository.trees)
+    fake = max(objects // ENTRIES // PLACES - REAL // ENTRIES, 0)
+    store = repository.store
+    for place in range(PLACES):
+        keys = [key_of(place, number) for number in range(REAL)]
+        values = [dataset.changed_value(b"%016d" % number) for number in range(REAL)]
+        writer.add_many(keys, values)
+        number = REAL
+        while not writer.at_cut:  # the ranges that follow begin at a cut
+            writer.add_many([key_of(place, number)], [dataset.changed_value(b"%016d" % number)])
+            number += 1
+        names: list[bytes] = []
+        records: list[bytes] = []
+        for each in range(fake):
+            first, last = (
+                b"lake/table=%03d/part-x%09d-%s.parquet" % (place, each, end)
+                for end in (b"a", b"z")
+            )
+            name = RangeId(sha256(b"%d %d" % (place, each)).hexdigest())
+            MemoryStore.put(store, sstable_key(name), b"", ANY)  # type: ignore[arg-type]
+            names.append(last)
+            records.append(encode_range_record(RangeRecord(name, first, last, 1, ENTRIES)))
+        writer.take_ranges(names, records)
+    return Draft(
+        metarange_id=writer.finish(),
+        parents=[],
+        message="Everything",
+        committer="benchmark",
+        created_at=repository.lake.now(),
+        metadata={},
+    )
+
+
+def change(repository: Repository, on: str, *paths: bytes) -> None:
+    """Commit a change of some paths of a branch."""
+    stage(repository, on, {path: os.urandom(16) for path in sorted(paths)})
+    commit(repository, on, message="Changed", committer="Ada")
+
+
+def differences(repository: Repository, left: str, right: str) -> int:
+    """Return how many paths differ between two refs."""
+    with diff_refs(repository, left, right) as found:
+        return sum(1 for _ in found)
+
+
+def costs(objects: int, directory: Path) -> Iterator[tuple[str, Cost]]:
+    """Yield commands, and what each costs on a tree of `objects`."""
+    store = Weighing()
+    registry = "lakecli.objectstore.registry"
+    with (
+        mock.patch(f"{registry}.open_store", return_value=store),
+        mock.patch(f"{registry}.prepare_namespace", return_value=""),
+        machine(directory, "ada") as ada,
+        machine(directory, "bob") as bob,
+        machine(directory, "eve") as eve,
+    ):
+        one = repo.create(ada, "demo", "s3://bucket/ns", range_entries=RANGE_ENTRIES)
+
+        def everything(view: View) -> Draft:
+            return build(view.repository, objects)._replace(parents=[claim_head(view)])
+
+        commit_clean(one, "main", everything, kind="commit")
+        with mock.patch("lakecli.repository.sharing.references.check_references"):
+            push(one, "main", options=ME)
+        two = clone(bob, "s3://bucket/ns", "demo")
+        branch.create(two, "side", source="main")
+        commands: dict[str, Callable[[], object]] = {
+            "stat, first": lambda: stat(two, "main", key_of(1, 7)),
+            "stat, again": lambda: stat(two, "main", key_of(1, 7)),
+            "commit of 1": lambda: change(two, "main", key_of(1, 7)),
+            "commit of 4 places": lambda: change(two, "main", *(key_of(n, 9) for n in range(4))),
+            "diff of a commit": lambda: differences(two, "main~1", "main"),
+            "commit elsewhere": lambda: change(two, "side", key_of(2, 11)),
+            "merge": lambda: merge(two, "side", "main", MergeOptions("Ada")),
+            "push of 4 commits": lambda: push(two, "main", options=ME),
+            "fetch": lambda: fetch(one),
+            "clone": lambda: clone(eve, "s3://bucket/ns", "demo"),
+        }
+        for name, command in commands.items():
+            yield name, cost(store, command)
+
+
+def main(sizes: list[int]) -> None:
+    """Print the costs on trees of each size, and the memory of the largest."""
+    for objects in sizes:
+        print(f"{objects:,} objects")
+        with tempfile.TemporaryDirectory() as directory:
+            for name, each in costs(objects, Path(directory)):
+                print(f"  {name:20} {each}")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak memory of all, the stand-in for the bucket included: {peak:,.0f} MiB")
+
+
+if __name__ == "__main__":
+    main([int(each) for each in sys.argv[1:]] or list(SIZES))
