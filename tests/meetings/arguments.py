@@ -51,6 +51,9 @@ _OPTIONS: Final = {
     "--filename": "{files}/rules",
 }
 
+SPARK_WRITE: Final = ("spark-write", f"{REPOSITORY}/main/t/", "overwrite", "{files}/new")
+"""A write of Spark, which `tests.meetings.spark_write` makes a command."""
+
 SPECIAL: Final[dict[str, list[list[str]]]] = {
     "bisect run": [["bisect", "run", REPOSITORY, "true"]],
     "bisect start": [["bisect", "start", f"{REPOSITORY}/main", f"{REPOSITORY}/main~1"]],
@@ -126,6 +129,7 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "refs-restore": [["refs-restore", DUMPED, "--manifest", "{files}/manifest"]],
     "repo create": [["repo", "create", "lakefs://other", "memory://meetings/other"]],
     "repo delete": [["repo", "delete", REPOSITORY, "-y"]],
+    SPARK_WRITE[0]: [[*SPARK_WRITE]],
     "tag create": [["tag", "create", f"{REPOSITORY}/v2", f"{REPOSITORY}/main"]],
     "tag delete": [["tag", "delete", f"{REPOSITORY}/v1", "-y"]],
 }

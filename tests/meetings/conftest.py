@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.meetings import spark_write
 from tests.meetings.hook import Hook
 from tests.meetings.matrix import Matrix
 from tests.meetings.recorder import Recorder
@@ -41,6 +42,7 @@ def matrix(_world: tuple[Matrix, Hook], monkeypatch: pytest.MonkeyPatch) -> Matr
     matrix.recorder.install(monkeypatch)
     hook.install(monkeypatch)
     skip_waits(monkeypatch)
+    spark_write.install(monkeypatch)
     hook.build_once(monkeypatch)
     hook.use_one_thread(monkeypatch)
     return matrix

@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.kv.env import Table
 from lakecli.layout import REFS
-from tests.meetings.arguments import MOVES, READS, command_lines
+from tests.meetings.arguments import MOVES, READS, SPARK_WRITE, command_lines
 from tests.meetings.outcomes import Meeting, agree, explain
 from tests.meetings.serial import ALONE
 from tests.meetings.situations import SITUATIONS
@@ -27,7 +27,7 @@ MOVING = (
 )
 """Tables of refs, of what is staged, and of the log."""
 
-LINES = [tuple(line) for lines in command_lines().values() for line in lines]
+LINES = [*(tuple(line) for lines in command_lines().values() for line in lines), SPARK_WRITE]
 SHOWN = 5
 """Problems that a failing test shows."""
 
