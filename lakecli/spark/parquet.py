@@ -6,6 +6,7 @@ begin there. So nobody needs the file's footer to divide it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -97,14 +98,13 @@ def _bounds(group: pq.RowGroupMetaData, column: int) -> Bounds:
     statistics: Any = group.column(column).statistics
     if statistics is None:
         return Bounds(None, None, has_nulls=True, has_values=True)
-    has_bounds = statistics.has_min_max
     nulls = statistics.null_count if statistics.has_null_count else None
-    return Bounds(
-        statistics.min if has_bounds else None,
-        statistics.max if has_bounds else None,
-        has_nulls=nulls != 0,
-        has_values=nulls is None or nulls < group.num_rows,
-    )
+    bounds: tuple[Any, Any] = None, None
+    # Values that Python cannot hold, such as texts that are not UTF-8, are unknown.
+    with suppress(ValueError, OverflowError, pa.ArrowException):
+        if statistics.has_min_max:
+            bounds = statistics.min, statistics.max
+    return Bounds(*bounds, has_nulls=nulls != 0, has_values=nulls is None or nulls < group.num_rows)
 
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema, file: Remote) -> pa.RecordBatch:

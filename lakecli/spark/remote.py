@@ -279,7 +279,10 @@ class Source:
         nullable = [
             StructField(each.name, each.dataType, metadata=each.metadata) for each in fields
         ]
-        schema = StructType([*nullable, StructField(DIRECTORY, IntegerType())])
+        # Rows of a table without directories need it only if they have nothing else.
+        is_bare = format == "parquet" and nullable and self._directories == [""]
+        directory = [] if is_bare else [StructField(DIRECTORY, IntegerType())]
+        schema = StructType([*nullable, *directory])
         tasks = list(tasks_of(files, splits=format == "parquet"))
         reader = Reader(
             self._location,

@@ -48,6 +48,7 @@ STATUS: Final = "git status"
 COMMIT: Final = "git commit -a"
 RCLONE: Final = "rclone copy"
 SPARK_PARQUET: Final = "Spark on the same rows in Parquet"
+SPARK_FILES: Final = "Spark on the same files"
 PROTOBUF: Final = "protobuf"
 ONE_MILLION: Final = "the same ratio at one million"
 
@@ -128,6 +129,10 @@ CLAIMS: Final = {
     # Entries as a DataFrame, two million of them, on two cores.
     "aggregate of entries": Claim(Bound.AT_MOST, 10, "x", SPARK_PARQUET),
     "aggregate of entries, path and size": Claim(Bound.AT_MOST, 5, "x", SPARK_PARQUET),
+    # All columns of a table of eight million rows in one Parquet file, on two cores.
+    "aggregate of a table, native": Claim(Bound.AT_MOST, 1.3, "x", SPARK_FILES),
+    "aggregate of a table, fetched": Claim(Bound.AT_MOST, 1.8, "x", SPARK_FILES),
+    "aggregate of a table, memory of a worker": Claim(Bound.BELOW, 300, "MiB"),
     # In and out of lakeFS with 10,000 commits; the clone has a million entries. Processor time.
     "clone of a lakeFS dump": Claim(Bound.BELOW, 2, "s"),
     "clone of a lakeFS dump, memory": Claim(Bound.BELOW, 3, "KiB/commit"),

@@ -1,26 +1,30 @@
-"""Entries as a DataFrame, against Spark's own reading of the same rows from Parquet.
+"""DataFrames of lakecli, against Spark's own reading of the same rows from Parquet.
 
-All in one session on two cores, in turn. The column is the path, which is what most of an entry
-is; a column of numbers alone Parquet reads without looking at anything else.
+All in one session on two cores, in turn. The column of entries is the path, which is what most of
+an entry is; a column of numbers alone Parquet reads without looking at anything else.
 """
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from lakecli.pipeline.spark_runner import SparkRunner
-from lakecli.spark import register
-from tests.benchmarks.claims import SPARK_PARQUET
+from lakecli.repository.commit import commit
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_tree import upload_tree
+from lakecli.spark import read_table, register
+from lakecli.spark import table as table_module
+from tests.benchmarks.claims import SPARK_FILES, SPARK_PARQUET
 from tests.benchmarks.lake import EVERYTHING, Large
-from tests.benchmarks.measure import repeat
+from tests.benchmarks.measure import KIB, MIB, repeat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -80,3 +84,75 @@ def test_aggregate_of_entries(
     for name in list(frames)[1:]:
         detail = f"{medians[name]:.2f} s : {medians['parquet']:.2f} s, {SPARK_PARQUET}"
         report.check(name, medians[name] / medians["parquet"], detail)
+
+
+TABLE_ROWS: Final = 8_000_000
+TABLE_ROUNDS: Final = 3
+COLUMNS: Final = (
+    "id",
+    "id * 0.37d as price",
+    "concat('customer-', pmod(hash(id), 1000000)) as name",
+    "xxhash64(id) as code",
+    "date'2026-01-01' + cast(id % 365 as int) as day",
+    "xxhash64(id, 3) as session",
+)
+TABLE_AGGREGATES: Final = (
+    *("sum(id)", "sum(price)", "sum(length(name))"),
+    *("max(code)", "max(day)", "min(session)"),
+)
+
+
+@pytest.mark.timeout(1800)
+def test_aggregate_of_a_large_table(  # noqa: PLR0917 - fixtures
+    benchmark: BenchmarkFixture,
+    report: Report,
+    place: Place,
+    scratch: Path,
+    session: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One file of about 300 MB, whose row groups several tasks read."""
+    files = scratch / "table"
+    rows = session.range(0, TABLE_ROWS, 1, 1).selectExpr(*COLUMNS)
+    rows.write.option("parquet.block.size", 32 * MIB).parquet(str(files))
+    uri = place.create("table")
+    with place.open() as lake:
+        repository = lake.repository("table")
+        upload_tree(repository, "main", b"t", source=files, options=UploadOptions())
+        commit(repository, "main", message="Table", committer="benchmark")
+    there = f"{uri}/main/t"
+    # As on a cluster: otherwise Spark would read links to the files itself.
+    monkeypatch.setattr(table_module, "is_here", lambda _spark: False)
+    frames = {
+        SPARK_FILES: session.read.parquet(str(files)),
+        "native": read_table(session, there, native=True, home=place.home),
+        "fetched": read_table(session, there, home=place.home),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in frames}
+
+    def measure() -> None:
+        sums = set()
+        for name, frame in frames.items():
+            start = time.perf_counter()
+            sums.add(tuple(frame.selectExpr(*TABLE_AGGREGATES).first()))
+            taken[name].append(time.perf_counter() - start)
+        # Sums of doubles depend on the order of the rows.
+        assert len({row[:1] + row[2:] for row in sums}) == 1
+
+    repeat(benchmark, measure, rounds=TABLE_ROUNDS, warmup_rounds=1)
+    medians = {name: median(times[-TABLE_ROUNDS:]) for name, times in taken.items()}
+    report.check("aggregate of a table, memory of a worker", max(_worker_memory()) * KIB / MIB)
+    for name in ("native", "fetched"):
+        detail = f"{medians[name]:.2f} s : {medians[SPARK_FILES]:.2f} s, {SPARK_FILES}"
+        report.check(f"aggregate of a table, {name}", medians[name] / medians[SPARK_FILES], detail)
+
+
+def _worker_memory() -> Iterator[int]:
+    """Yield the peak resident memory of each Python process of this session, in KiB."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"pyspark.daemon" in (process / "cmdline").read_bytes():
+                status = (process / "status").read_text(encoding="utf-8")
+                yield int(status.partition("VmHWM:")[2].split()[0])
+        except FileNotFoundError:
+            continue

@@ -125,6 +125,16 @@ def test_a_file_without_statistics_is_read_whole(tmp_path: Path) -> None:
     assert len(_ids(_location(tmp_path), file, Condition("id", "EqualTo", (5_000,)))) == 1_000
 
 
+def test_statistics_that_are_not_utf_8_tell_nothing(tmp_path: Path) -> None:
+    texts = pa.array([b"\xff\xfe", b"\xff"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"id": [1, 2], "name": texts}), tmp_path / "f.parquet")
+    file = Remote("f.parquet", "f.parquet", (tmp_path / "f.parquet").stat().st_size, 0)
+    with pytest.raises(UnicodeDecodeError):
+        _ = pq.read_metadata(tmp_path / "f.parquet").row_group(0).column(1).statistics.min
+    assert _ids(_location(tmp_path), file, Condition("name", "EqualTo", ("x",))) == [1, 2]
+    assert _ids(_location(tmp_path), file, Condition("name", "IsNull", ())) == []
+
+
 def test_the_reader_of_tasks_takes_conditions(tmp_path: Path) -> None:
     file = _write(tmp_path)
     reader = Reader(

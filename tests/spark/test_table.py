@@ -297,6 +297,10 @@ def test_only_needed_columns_and_row_groups_are_read(
         wanted = expected.where(where) if where else expected
         assert same(found, wanted.select(*columns) if columns else wanted)
         assert made.pop() == (names, files), where
+    alone = f"{URI}/kind=1"
+    one = expected.where("kind = 1 and id < 1200").select("id")
+    assert same(table(alone, where="id < 1200", columns=["id"]), one)
+    assert table(alone).count() == 1_000
 
 
 def test_simple_conditions_are_found_in_sql(spark: Any) -> None:
@@ -371,7 +375,8 @@ def test_what_spark_cannot_read_itself_is_refused(
 
 
 @pytest.mark.parametrize(
-    "name", ["a*b", "a[1]", "_hidden", ".hidden", "a:b", "é", "a//b", "f._COPYING_", "a\\b"]
+    "name",
+    ["a*b", "a[1]", "_hidden", ".hidden", "a:b", "é", "a//b", "f._COPYING_", "a\\b", "a/", "/a"],
 )
 def test_names_that_hadoop_changes_are_refused(repository: Repository, name: str) -> None:
     remember(repository, ["s3://allowed"])
