@@ -12,23 +12,28 @@ from typing import Final, Protocol
 class Progress(Protocol):
     """Receives the progress of one operation. Safe to call from several threads."""
 
-    def expect(self, *, items: int = 0, size: int = 0) -> None:
-        """Add objects and bytes to the totals; called as the work is discovered."""
+    def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
+        """Add objects, bytes and parts of the work to the totals, as the work is discovered.
 
-    def advance(self, *, items: int = 0, size: int = 0) -> None:
-        """Count finished objects and bytes.
+        Parts are the total where nobody knows how many objects there are. They are negative where
+        the work is planned again.
+        """
 
-        `size` is negative where bytes have to be transferred again.
+    def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
+        """Count finished objects, bytes and parts.
+
+        `size` is negative where bytes have to be transferred again, and `parts` where the work is
+        planned again.
         """
 
 
 class NoProgress(Progress):
     """Ignores what it receives."""
 
-    def expect(self, *, items: int = 0, size: int = 0) -> None:
+    def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Ignore the totals."""
 
-    def advance(self, *, items: int = 0, size: int = 0) -> None:
+    def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Ignore what is finished."""
 
 

@@ -67,25 +67,37 @@ class CountingProgress(Progress):
     ) -> None:
         self._items, self._size = items, size
         self._done_items = self._done_size = 0
+        self._parts = self._done_parts = 0
         self._clock = clock
         self._lock = threading.Lock()
-        self._rate, self._item_rate = Rate(clock), Rate(clock)
+        self._rate, self._item_rate, self._part_rate = Rate(clock), Rate(clock), Rate(clock)
 
-    def advance(self, *, items: int = 0, size: int = 0) -> None:
+    def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Count what was done."""
         with self._lock:
             self._done_items += items
             self._done_size += size
+            self._done_parts += parts
             now = self._clock()
+            self._part_rate.note(now, self._done_parts)
             self._rate.note(now, self._done_size)
             self._item_rate.note(now, self._done_items)
             self._show(now)
 
-    def expect(self, *, items: int = 0, size: int = 0) -> None:
+    def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Add to the totals."""
         with self._lock:
+            self._parts += parts
             self._items = (self._items or 0) + items
             self._size = (self._size or 0) + size
+
+    def _done(self, of: str) -> str:
+        """Return how many objects and parts are finished; parts are left out without a total."""
+        objects = f"{self._done_items}{of}{self._items}" if self._items else f"{self._done_items}"
+        parts = f"{self._done_parts}{of}{self._parts} parts"
+        if self._parts and not (self._items or self._done_items):
+            return parts
+        return f"{objects} objects, {parts}" if self._parts else f"{objects} objects"
 
     def _speed(self) -> str:
         """Return ``, `` and the rate, where it is known: by objects where no bytes move."""
@@ -102,6 +114,8 @@ class CountingProgress(Progress):
         total, done, rate = self._items, self._done_items, self._item_rate
         if self._size:
             total, done, rate = self._size, self._done_size, self._rate
+        elif not self._items:
+            total, done, rate = self._parts, self._done_parts, self._part_rate
         speed = rate.of(done)
         if speed is None or not total or total <= done:
             return ""
@@ -138,8 +152,7 @@ class PlainProgress(CountingProgress):
             self._write(f"{self._verb}: {self._counts()}")
 
     def _counts(self) -> str:
-        objects = f"{self._done_items} of {self._items}" if self._items else f"{self._done_items}"
-        counts = f"{objects} objects"
+        counts = self._done(" of ")
         if self._size:
             counts += f", {human_size(self._done_size)} of {human_size(self._size)}"
         elif self._done_size:

@@ -49,9 +49,9 @@ class BarProgress(CountingProgress):
             self._show(now)
         self._rich.stop()
 
-    def expect(self, *, items: int = 0, size: int = 0) -> None:
+    def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Add to the totals, and redraw."""
-        super().expect(items=items, size=size)
+        super().expect(items=items, size=size, parts=parts)
         with self._lock:
             self._show(self._clock())
 
@@ -59,18 +59,23 @@ class BarProgress(CountingProgress):
         """Write lines of text above the bar."""
         self._rich.console.print(Text.from_ansi(text.removesuffix("\n")), soft_wrap=True)
 
+    def _finished(self) -> int:
+        """Return what is finished, in the unit of the total."""
+        if self._size:
+            return self._done_size
+        return self._done_items if self._items or not self._parts else self._done_parts
+
     def _show(self, now: float) -> None:
         if now < self._next:
             return
         self._next = now + REDRAW
-        objects = f"{self._done_items}/{self._items}" if self._items else f"{self._done_items}"
-        counts = f"{objects} objects"
+        counts = self._done("/")
         if self._size or self._done_size:
             counts += f", {human_size(self._done_size)}"
         counts += self._speed()
         self._rich.update(
             self._task,
-            total=self._size or self._items,
-            completed=self._done_size if self._size else self._done_items,
+            total=self._size or self._items or self._parts or None,
+            completed=self._finished(),
             counts=counts,
         )

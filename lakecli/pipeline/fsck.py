@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.check import Problem, check_range
 from lakecli.layout import DATA, data_digest, data_key
+from lakecli.pipeline.data_prefixes import LEAST_DIGITS, digits_for
 from lakecli.pipeline.imports.listing import list_between
 from lakecli.pipeline.store_location import StoreLocation, location_for
 from lakecli.progress import NO_PROGRESS, Progress
@@ -36,10 +37,6 @@ PART_BYTES: Final = 256 << 20
 """Limits of one part; a larger data object is the only one of its part."""
 
 PART_RANGES: Final = 8
-FEW: Final = 20_000
-"""Data objects up to which the check itself lists them."""
-
-PARTS: Final = 256
 AFTER_DATA: Final = DATA.removesuffix("/") + "0"
 """The first key after all that begin with ``data/``."""
 
@@ -89,11 +86,18 @@ class RunnerBulk:
 
     def list_objects(self) -> Iterator[ListedPart] | None:
         """List ``data/`` by the runner, unless it has few objects or the runner is no Spark."""
-        listing = self._namespace.store().list(DATA)
-        if not self._reads_ranges or next(islice(listing, FEW, None), None) is None:
+        digits = digits_for(self._namespace.store()) if self._reads_ranges else 0
+        if not digits:
             return None
-        task = partial(list_part, location=self._namespace)
-        return (part for _, part in self._runner.run(task, range(PARTS)))
+        return self._listed(digits)
+
+    def _listed(self, digits: int) -> Iterator[ListedPart]:
+        parts = 1 << 4 * digits
+        task = partial(list_part, digits=digits, location=self._namespace)
+        self._progress.expect(parts=parts)
+        for _, part in self._runner.run(task, range(parts)):
+            yield part
+            self._progress.advance(parts=1)
 
     def hash_objects(self, objects: Iterator[DataObject]) -> Iterator[Hashed]:
         """Read data objects and compare them with their names, in any order."""
@@ -124,10 +128,16 @@ class RunnerBulk:
         return sound
 
 
-def list_part(number: int, *, location: StoreLocation | OpenStore) -> ListedPart:
-    """List one of `PARTS` parts of ``data/``: an interval of keys, so that no key is left out."""
-    low = f"{DATA}{number:02x}/" if number else DATA
-    high = f"{DATA}{number + 1:02x}/" if number < PARTS - 1 else AFTER_DATA
+def list_part(number: int, *, digits: int, location: StoreLocation | OpenStore) -> ListedPart:
+    """List one part of ``data/``: an interval of keys, so that no key is left out.
+
+    Args:
+        number: of the part.
+        digits: number of hex digits that divide the parts.
+        location: of the namespace.
+    """
+    low = _first_key(number, digits) if number else DATA
+    high = _first_key(number + 1, digits) if number + 1 < 1 << 4 * digits else AFTER_DATA
     own, foreign = bytearray(), bytearray()
     for info, _ in list_between(location.store(), low, high):
         is_own, record = record_of(info.key, info.size)
@@ -136,6 +146,12 @@ def list_part(number: int, *, location: StoreLocation | OpenStore) -> ListedPart
         else:
             foreign += record
     return ListedPart(number, bytes(own), bytes(foreign))
+
+
+def _first_key(number: int, digits: int) -> str:
+    """Return the first key of a part."""
+    text = f"{number:0{digits}x}"
+    return f"{DATA}{text[:LEAST_DIGITS]}/{text[LEAST_DIGITS:]}"
 
 
 def hash_part(

@@ -22,7 +22,7 @@ from lakecli.objectstore.base import ANY
 if TYPE_CHECKING:
     from lakecli.pipeline.store_location import StoreLocation
 
-LIMIT: Final = 256 << 10
+LIMIT: Final = 64 << 10
 """Bytes of a result that still goes through Spark."""
 
 

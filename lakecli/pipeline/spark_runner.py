@@ -1,9 +1,9 @@
 """The runner on Spark: embedded in this process's care by default, or on any cluster.
 
-Each part is a slice of an RDD. Parts run in small jobs, two at a time, so results arrive while
-later parts wait. Large results are in the bucket (see `scratch`), and in memory one at a time.
-Spark repeats parts whose executor dies or that fail unexpectedly. A `LakeError` is not repeated but
-raised at once, as in this process.
+Each part is a slice of an RDD. Parts run in small jobs, many at a time: results arrive while later
+parts wait, and a part that takes long holds up only the few of its job. Large results are in the
+bucket (see `scratch`), and in memory one at a time. Spark repeats parts whose executor dies or that
+fail unexpectedly. A `LakeError` is not repeated but raised at once, as in this process.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 R = TypeVar("R")
 
-JOBS_AT_ONCE: Final = 2
-SLICES_PER_CORE: Final = 2
+JOBS_AT_ONCE: Final = 64
+"""Jobs that run at the same time, at most."""
+
+PARTS_PER_CORE: Final = 8
+"""Parts that run or wait on the cluster, for each core: enough that none waits for a job's end."""
 
 BEAT: Final = 5.0
 """Seconds of waiting for a job, after which a caller hears of it."""
@@ -64,6 +67,14 @@ def apply(
         return number, result if scratch is None else scratch.keep_value(result)
     except LakeError as error:
         return number, Failed(dump_error(error))
+
+
+def parts_per_job(cores: int) -> int:
+    """Return how many parts one job has, so that all jobs have `PARTS_PER_CORE` for each core.
+
+    How large parts are does not depend on the cores.
+    """
+    return max(1, PARTS_PER_CORE * cores // JOBS_AT_ONCE)
 
 
 def ignore_tasks(_finished: int) -> None:
@@ -150,12 +161,15 @@ class SparkRunner(ClosedOnExit):
             for number, result in slices.map(partial(apply, task, self.scratch)).collect():
                 yield batch[number], result
 
-        rest = iter(parts)
-        batches = iter(lambda: list(islice(rest, SLICES_PER_CORE * self.parallelism)), [])
-        with closing(self.run_jobs(job, batches)) as results:
+        with closing(self.run_jobs(job, self.batches(parts))) as results:
             for part, result in results:
                 found = opened(result)
                 yield part, found if self.scratch is None else self.scratch.take_value(found)
+
+    def batches(self, parts: Iterable[P]) -> Iterator[list[P]]:
+        """Yield parts in the batches that `run_jobs` takes, one job each."""
+        rest = iter(parts)
+        return iter(lambda: list(islice(rest, parts_per_job(self.parallelism))), [])
 
     def run_jobs(
         self,
@@ -165,7 +179,7 @@ class SparkRunner(ClosedOnExit):
         nonce: str = "",
         while_waiting: Callable[[int], None] = ignore_tasks,
     ) -> Generator[R]:
-        """Yield the results of jobs, two of which run at a time; cancel the rest on leaving.
+        """Yield the results of jobs, `JOBS_AT_ONCE` at a time; cancel the rest on leaving.
 
         Args:
             job: runs one Spark job for a batch, and returns its results.
@@ -183,12 +197,13 @@ class SparkRunner(ClosedOnExit):
             self.context.setJobGroup(group, "lakecli", interruptOnCancel=True)
             return list(job(batch))
 
-        with ThreadPoolExecutor(JOBS_AT_ONCE, "spark") as pool:
+        most = min(JOBS_AT_ONCE, PARTS_PER_CORE * self.parallelism)
+        with ThreadPoolExecutor(most, "spark") as pool:
             waiting: deque[Future[list[R]]] = deque()
             try:
                 for batch in batches:
                     waiting.append(pool.submit(start, batch))
-                    if len(waiting) > JOBS_AT_ONCE:
+                    if len(waiting) >= most:
                         yield from _first_done(waiting, partial(self._tell, group, while_waiting))
                 while waiting:
                     yield from _first_done(waiting, partial(self._tell, group, while_waiting))
@@ -199,7 +214,8 @@ class SparkRunner(ClosedOnExit):
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
                 with suppress(Exception):  # the JVM may have exited
-                    self.context.cancelJobGroup(group)
+                    # With the jobs that threads are about to submit.
+                    self.context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
 
     def _tell(self, group: str, while_waiting: Callable[[int], None]) -> None:
         """Call a function with the number of finished tasks in the jobs of a group."""

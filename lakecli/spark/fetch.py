@@ -73,7 +73,7 @@ def gone(location: StoreLocation, file: Remote) -> NotFound:
     where = file.address if "://" in file.address else f"{location.uri}/{file.address}"
     return NotFound(
         f"the data object of {file.name} is missing: {where}",
-        hint="check the repository: lakecli fsck",
+        hint="check the repository by fsck, which names all paths that need the object",
     )
 
 
@@ -194,7 +194,7 @@ def _unpacked(source: BinaryIO, name: str) -> BinaryIO:
     if suffix in {"snappy", "lz4", "zst", "zstd", "deflate"}:
         raise Unsupported(
             f"{name} is compressed by {suffix}, which is not supported in a bucket",
-            hint="use gz or bz2, or download the files: lakecli fs download",
+            hint="use gz or bz2, or download the files and read them there",
         )
     return source
 

@@ -101,12 +101,12 @@ def _checked(key: bytes, uri: str) -> str:
     if not all(name.split("/")) or "\0" in name:
         raise UsageError(
             f"not a table: an object has a path that is not valid in a directory: {key!r} at {uri}",
-            hint="name a path below it, or move the object: lakecli fs mv",
+            hint="name a path below it, or move the object",
         )
     try:
         return key.decode()
     except UnicodeDecodeError:
         raise UsageError(
             f"not a table: a path in it is not UTF-8: {key!r} at {uri}",
-            hint="move the object: lakecli fs mv",
+            hint="move the object to another path",
         ) from None

@@ -85,7 +85,7 @@ def _link(directory: Path, files: Sequence[TableFile], paths: Sequence[Path]) ->
         except (FileExistsError, NotADirectoryError):
             raise UsageError(
                 f"not a table: {file.name!r} is both an object and a directory",
-                hint="move the object: lakecli fs mv",
+                hint="move the object to another path",
             ) from None
 
 

@@ -92,12 +92,12 @@ class Source:
             if self._flags.get(name, "false") not in {"false", "utf-8", "utf8"}:
                 raise Unsupported(
                     f"option {name} does not work for a table in a bucket",
-                    hint="download it first: lakecli fs download -r",
+                    hint="download the table and read it there",
                 )
         if self._flags.get("mode") == "dropmalformed" and format != "parquet":
             raise Unsupported(
                 "mode DROPMALFORMED does not work for a table in a bucket",
-                hint="use PERMISSIVE and .where(), or download it first: lakecli fs download -r",
+                hint="use PERMISSIVE and .where(), or download the table and read it there",
             )
 
     def read(

@@ -119,7 +119,7 @@ def main(objects: int) -> None:
         )
     groups = [size for _, size in listing(objects, pieces, in_order)]
     for cores in CORES:
-        tasks = tasks_for(groups, most=bounds.ROWS_PER_MAP, parallelism=cores)
+        tasks = tasks_for(groups, most=bounds.ROWS_PER_MAP)
         sizes = [sum(groups[task.start : task.stop]) for task in tasks]
         seconds = [
             makespan(sizes, cores, speeds.sampling),

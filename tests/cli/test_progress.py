@@ -57,6 +57,23 @@ def test_objects_are_counted_by_the_second_where_no_bytes_move() -> None:
     ]
 
 
+def test_parts_are_the_total_where_the_number_of_objects_is_unknown() -> None:
+    clock = Clock()
+    lines: list[str] = []
+    progress = PlainProgress("import", lines.append, items=None, size=None, clock=clock)
+    progress.expect(parts=40)
+    for _ in range(5):
+        clock.now += 1
+        progress.advance(items=1_000, parts=2)
+    assert lines == ["import: 5000 objects, 10 of 40 parts, 1,000 objects/s, 15s left"]
+    progress.expect(parts=-40)
+    progress.advance(items=-5_000, parts=-10)
+    progress.expect(parts=20)
+    clock.now += 5
+    progress.advance(parts=5)
+    assert lines[1].startswith("import: 5 of 20 parts")
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.2, "0s"), (59.9, "59s"), (88, "1m28s"), (11_100, "3h05m")]
 )

@@ -91,9 +91,14 @@ def test_dead_executors_are_reported(spark_runner: SparkRunner) -> None:
 
 def test_stopping_cancels_running_jobs(spark_runner: SparkRunner, tmp_path: Path) -> None:
     parts = [(str(tmp_path / "quick"), 0.0), *[(str(tmp_path / f"{n}"), 60.0) for n in range(30)]]
+
+    def interrupt() -> None:
+        while not list(tmp_path.glob("*.begun")):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
     start = time.monotonic()
-    timer = threading.Timer(3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+    threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         list(spark_runner.run(tasks.nap, parts))
     assert time.monotonic() - start < 30

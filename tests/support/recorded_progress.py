@@ -24,14 +24,19 @@ class RecordedProgress(Progress):
         self.expected: list[tuple[int, int]] = []
         self.items = 0
         self.size = 0
+        self.parts_expected = self.parts = 0
 
-    def expect(self, *, items: int = 0, size: int = 0) -> None:
+    def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Add expected work."""
+        self.parts_expected += parts
+        if not (items or size):
+            return
         self.expected.append((items, size))
 
-    def advance(self, *, items: int = 0, size: int = 0) -> None:
+    def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Add finished work."""
         with self._lock:
             self.items += items
             self.size += size
+            self.parts += parts
         self._on_advance(items)

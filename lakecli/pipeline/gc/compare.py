@@ -119,10 +119,10 @@ def iter_unreached(
     if not isinstance(live, DigestSet):
         yield from live.iter_unreached(work, parts)
         return
-    work.progress.expect(items=len(parts))
+    work.progress.expect(parts=len(parts))
     for _, listed in work.runner.run(partial(list_part, location=work.location), parts):
         yield listed._replace(records=live.without(listed.records))
-        work.progress.advance(items=1)
+        work.progress.advance(parts=1)
 
 
 def iter_found(
@@ -148,7 +148,7 @@ def iter_found(
     if not isinstance(live, DigestSet):
         yield from live.iter_found(work, marks, parts, beat=beat)
         return
-    work.progress.expect(items=len(parts))
+    work.progress.expect(parts=len(parts))
     for part, listed in work.runner.run(partial(list_keys, location=work.location), parts):
         name = part_name(part)
         condemned = marks.data(name)
@@ -161,7 +161,7 @@ def iter_found(
         }
         spared = (len(condemned) - len(unreached)) // RECORD
         yield Found(name, spared, *total_of(b"".join(found)), list(found.values()))
-        work.progress.advance(items=1)
+        work.progress.advance(parts=1)
 
 
 def garbage_of(records: bytes, keys: Sequence[str], versions: Sequence[str]) -> Iterator[Garbage]:

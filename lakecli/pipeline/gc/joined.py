@@ -186,13 +186,13 @@ class _Shown:
         self._progress = progress
         self._done = 0
         self.total = total
-        progress.expect(items=total)
+        progress.expect(parts=total)
 
     def tell(self, finished: int) -> None:
         """Show how many tasks are finished."""
         now = min(finished, self.total)
         if now > self._done:
-            self._progress.advance(items=now - self._done)
+            self._progress.advance(parts=now - self._done)
             self._done = now
 
 

@@ -150,7 +150,7 @@ class Work(NamedTuple):
         times: which objects are old.
         rules: retention rules; ``None``: keep what refs reach.
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
-        progress: counts the metaranges and ranges that are read.
+        progress: counts the metaranges and ranges that are read, and the parts of listings.
     """
 
     repository: Repository

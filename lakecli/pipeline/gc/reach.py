@@ -107,7 +107,7 @@ class Reach:
         self, task: Callable[..., TablesRead], ids: Collection[str], *, must_exist: bool
     ) -> Iterator[tuple[Tables, TablesRead]]:
         """Yield the parts of some tables as they are read; count what is missing or foreign."""
-        self._progress.expect(items=len(ids))
+        self._progress.expect(parts=len(ids))
         parts = (
             Tables(tuple(each), must_exist, self._old_layout)
             for each in batches(sorted(ids), PART_TABLES)
@@ -116,7 +116,7 @@ class Reach:
             self.lost.update(read.missing)
             self.foreign += read.foreign
             yield part, read
-            self._progress.advance(items=len(part.ids))
+            self._progress.advance(parts=len(part.ids))
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -26,6 +26,10 @@ ROWS_PER_MAP: Final = 1_048_576
 """Rows of the manifest that one task reads, at most, unless one piece has more."""
 
 
+LEAST_TASKS: Final = 8
+"""Tasks that read a small manifest, and intervals of it, where it has so many pieces or rows."""
+
+
 class Keys(Protocol):
     """What a sample is taken of: a piece of a manifest."""
 
@@ -131,17 +135,17 @@ def intervals_for(rows: int, least: int) -> int:
     return min(MOST_INTERVALS, max(-(-rows // ROWS_PER_INTERVAL), least))
 
 
-def tasks_for(sizes: Sequence[int], *, most: int, parallelism: int) -> list[range]:
+def tasks_for(sizes: Sequence[int], *, most: int) -> list[range]:
     """Return consecutive pieces that are read by one task each, as ranges of their numbers.
 
-    Each task writes one block for each interval, so few tasks are better than many.
+    Each task writes one block for each interval, so few tasks are better than many. Small manifests
+    make about `LEAST_TASKS`.
 
     Args:
         sizes: of the pieces, in rows or any other unit.
         most: size of a task, at most, unless one piece is larger.
-        parallelism: number of tasks that run at the same time.
     """
-    limit = min(most, max(1, sum(sizes) // (2 * parallelism)))
+    limit = min(most, max(1, sum(sizes) // LEAST_TASKS))
     tasks = []
     start = total = 0
     for number, size in enumerate(sizes):

@@ -31,6 +31,7 @@ class FinishedParts:
         report: totals of the finished parts.
         duplicates: paths that the source has more than once.
         last_tally: counts of the part that finished last.
+        skipped: parts that an earlier run finished, since the caller set it to 0.
 
     Args:
         repository: of the branch.
@@ -55,6 +56,7 @@ class FinishedParts:
         self.report = ImportReport(places=set(self._named))
         self.duplicates: list[bytes] = []
         self.last_tally = Tally()
+        self.skipped = 0
         self._repository = repository
         self._high = high
         self._files: dict[int, Path] = {}
@@ -79,6 +81,7 @@ class FinishedParts:
                 yield Item(number, part, found.listed)
             else:
                 self._resume(number, part, found)
+                self.skipped += 1
 
     def take(self, item: Item, result: PartResult | None) -> None:
         """Add the result of a part; ``None`` means that the result of an earlier run holds."""

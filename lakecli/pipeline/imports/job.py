@@ -278,8 +278,12 @@ class _Run:
         """Have the runner import the parts of a sorted source."""
         runner = self._runner
         parts = self._source.plan(done.task, runner, self._high, spill=spill)
+        total = 0
+        if not isinstance(self._source, Directory):  # whose files are found while others go on
+            total = len(planned := list(parts))
+            parts = iter(planned)
         task = partial(import_item, done.task)
-        self._take(done, runner.run(task, done.items(parts)))
+        self._take(done, runner.run(task, done.items(parts)), total)
 
     def _shuffle(self, done: FinishedParts, source: Manifest, runner: SparkRunner) -> None:
         """Have Spark sort a manifest and import it."""
@@ -289,19 +293,40 @@ class _Run:
         plan = shuffle.plan(runner, source, directory=done.journal.directory)
         parts = shuffle.plan_intervals(plan.bounds, task.prefix, self._high, origin=source.origin())
         items = list(done.items(iter(parts)))
-        self._take(done, shuffle.import_shuffled(runner, task, plan.portions, parts, items))
+        results = shuffle.import_shuffled(runner, task, plan.portions, parts, items)
+        self._take(done, results, len(parts))
 
-    def _take(self, done: FinishedParts, results: Iterator[tuple[Item, PartResult | None]]) -> None:
-        on_step = self._repository.lake.runtime.on_step
-        counted = 0
-        for item, result in results:
-            done.take(item, result)
-            on_step("part")
-            # With the objects of parts that an earlier run finished.
-            objects, counted = done.report.tally.objects - counted, done.report.tally.objects
-            # Without copies, their bytes stay where they are.
-            size = done.last_tally.size if self._options.copies else 0
-            self._options.progress.advance(items=objects, size=size)
+    def _take(
+        self,
+        done: FinishedParts,
+        results: Iterator[tuple[Item, PartResult | None]],
+        total: int,
+    ) -> None:
+        """Take results, and show the progress.
+
+        Args:
+            done: receives the results.
+            results: of parts, in any order.
+            total: number of all parts; 0: unknown.
+        """
+        on_step, progress = self._repository.lake.runtime.on_step, self._options.progress
+        objects = parts = 0
+        progress.expect(parts=total)
+        try:
+            for item, result in results:
+                done.take(item, result)
+                on_step("part")
+                # With the objects and the parts that an earlier run finished.
+                before, objects = objects, done.report.tally.objects
+                others, parts = parts, parts + 1 + done.skipped
+                done.skipped = 0
+                # Without copies, their bytes stay where they are.
+                size = done.last_tally.size if self._options.copies else 0
+                progress.advance(items=objects - before, size=size, parts=parts - others)
+        except NotSorted:
+            progress.expect(parts=-total)
+            progress.advance(items=-objects, parts=-parts)
+            raise
 
 
 def _is_cluster(runner: Runner) -> TypeGuard[SparkRunner]:

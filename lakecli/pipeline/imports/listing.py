@@ -11,7 +11,6 @@ from lakecli.pipeline.imports.listing_split import first_pieces, key_before, ref
 from lakecli.pipeline.imports.part import Part
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 from lakecli.pipeline.store_location import open_by_uri
-from lakecli.progress import NO_PROGRESS
 from lakecli.repository.core.pins import pinned_bytes, unpinned_bytes
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
     from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.runner import Runner
-    from lakecli.progress import Progress
 
 LISTING_PARTS: Final = 64
 """Parts into which this process divides a long listing of a bucket."""
@@ -109,7 +107,6 @@ def plan_listing(
     *,
     runner: Runner,
     account: Account,
-    progress: Progress = NO_PROGRESS,
 ) -> Iterator[Part]:
     """Yield the parts of a bucket's prefix, in order.
 
@@ -121,14 +118,10 @@ def plan_listing(
         high: the first path after those below the prefix; ``None``: there is none.
         runner: lists in the parts.
         account: how the store is accessed.
-        progress: learns how many objects there are, if all parts were counted.
     """
     pieces = first_pieces(store, LISTING_PARTS)
     if runner.name != "local":
         pieces = refine(runner, pieces, uri=store.uri, account=account)
-    counts = [piece.keys for piece in pieces if piece.keys is not None]
-    if len(counts) == len(pieces):
-        progress.expect(items=sum(counts))
     for piece in pieces:
         begins = prefix + key_bytes(piece.low)
         ends = prefix + key_bytes(piece.high) if piece.high else high

@@ -11,7 +11,7 @@ import json
 from bisect import bisect_right
 from contextlib import closing
 from functools import partial
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import LakeError
@@ -115,7 +115,7 @@ def plan(runner: Runner, source: Manifest, *, directory: Path) -> Plan:
     kept = directory / INTERVALS
     try:
         found = json.loads(kept.read_bytes())
-        sizes = _portions(runner, source, divides=found["divides"])
+        sizes = _portions(source, divides=found["divides"])
         return Plan([portion for portion, _ in sizes], list(map(bytes.fromhex, found["bounds"])))
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         pass
@@ -133,22 +133,22 @@ def plan(runner: Runner, source: Manifest, *, directory: Path) -> Plan:
 
 
 def _sampled(runner: Runner, source: Manifest, *, divides: bool) -> Plan:
-    sizes = _portions(runner, source, divides=divides)
-    least = 2 * runner.parallelism
+    sizes = _portions(source, divides=divides)
+    least = bounds.LEAST_TASKS
     wanted = bounds.intervals_for(source.estimate() or 0, least)
     wishes = bounds.wish_for(sizes, wanted, is_exact=source.is_parquet)
     samples = (found for _, found in runner.run(bounds.sample, wishes))
     return Plan([portion for portion, _ in sizes], bounds.bounds_of(samples, least=least))
 
 
-def _portions(runner: Runner, source: Manifest, *, divides: bool) -> list[tuple[Portion, int]]:
+def _portions(source: Manifest, *, divides: bool) -> list[tuple[Portion, int]]:
     """Return portions of a manifest, with their rows or bytes."""
     pieces = source.sized_pieces(divides=divides)
     sizes = [size for _, size in pieces]
     most = bounds.ROWS_PER_MAP if source.is_parquet else BYTES_PER_MAP
     return [
         (Portion(tuple(pieces[number][0] for number in task)), sum(sizes[task.start : task.stop]))
-        for task in bounds.tasks_for(sizes, most=most, parallelism=runner.parallelism)
+        for task in bounds.tasks_for(sizes, most=most)
     ]
 
 
@@ -216,8 +216,7 @@ def import_shuffled(
         for row in runner.context.runJob(results, list, numbers):
             yield by_number[row.number], bytes(row.body)
 
-    rest = iter(sorted(wanted))
-    batches = iter(lambda: list(islice(rest, 2 * runner.parallelism)), [])
+    batches = runner.batches(sorted(wanted))
     with closing(runner.run_jobs(job, batches, nonce=nonce)) as bodies:
         for item, body in bodies:
             yield item, opened(_taken(body, runner.scratch))

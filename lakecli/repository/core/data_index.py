@@ -19,7 +19,7 @@ import re
 import tempfile
 from array import array
 from collections import Counter
-from typing import IO, TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 from blake3 import blake3
 
@@ -66,11 +66,11 @@ class DataObject(NamedTuple):
 
 
 class ListedPart(NamedTuple):
-    """What one of 256 parts of a listing of ``data/`` has.
+    """What one part of a listing of ``data/`` has.
 
     Attributes:
-        number: of the part, and the first byte of all digests in `own`.
-        own: the records of objects that lakecli named, ascending.
+        number: of the part: all its digests precede those of the next one.
+        own: the records of objects that lakecli named, ascending, with the same first byte.
         foreign: the records of all others, in any order.
     """
 
@@ -144,7 +144,7 @@ class _Sizes:
         if not records:
             return
         counts = Counter(records[1::_RECORD])
-        for second in range(256):
+        for second in sorted(counts):
             self._fill_starts(records[0] << 8 | second)
             self.count += counts[second]
         self._file.write(records)
@@ -269,20 +269,22 @@ class DataIndex:
     def _taken(self, parts: Iterator[ListedPart]) -> Iterator[tuple[str, DataObject]]:
         """Complete the index from parts, then yield every object that lakecli named."""
         unsorted = _Unsorted()
-        early: dict[int, IO[bytes]] = {}
+        early: dict[int, tuple[int, int]] = {}
         following = 0
+        spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
         for part in parts:
             for at in range(0, len(part.foreign), _RECORD):
                 end = at + _DIGEST
                 size = int.from_bytes(part.foreign[end : at + _RECORD])
                 unsorted.add(part.foreign[at:end], size)
-            file = early[part.number] = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
-            file.write(part.own)
+            early[part.number] = spool.seek(0, os.SEEK_END), len(part.own)
+            spool.write(part.own)
             while following in early:
-                with early.pop(following) as first:
-                    first.seek(0)
-                    self._own.extend(first.read())
+                start, size = early.pop(following)
+                spool.seek(start)
+                self._own.extend(spool.read(size))
                 following += 1
+        spool.close()
         self._finish(unsorted)
         for digest, size in self._own.records():
             name = digest.hex()

@@ -232,14 +232,14 @@ class CheckedProgress(Progress):
         self._progress = progress
         self._workers = workers
 
-    def expect(self, *, items: int = 0, size: int = 0) -> None:
+    def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Pass the totals on."""
-        self._progress.expect(items=items, size=size)
+        self._progress.expect(items=items, size=size, parts=parts)
 
-    def advance(self, *, items: int = 0, size: int = 0) -> None:
+    def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Pass finished objects and bytes on, unless another worker has failed."""
         self._workers.check()
-        self._progress.advance(items=items, size=size)
+        self._progress.advance(items=items, size=size, parts=parts)
 
 
 def part_retries(workers: Workers, random: Callable[[], float]) -> Retries:

@@ -97,7 +97,7 @@ def test_the_same_findings(
 ) -> None:
     monkeypatch.setattr(bulk_module, "PART_OBJECTS", 40)
     monkeypatch.setattr(bulk_module, "PART_RANGES", 3)
-    monkeypatch.setattr(bulk_module, "FEW", 10)
+    monkeypatch.setattr("lakecli.pipeline.data_prefixes.FEW", 10)
     repository.store.put("data/0aboveall000000000000/0f", b"of lakeFS", ANY)
     findings, counts, told = check(repository, runner)
     assert findings == []
@@ -117,7 +117,8 @@ def test_a_sample(repository: Repository) -> None:
     assert counts.objects == 300
 
 
-def test_parts_of_a_listing_have_every_key_once() -> None:
+@pytest.mark.parametrize("digits", [2, 3])
+def test_parts_of_a_listing_have_every_key_once(digits: int) -> None:
     store = MemoryStore()
     digests = [h(b"%d" % n).hex() for n in range(2_000)]
     names = [data_key(digest) for digest in digests]
@@ -126,7 +127,10 @@ def test_parts_of_a_listing_have_every_key_once() -> None:
     for size, name in enumerate([*names, *others, *beside]):
         store.put(name, b"x" * (size % 7), ANY)
     location = OpenStore(store)
-    parts = [bulk_module.list_part(number, location=location) for number in range(256)]
+    parts = [
+        bulk_module.list_part(number, digits=digits, location=location)
+        for number in range(16**digits)
+    ]
     assert sum(len(part.foreign) for part in parts) == 40 * len(others)
     random.Random(5).shuffle(parts)
     with DataIndex() as index, DataIndex() as serial:

@@ -26,17 +26,17 @@ DAY = timedelta(days=1)
 
 
 class Counted(NoProgress):
-    """Counts the objects that were finished."""
+    """Counts the parts that were finished."""
 
-    items = expected = 0
+    parts = expected = 0
 
-    def expect(self, *, items: int = 0, size: int = 0) -> None:
-        assert size == 0
-        self.expected += items
+    def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
+        assert items == size == 0
+        self.expected += parts
 
-    def advance(self, *, items: int = 0, size: int = 0) -> None:
-        assert size == 0
-        self.items += items
+    def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
+        assert items == size == 0
+        self.parts += parts
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
     report = shared.collect(ben, progress=progress)
     assert len(shared.tables) == 4
     # With the listing of the data objects.
-    assert progress.items == progress.expected == 5
+    assert progress.parts == progress.expected == 5
     garbage = Tally("data", 2, 9)
     since, sweep_at = report.status.since, report.status.sweep_at
     # With the commit of the empty tree. The range with a and b is in two trees and read once.

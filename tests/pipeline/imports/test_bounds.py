@@ -95,11 +95,22 @@ def test_no_rows_have_no_bounds() -> None:
 
 
 def test_small_pieces_share_a_task_and_large_ones_have_their_own() -> None:
-    assert tasks_for([5, 5, 5, 100, 5, 5], most=10, parallelism=1) == [
+    assert tasks_for([5, 5, 5, 100, 5, 5], most=10) == [
         range(2), range(2, 3), range(3, 4), range(4, 6),
     ]  # fmt: skip
-    assert len(tasks_for([1] * 100, most=1_000, parallelism=4)) == 9
-    assert tasks_for([], most=10, parallelism=2) == []
+    assert len(tasks_for([1] * 100, most=1_000)) == 9
+    assert tasks_for([], most=10) == []
+
+
+@given(st.lists(st.integers(1, 3_000), max_size=200), st.integers(1_000, 100_000))
+def test_tasks_have_bounded_sizes(sizes: list[int], most: int) -> None:
+    tasks = tasks_for(sizes, most=most)
+    assert [at for task in tasks for at in task] == list(range(len(sizes)))
+    for task in tasks:
+        size = sum(sizes[task.start : task.stop])
+        assert size <= most or len(task) == 1
+    # No more than twice as many as the sizes need, beside those of a small manifest.
+    assert len(tasks) <= 2 * (sum(sizes) // min(most, max(1, sum(sizes) // 8)) + 1)
 
 
 LINES = st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b"")), max_size=12)

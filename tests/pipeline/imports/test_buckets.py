@@ -199,7 +199,9 @@ def test_a_finished_part_is_listed_again(
         run(repository, source.uri, LocalRunner(), progress=RecordedProgress(interrupt))
     if change:
         source.put("a", b"other now", ANY)
-    report = run(repository, source.uri, LocalRunner())
+    progress = RecordedProgress()
+    report = run(repository, source.uri, LocalRunner(), progress=progress)
+    assert 3 < progress.parts == progress.parts_expected == report.parts
     assert report.resumed == (2 if change else 3)
     assert entries(repository)["in/a"].size == (9 if change else 0)
 

@@ -575,3 +575,4 @@ def test_progress_has_a_total_where_it_is_known(
     run(repository, source, progress=progress)
     assert progress.expected == expected
     assert (progress.items, progress.size) == (3_000, 0)
+    assert 0 < progress.parts == progress.parts_expected
