@@ -27,6 +27,7 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import BUCKETS, MemoryBucket, MemoryStore
 from lakecli.progress import ignore_step
 from lakecli.repository.commit import commit
+from lakecli.repository.core.own_files import LINK_FILE
 from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.upload import UploadOptions
 from tests.meetings.arguments import OUTSIDE, REPOSITORY
@@ -242,17 +243,23 @@ class Team(Model):
         return directory
 
     def commit_directory(self, person: str, path: str, text: str, *, sync: bool) -> None:
-        """Commit one file of a directory that is linked with main."""
+        """Commit one file of a directory that is linked with main.
+
+        With the contents that it had when the directory was synchronised last, it is no change.
+        """
         directory = self.link(person, sync=sync)
         if directory is None:
             return
+        link = (directory / LINK_FILE.decode()).read_text()
+        base = next((tree for commit_id, tree in self.trees.items() if commit_id in link), {})
+        is_changed = base.get(path, "").split()[:1] != [checksum_of(text)]
         file = directory / path
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
         reply = self.run(
             person, "local", "commit", str(directory), "-m", "m", "--ours", "-y", sync=sync
         )
-        if reply.exit_code == ExitCode.OK:
+        if reply.exit_code == ExitCode.OK and is_changed:
             head = self.places[person]["main"].head
             assert self.trees[head].get(path) == checksum_of(text), self.story()
 
