@@ -240,11 +240,7 @@ class Oracle:
             swapped = self._in_order(meeting, other, one)
             yield Outcome(met.first, swapped.first, swapped.state)
             yield Outcome(straight.first, met.second, straight.state)
-        if same_command(meeting.first) == same_command(meeting.second) not in ONCE:
-            # Both commands ask for the same change: one made it, and both may report success.
-            for command in (one, other):
-                alone = self._in_order(meeting, command)
-                yield Outcome(alone.first, alone.first, alone.state)
+        yield from self._iter_same_change(meeting)
         if (same_command(meeting.first)[0], meeting.second[:2]) == ("restore", REPO_DELETE):
             # It takes back whatever came after its operation, so also the deletion.
             alone = self._in_order(meeting, one)
@@ -255,6 +251,17 @@ class Oracle:
         if met.second.exit_code in REFUSED:
             alone = self._in_order(meeting, one)
             yield Outcome(alone.first, met.second, alone.state)
+
+    def _iter_same_change(self, meeting: Meeting) -> Iterator[Outcome]:
+        """Yield what two commands that ask for the same change may report: both, success."""
+        first, second = same_command(meeting.first), same_command(meeting.second)
+        alone = [self._in_order(meeting, each) for each in meeting.commands]
+        if first == second not in ONCE:
+            for each in alone:
+                yield Outcome(each.first, each.first, each.state)
+        elif {first[0], second[0]} == {"redo", "restore"} and alone[0].state == alone[1].state:
+            # Each brings the same tag back, by the log of its own machine.
+            yield Outcome(alone[0].first, alone[1].first, alone[0].state)
 
     def _in_order(self, meeting: Meeting, *commands: Command) -> Outcome:
         return self._serial.in_order(meeting.situation, commands, sync=meeting.sync).outcome
