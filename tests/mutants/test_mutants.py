@@ -82,11 +82,13 @@ def test_the_tests_kill_mutants(
     accepted = survivors()
     scores = {module: Score() for module in modules}
     begun = time.monotonic()
+    # Read before the copy is made: somebody may edit the modules while the tests run.
+    sampled = list(sample(request.config, modules))
     with Workbench(tmp_path) as bench, Runner(bench, suite) as runner:
         unused = [module for module in modules if not runner.is_used(module)]
         assert unused == [], "no test of the suite uses them"
         deadline = time.monotonic() + 60 * request.config.getoption("--mutants-minutes")
-        for mutation in sample(request.config, modules):
+        for mutation in sampled:
             if time.monotonic() > deadline:
                 break
             score = scores[mutation.module]
