@@ -84,6 +84,36 @@ def test_point_reads(
     report.check(name, len(keys) / median(taken), detail)
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [("point reads, 10M", one_by_one), ("point reads, 1,000 at a time, 10M", in_batches)],
+)
+def test_point_reads_of_ten_million(
+    benchmark: BenchmarkFixture,
+    report: Report,
+    both: tuple[Large, Large],
+    *,
+    name: str,
+    read: Callable[[TreeStore, MetarangeId, list[bytes]], list[bytes | None]],
+) -> None:
+    """Read a million of ten million entries at random, beginning with nothing in memory."""
+    _, large = both
+    rng = random.Random(1)
+    keys = [dataset.key_of(rng.randrange(large.count)) for _ in range(1_000_000)]
+    taken: list[float] = []
+
+    def run() -> list[bytes | None]:
+        with large.open() as repository, open_view(repository, EVERYTHING) as view:
+            start = time.process_time()
+            found = read(repository.trees, view.commit.metarange_id, keys)
+            taken.append(time.process_time() - start)
+        return found
+
+    assert None not in repeat(benchmark, run, rounds=1)
+    report.check(name, len(keys) / median(taken), "most blocks are read for one entry")
+
+
 @pytest.mark.parametrize("name", ["stat, ref resolved each time", "stat by a reader"])
 def test_stat(
     benchmark: BenchmarkFixture,

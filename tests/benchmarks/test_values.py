@@ -96,6 +96,7 @@ def test_encoding_and_decoding_of_entries(benchmark: BenchmarkFixture, report: R
     repeat(benchmark, lambda: list(map(decode_entry, values)), rounds=1)
     for name, (ratio, rate) in (("encode_entry", encoding), ("decode_entry", decoding)):
         report.check(name, ratio, f"{rate:,.0f}/s of processor time")
+        report.check(f"{name}, rate", rate, "processor time")
 
 
 def test_columns_to_values(benchmark: BenchmarkFixture, report: Report) -> None:
