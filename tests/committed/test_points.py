@@ -293,3 +293,15 @@ def test_a_key_behind_the_last_one_of_a_range_is_absent(monkeypatch: pytest.Monk
             None,
         ]
         assert trees.points.find_many(tree, [key(4), key(7), b"y"]) == [value(4), None, None]
+
+
+def test_a_range_that_is_closed_while_it_is_read_answers_all_the_same() -> None:
+    trees = new_trees(RecordingStore(), range_entries=4096)
+    tree = build(trees, {key(at): value(at) for at in range(5)})
+    points = trees.points
+    expected = points.find(tree, key(3))
+    assert expected is not None
+    (opened,) = points._open.values()
+    points._close(opened)  # as another thread does that needs the room
+    assert points._read(opened, key(3)) == expected
+    assert points.find(tree, key(3)) == expected
