@@ -80,10 +80,8 @@ def test_the_runner_keeps_large_results(spark: Any, tmp_path: Path) -> None:
     namespace.mkdir()
     runner = SparkRunner(spark, scratch=Scratch(StoreLocation(f"local://{namespace}", "", 16), RUN))
     sizes = [10, LIMIT, 2 * LIMIT, 2 * LIMIT]
-    results = runner.run(tasks.large, sizes)
-    found = [next(results)]
+    found = list(runner.run(tasks.large, sizes))
     assert len(list(namespace.rglob("*/*/*/*"))) == 2  # of three large ones, two are equal
-    found += results
     assert sorted((size, len(result)) for size, result in found) == [(n, n) for n in sizes]
     with pytest.raises(LakeError, match="seven"):
         list(runner.run(tasks.refuse_seven, [7]))
