@@ -132,6 +132,7 @@ SUITES = (
             "repository/test_clean_moves.py",
             "repository/test_sync.py",
             "repository/test_sync_owners.py",
+            "repository/test_undo_whole.py",
             "repository/test_publish.py",
             "repository/test_rollback.py",
             "repository/test_push.py",
