@@ -73,6 +73,16 @@ def _default(context: Context) -> LakeUri | None:
     return None if used is None else uri.parse(used)
 
 
+def in_default(text: str, context: Context) -> str | None:
+    """Return the URI that a word most likely means in the default repository, if there is one."""
+    found = _default(context)
+    if found is None:
+        return None
+    ref = found.ref or ""
+    is_of_ref = not ref or text == ref or text.startswith(f"{ref}/")
+    return f"{SCHEME}{found.repository}/{text if is_of_ref else f'{ref}/{text}'}"
+
+
 def repository_here(given: LakeUri | None, context: Context) -> LakeUri:
     """Return the repository that was given, or the one that is meant without a URI.
 

@@ -7,6 +7,7 @@ Typer's own ``parser=`` sees the text only. `Parser` gets the context too, becau
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime, timedelta
 
     from lakecli.cli.context import Context
@@ -222,16 +223,31 @@ def read_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names an object."""
     from lakecli import uri
 
-    return uri.parse_path(text, base=context.base_uri, anywhere=context.takes_namespace(text))
+    with _with_the_default(text, context):
+        return uri.parse_path(text, base=context.base_uri, anywhere=context.takes_namespace(text))
 
 
 def read_prefix(text: str, context: Context) -> LakeUri:
     """Read a URI that names a prefix, or all of a ref: ``lakefs://r/main`` and ``…/main/``."""
     from lakecli import uri
 
-    return uri.parse_path(
-        text, base=context.base_uri, allow_empty=True, anywhere=context.takes_namespace(text)
-    )
+    with _with_the_default(text, context):
+        return uri.parse_path(
+            text, base=context.base_uri, allow_empty=True, anywhere=context.takes_namespace(text)
+        )
+
+
+@contextmanager
+def _with_the_default(text: str, context: Context) -> Iterator[None]:
+    """Let the hint about a word that is no URI name the default repository."""
+    try:
+        yield
+    except UsageError as error:
+        from lakecli.cli.here import in_default
+
+        if ":/" in text or context.base_uri or (meant := in_default(text, context)) is None:
+            raise
+        raise UsageError(error.message, hint=f"did you mean {meant}?") from None
 
 
 def read_branch_prefix(text: str, context: Context) -> LakeUri:

@@ -171,3 +171,17 @@ def test_a_diff_of_files_is_counted_and_narrowed(
         cli("diff", "--two-way"),
         cli("diff", "--at-op", "0" * 32),
     )
+
+
+def test_a_path_without_scheme_is_completed_from_the_default(cli: Cli, demo: Demo) -> None:
+    del demo
+    cli.ok("use", "lakefs://demo/main")
+    for typed in ("main/raw/", "raw/"):
+        refused = cli("fs", "ls", typed)
+        assert refused.stderr == (
+            f"error: not a lakefs:// URI: '{typed}'\nhint: did you mean lakefs://demo/main/raw/?\n"
+        )
+    cli.ok("use", "lakefs://demo")
+    assert "lakefs://demo/main/raw/?" in cli("fs", "cat", "main/raw/").stderr
+    cli.ok("use", "--unset")
+    assert "did you mean" not in cli("fs", "ls", "raw/").stderr
