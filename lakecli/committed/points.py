@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 BLOCKS_SIZE: Final = 512 << 20
 """Bytes of records, at most; enough for some 1,200,000 entries of common size."""
 
-TABLES_SIZE: Final = 64 << 20
-"""Bytes of the indexes of open ranges, at most; enough for some 1,000 ranges."""
+TABLES_SIZE: Final = 256 << 20
+"""Bytes of the indexes of open ranges, at most; enough for some 2,700, of 15 million entries."""
 
 FETCH_AFTER: Final = 8
 """Blocks read one by one from a range in the bucket before it is fetched whole."""
