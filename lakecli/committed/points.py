@@ -112,6 +112,7 @@ class PointReader:
         self.blocks_size = 0
         self._kept: deque[tuple[_Source, int, list[bytes], int]] = deque()
         self._misses = 0
+        self._has_dropped = False  # after a block was dropped, the size is below the limit again
 
     def find(self, tree: MetarangeId, key: bytes) -> bytes | None:
         """Return the encoded value of a path, or ``None``.
@@ -183,7 +184,7 @@ class PointReader:
             source = table, _, _ = opened.source
             number = table.find_block(key)
         self._misses += 1
-        is_full = self.blocks_size >= self._blocks_limit and self._misses % _ADMIT_EVERY
+        is_full = self._has_dropped and self._misses % _ADMIT_EVERY
         if is_full or number == table.block_count:
             return table.get(key)
         return self._keep(opened.record, source, number, key)
@@ -208,6 +209,7 @@ class PointReader:
             self._kept.append((source, number, keys, size))
             self.blocks_size += size
             while self.blocks_size > self._blocks_limit and len(self._kept) > 1:
+                self._has_dropped = True
                 (_, records, loaded), number, keys, size = self._kept.popleft()
                 if number in loaded:
                     loaded.discard(number)
