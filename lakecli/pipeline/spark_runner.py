@@ -15,7 +15,7 @@ from collections import deque
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 from lakecli.errors import LakeError, Unreachable
@@ -42,6 +42,9 @@ PARTS_PER_CORE: Final = 8
 
 BEAT: Final = 5.0
 """Seconds of waiting for a job, after which a caller hears of it."""
+
+_GROUPS: Final = count()
+"""Numbers of job groups. Spark refuses later jobs of a group that was cancelled once."""
 
 _NO_LAKECLI: Final = re.compile(r"^ModuleNotFoundError: No module named 'lakecli", re.MULTILINE)
 _OTHER_PYTHON: Final = re.compile(r"\[PYTHON_VERSION_MISMATCH\]")
@@ -135,7 +138,6 @@ class SparkRunner(ClosedOnExit):
         self._is_ours = log is not None
         self.session = session
         self.context = session.sparkContext
-        self._jobs = 0
         if not self.shares_disk or self.context.pythonExec != sys.executable:
             try:
                 prepare_executors(self.context, stores=stores, notice=notice, log=log)
@@ -190,8 +192,7 @@ class SparkRunner(ClosedOnExit):
         Raises:
             LakeError: a part failed, or Spark did; or `while_waiting` raised it.
         """
-        self._jobs += 1
-        group = f"lakecli-{os.getpid()}-{id(self)}-{self._jobs}"
+        group = f"lakecli-{os.getpid()}-{next(_GROUPS)}"
 
         def start(batch: P) -> list[R]:
             self.context.setJobGroup(group, "lakecli", interruptOnCancel=True)

@@ -184,8 +184,12 @@ class ThreeClones(RuleBasedStateMachine):
             return
         repository = self.repository(number)
         if not self.effective(local):
+            if local.staged:
+                self.operation(number)  # what changes nothing is taken off the branch
+                local.staged = {}
             with pytest.raises(NothingToDo):
                 commit(repository, name, message="m", committer=str(number))
+            self.check(number)
             return
         before = self.machines[number].refs
         try:
@@ -349,8 +353,7 @@ class ThreeClones(RuleBasedStateMachine):
         else:
             push_deletion(self.repository(number), name, kind=RefKind.BRANCH, options=options)
             self.bucket[RefKind.BRANCH, name] = None
-        if (RefKind.BRANCH, name) in self.bucket:
-            machine.tracked[RefKind.BRANCH, name] = self.bucket[RefKind.BRANCH, name]
+            machine.tracked[RefKind.BRANCH, name] = None
         self.check(number)
 
     @rule(number=CLONES, name=BRANCHES)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.core.lake import Lake, Repository
 
-LOCAL_NAMES = ("local-store", "map", "cache", "disk-space")
+LOCAL_NAMES = ("compiled-core", "local-store", "map", "cache", "disk-space")
 ALL_NAMES = (*LOCAL_NAMES, *probe.NAMES, *doctor.TRAILING, doctor.OUTSIDE)
 ELSEWHERE = {"multipart", "checksums", "presign", "to-presign"}
 """Checks that a directory skips."""

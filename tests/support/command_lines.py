@@ -103,7 +103,11 @@ def _by_arguments(command: CommandHelp, sample: Sample) -> tuple[str, ...]:
         "ID": sample.operation,
         "TOPIC": "security",
     }
-    arguments = [values[argument.metavar] for argument in command.arguments if argument.required]
+    arguments = [
+        values[argument.metavar]
+        for argument in command.arguments
+        if argument.required or argument.metavar == "REPOSITORY"
+    ]
     return (*command.words.split(), *arguments)
 
 
