@@ -154,5 +154,6 @@ def test_what_a_repository_holds(
     spark.catalog.dropTempView("orders")
     [example] = [block for block in blocks() if "new_orders.write.format" in block]
     schema = "id int, amount double, day string"
-    exec(example, {"new_orders": spark.createDataFrame([(3, 30.0, "2026-11-02")], schema)})
+    rows = spark.createDataFrame([(3, 30.0, "2026-11-02")], schema)
+    exec(example, {"spark": spark, "new_orders": rows})
     assert _ids(URI, spark) == [1, 2, 3]
