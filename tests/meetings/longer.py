@@ -98,8 +98,15 @@ class Longer:
         lines = [self._random.choice(writers) for _ in range(3)]
         machines = ["ada", *(self._random.choice(MACHINES) for _ in range(2))]
         one, two, three = map(Command, machines, lines)
+        return self.meet_three(situation, (one, two, three), sync=sync)
+
+    def meet_three(
+        self, situation: str, commands: tuple[Command, Command, Command], *, sync: bool
+    ) -> str | None:
+        """Let three commands meet at random pauses; return what is wrong with the outcome."""
+        one, two, _ = commands
         pauses = (self._pause(situation, one, sync=sync), self._pause(situation, two, sync=sync))
-        meeting = Three(situation, sync, (one, two, three), pauses)
+        meeting = Three(situation, sync, commands, pauses)
         replies, state = self._meet(meeting)
         if problem := self._unwanted(replies):
             return f"{meeting}\n{problem}"
