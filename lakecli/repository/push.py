@@ -183,7 +183,9 @@ def push_all(
             continue
         try:
             last_seen = expected.get((kind, name))
-            each = _push(repository, kind, name, expected=last_seen, options=options)
+            each = _push(
+                repository, kind, name, expected=last_seen, options=options, has_fetched=True
+            )
         except (LostRace, AlreadyExists) as error:
             failed.append(Failed(kind, name, error))
             continue
@@ -245,6 +247,7 @@ def _push(
     expected: CommitId | None,
     options: PushOptions,
     is_wanted: Callable[[CommitId], bool] = lambda _position: True,
+    has_fetched: bool = False,
 ) -> Pushed:
     """Move a ref; try again if it moved meanwhile, here or there, and may still be pushed.
 
@@ -255,6 +258,7 @@ def _push(
         expected: where it was last seen before this command, for a lease.
         options: how to push.
         is_wanted: as of `push`.
+        has_fetched: whether this command has fetched all refs.
     """
     for _ in range(MAX_ATTEMPTS):
         remote = _look(repository, kind, name)
@@ -281,12 +285,21 @@ def _push(
             return Pushed(kind, name, before, before, state)
         done = Pushed(kind, name, before, after, state)
         since = 0 if remote is None else remote.sequence
-        if options.dry_run or _move(repository, done, options=options, since=since):
+        if options.dry_run or _move(
+            repository, done, options=options, since=since, has_fetched=has_fetched
+        ):
             return done
     raise LostRace(f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint="try again")
 
 
-def _move(repository: Repository, wanted: Pushed, *, options: PushOptions, since: int) -> bool:
+def _move(
+    repository: Repository,
+    wanted: Pushed,
+    *,
+    options: PushOptions,
+    since: int,
+    has_fetched: bool = False,
+) -> bool:
     """Move a ref in the bucket; return whether it moved."""
     from lakecli.remote.move import Outcome
     from lakecli.repository.sharing.publish import publish
@@ -301,6 +314,7 @@ def _move(repository: Repository, wanted: Pushed, *, options: PushOptions, since
         why=_WHY.get(wanted.state, "push"),
         since=since,
         is_push=wanted.after is not None,
+        has_fetched=has_fetched,
     )
     return result.outcome == Outcome.APPLIED
 

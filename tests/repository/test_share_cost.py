@@ -14,8 +14,9 @@ from lakecli.objectstore.memory.store import MemoryBucket
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.push import PushOptions, push, push_all
+from lakecli.repository.push import Pushing, PushOptions, push, push_all
 from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.sharing.references import SAMPLE
 from tests.support.clones import RANGE_ENTRIES, Clones, machine, make_commit, synced
 from tests.support.counting import CountingStore
 from tests.support.lakes import stage, through
@@ -106,6 +107,22 @@ def test_a_clone_of_a_thousand_branches_reads_each_once(
         assert dict(store.counts) == {"get": 1000 + 3, "list": 1}
         made = len(list(branch.iter_branches(two.repository("demo"))))
         assert made == 1000
+
+
+def test_a_push_of_many_branches_with_recent_objects_lists_the_refs_once(
+    clones: tuple[Repository, ...],
+) -> None:
+    one, _ = clones
+    for number in range(4):
+        name = f"b{number}"
+        branch.create(one, name, source="main")
+        stage(one, name, {b"%d-%d" % (number, each): b"%d" % each for each in range(SAMPLE + 1)})
+        commit(one, name, message="many", committer="me")
+    sent(one)
+    report = push_all(one, ME)
+    assert len([each for each in report.pushed if each.state is Pushing.CREATED]) == 4
+    # The refs before the first push; all packs before each one.
+    assert sent(one)["list"] == 1 + 4
 
 
 def test_a_commit_with_automatic_sync_takes_few_requests(clones: tuple[Repository, ...]) -> None:

@@ -72,6 +72,7 @@ def publish(
     landing: Landing | None = None,
     since: int = 0,
     is_push: bool = False,
+    has_fetched: bool = False,
 ) -> Result:
     """Move a ref in the bucket by compare-and-set.
 
@@ -89,6 +90,8 @@ def publish(
             or a lower one; 0: unknown, so the ref is read and compared first.
         is_push: whether `after` is where the ref stands here. If it is moved back here before the
             request, nothing is sent; afterwards, moving it back waits for the outcome.
+        has_fetched: whether this command has fetched all refs, and so noticed it if the bucket went
+            back in time.
 
     Returns:
         ``APPLIED``, or ``LOST`` if the ref did not stand on `before`, the branch here is no longer
@@ -118,7 +121,7 @@ def publish(
     commits = [] if after is None else _new_commits(repository, before, after, collection)
     if not collection.never_ran:
         repository.guard.begin()
-    _check(repository, commits, collection)
+    _check(repository, commits, collection, has_fetched=has_fetched)
     if not collection.never_ran:
         # No sweep may delete what was just found before it sees that a ref reaches it.
         trees = {commit.metarange_id for commit in commits} - {""}
@@ -329,7 +332,9 @@ def _trusted(txn: ReadTransaction, repository: Repository, collection: GcState) 
     return set() if may_have_swept(then, collection) else tracking.positions(txn, repository)
 
 
-def _check(repository: Repository, commits: Sequence[Commit], collection: GcState) -> None:
+def _check(
+    repository: Repository, commits: Sequence[Commit], collection: GcState, *, has_fetched: bool
+) -> None:
     """Verify that all that new commits refer to is in the bucket; upload again what is still here.
 
     Young data is trusted while nothing is condemned, unless the bucket went back in time since it
@@ -347,7 +352,7 @@ def _check(repository: Repository, commits: Sequence[Commit], collection: GcStat
         last = rollback.find_last(txn, repository)
     if older_than is not None and last is not None:
         older_than = max(older_than, last.at + CLOCK_SLACK)
-    check_references(repository, commits, older_than=older_than)
+    check_references(repository, commits, older_than=older_than, has_fetched=has_fetched)
 
 
 def _check_again(

@@ -61,7 +61,11 @@ class _Wanted(NamedTuple):
 
 
 def check_references(
-    repository: Repository, commits: Sequence[Commit], *, older_than: datetime | None
+    repository: Repository,
+    commits: Sequence[Commit],
+    *,
+    older_than: datetime | None,
+    has_fetched: bool = False,
 ) -> None:
     """Refuse commits that refer to objects that the bucket lacks and this machine cannot restore.
 
@@ -76,6 +80,8 @@ def check_references(
         older_than: data objects of entries made later are trusted except for a sample, since
             garbage collection spares what is that young, unless a ref shows that the bucket went
             back in time; ``None``: none are trusted.
+        has_fetched: whether this command has fetched all refs, and so compared them with those that
+            were seen before.
 
     Raises:
         NotInBucket: listing the paths whose objects are missing.
@@ -90,7 +96,7 @@ def check_references(
                 hint="a clone that has them in its cache can push them; see what needs them: "
                 f"lakecli fsck {repository.uri}",
             )
-    if older_than is not None and not _can_trust(repository, commits):
+    if older_than is not None and not _can_trust(repository, commits, has_fetched=has_fetched):
         older_than = None
     while lacking := _missing_data(repository, _wanted(repository, commits, older_than)):
         sent = restoring.data({item.key: item.size for item in lacking})
@@ -107,16 +113,16 @@ def check_references(
     restoring.notify()
 
 
-def _can_trust(repository: Repository, commits: Sequence[Commit]) -> bool:
+def _can_trust(repository: Repository, commits: Sequence[Commit], *, has_fetched: bool) -> bool:
     """Tell whether young data need not be looked for.
 
     After the bucket went back in time, the sample may be younger than what is missing. The refs are
-    compared only if the sample leaves out data.
+    compared only if the sample leaves out data, and once for each command.
     """
     sample = _youngest(repository, commits)
     if _lost(repository.store, sample):
         return False
-    if len(sample) < SAMPLE:
+    if len(sample) < SAMPLE or has_fetched:
         return True
     back = find_gone_back(repository)
     if back:
