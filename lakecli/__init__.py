@@ -14,6 +14,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     config_file | committer      the configuration file | who commits
     lakectl_file                 lakectl's configuration (beside these two)
     config | home | layout | uri settings | places on a machine | keys in a bucket | lakefs:// URIs
+    config_keys                  the settings: names, meaning, defaults
     setting_values               how the values of settings are written
     model                        records
     validation                   what a record out of a bucket may hold

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from lakecli.config import KEYS, find_key
+from lakecli.config_keys import KEYS, find_key
 from lakecli.directories import make_private
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.parsing import Unparsable, parse_toml

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.config import KEYS, LAKECTL_PREFIX
+from lakecli.config_keys import KEYS, LAKECTL_PREFIX
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.parsing import Unparsable, parse_yaml
 

@@ -1,8 +1,9 @@
 """Opening a lake and its repositories without a command line: the library, fsspec and Spark.
 
 The settings are those of the command line, from the environment and the configuration file. Of
-them the library uses ``sync``, ``trust.addresses``, and ``profile``, ``endpoint`` and ``region`` of
-repositories, and ``user.name`` and ``user.email`` for the shared reflog.
+them the library uses ``cache.size``, ``cache.memory``, ``sync``, ``trust.addresses``, and
+``profile``, ``endpoint`` and ``region`` of repositories, and ``user.name`` and ``user.email`` for
+the shared reflog.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def open_lake(home: str | Path | None, *, command: str = "") -> Lake:
         command: what the operation log says was done.
 
     Raises:
+        UsageError: a malformed setting.
         PermissionDenied: the home cannot be written.
     """
     return Lake.open(_home(home), _runtime(home, command=command))
@@ -43,7 +45,7 @@ def open_lake(home: str | Path | None, *, command: str = "") -> Lake:
 
 def _home(home: str | Path | None) -> Home:
     paths = home_paths(chosen_home(home, os.environ), os.environ)
-    return Home(paths.store, paths.cache)
+    return Home(paths.store, paths.cache, *settings_of(home).cache_sizes)
 
 
 def _runtime(home: str | Path | None, *, command: str) -> Runtime:

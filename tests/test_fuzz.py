@@ -19,9 +19,9 @@ import pytest
 from lakecli import layout, parsing
 from lakecli.committed.check import check_metarange, check_range
 from lakecli.committed.diff import diff
-from lakecli.committed.metaranges import decode_range_record, decode_tree_property
+from lakecli.committed.metaranges import decode_range_record, decode_tree_property, parse_metarange
 from lakecli.committed.scan import find
-from lakecli.committed.tree_store import TreeStore, parse_metarange
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, decode_value, identity_of
 from lakecli.errors import LakeError
 from lakecli.identity import h

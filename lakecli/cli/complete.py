@@ -177,7 +177,7 @@ def _operations(context: Context, prefix: str) -> Iterator[str]:
 
 def _settings(context: Context, typed: str) -> Iterator[str]:
     """Yield the names of settings; those of a repository one part at a time."""
-    from lakecli.config import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
+    from lakecli.config_keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
 
     names = [key.name for key in KEYS]
     if typed.startswith(OF_REPOSITORY):

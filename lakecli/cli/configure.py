@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committer import git_user
-from lakecli.config import SYNC, OriginKind, find_key
+from lakecli.config import OriginKind
 from lakecli.config_file import set_value
+from lakecli.config_keys import SYNC, find_key
 from lakecli.errors import Refused, UsageError
 
 if TYPE_CHECKING:

@@ -216,7 +216,7 @@ class Context:
         """Return the directories of the lake, which may not exist."""
         from lakecli.repository.core.lake import Home
 
-        return Home(self.home.store, self.home.cache, self.settings.cache_size)
+        return Home(self.home.store, self.home.cache, *self.settings.cache_sizes)
 
     @cached_property
     def runtime(self) -> Runtime:
@@ -361,6 +361,10 @@ class Context:
                 if notice.hint is not None:
                     self.out.hint(notice.hint)
             repository.notices.clear()
+            repository.note_reads()
+            if self.logs is not None and repository.reads is not None:
+                self.logs.add_reads(repository.reads)
+        self._repositories.clear()
         if self._lake is not None:
             self._lake.close()
             self._lake = None

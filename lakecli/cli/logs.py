@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from lakecli.cli.argv import Globals
     from lakecli.cli.output import Output
+    from lakecli.committed.reads import Reads
 
 LEVELS: Final = {
     "trace": logging.DEBUG,
@@ -98,6 +99,7 @@ class Logs:
         self._logger = logging.getLogger("lakecli")
         self._before = (self._logger.level, self._logger.propagate, [*self._logger.handlers])
         self._counting = _Counting()
+        self._reads: Reads = {}
         handlers: list[logging.Handler] = [self._counting]
         if given.verbose:
             handlers.append(_Showing(out))
@@ -149,14 +151,24 @@ class Logs:
         """Log the error that ends the run."""
         self._log.error("%s", message, extra={"fields": {"kind": kind}})
 
+    def add_reads(self, reads: Reads) -> None:
+        """Add the reads of the trees of one repository to those of the run."""
+        self._reads = {tier: count + self._reads.get(tier, 0) for tier, count in reads.items()}
+
     def close(self, exit_code: int) -> None:
-        """Log the end of the run, and with ``--verbose`` show how many requests there were."""
+        """Log the end of the run; with ``--verbose`` show its reads of trees and its requests."""
         counts = self._counting.counts
         total = counts.total()
         seconds = round(monotonic() - self._begun, 3)
         fields = {"exit_code": int(exit_code), "seconds": seconds, "requests": total}
+        if any(self._reads.values()):
+            fields |= {f"reads_{tier}": count for tier, count in self._reads.items()}
         self._log.info("end", extra={"fields": fields})
         if self._verbose:
+            if any(self._reads.values()):
+                from lakecli.committed.reads import reads_text
+
+                self._out.debug(f"reads of trees: {reads_text(self._reads)}")
             kinds = ", ".join(f"{count} {method}" for method, count in sorted(counts.items()))
             self._out.debug(f"requests to buckets: {total}" + (f" ({kinds})" if kinds else ""))
         self._out.heard = None

@@ -16,7 +16,7 @@ from lakecli.cli.exit_codes import MEANINGS
 from lakecli.cli.help import PURPOSE, option_extras
 from lakecli.cli.schemas import ANSWERS, RECORDS, TYPES
 from lakecli.cli.tree import GROUPS
-from lakecli.config import KEYS
+from lakecli.config_keys import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

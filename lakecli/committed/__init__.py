@@ -10,6 +10,7 @@
     sources      where the bytes of one table come from
     points       point reads of open ranges, shared between threads
     lru_cache    what was used last, up to a size
+    reads        how many reads memory, the disk and the bucket answered
     tree_store   `TreeStore`: opens and writes tables by their ID
     naming       the ID that a table must have
     keys         intervals of keys; ranges: the records of one range

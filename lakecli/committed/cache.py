@@ -10,11 +10,14 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from lakecli.committed import reads
 from lakecli.directories import make_private
 from lakecli.ids import HexId
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lakecli.committed.reads import Reads
 
 DEFAULT_SIZE_LIMIT = 1 << 30
 
@@ -72,6 +75,10 @@ class SstableCache:
         with suppress(OSError):
             path.unlink()
 
+    def add_reads(self, counts: Reads) -> None:
+        """Add to the counts of reads that are kept beside the tables; a failure loses them."""
+        reads.add_reads(self._directory, counts)
+
     def _path(self, table_id: str) -> Path:
         """Return the file of a table; only an ID is accepted, so no name can leave the directory.
 
@@ -103,6 +110,8 @@ class SstableCache:
         total = 0
         with os.scandir(self._directory) as entries:
             for entry in entries:
+                if entry.name == reads.FILE:
+                    continue
                 with suppress(FileNotFoundError):
                     status = entry.stat()
                     files.append((status.st_mtime_ns, entry.name, status.st_size))
@@ -117,3 +126,13 @@ class SstableCache:
                     (self._directory / name).unlink()
                 total -= size
         self._size = total
+
+
+def size_of(directory: Path) -> int:
+    """Return the bytes of the tables in the directory of a cache; 0 if it cannot be read."""
+    total = 0
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                total += entry.stat().st_size
+    return total

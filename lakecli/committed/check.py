@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakecli.committed.encode import identify
-from lakecli.committed.metaranges import decode_range_record
+from lakecli.committed.metaranges import check_kind, decode_range_record, parse_metarange
 from lakecli.committed.naming import name_of_table
 from lakecli.committed.ranges import is_ours
 from lakecli.committed.splitter import Splitter
-from lakecli.committed.tree_store import check_kind, parse_metarange
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import IntegrityError
 from lakecli.identity import frame_int, frame_map, frame_str, h

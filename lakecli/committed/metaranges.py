@@ -18,12 +18,15 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.values import MalformedValue, decode_value, encode_value
+from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.proto.messages import RANGE_DATA
 from lakecli.proto.varint import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from lakecli.sstable.reader import Table
 
 TREE_PROPERTY: Final = "lakecli.tree"
 
@@ -161,3 +164,63 @@ class Metarange:
 
 NO_RANGES: Final = Metarange(EMPTY_TREE, (), (), range_entries=None)
 """The empty tree: it has no object, and fits every N."""
+
+
+class WrongTable(IntegrityError):
+    """A range where a metarange is expected, or the reverse."""
+
+    def __init__(self, key: str, kind: str) -> None:
+        super().__init__(
+            f"{key} is not a {kind}",
+            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths that need it",
+        )
+
+
+class MisnamedTable(IntegrityError):
+    """A well-formed table whose name is not the digest of its records."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"{key}: its name is not the digest of its records",
+            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths that need it",
+        )
+
+
+def load_metarange(tree: MetarangeId, table: Table) -> Metarange:
+    """Parse an open metarange and verify its name.
+
+    Raises:
+        IntegrityError: it is damaged, a range, or another metarange.
+    """
+    from lakecli.committed.naming import name_of_table
+
+    metarange = parse_metarange(tree, table)
+    if name_of_table(table, metarange.keys, metarange.values) != tree:
+        raise MisnamedTable(table.name)
+    return metarange
+
+
+def parse_metarange(tree: MetarangeId, table: Table) -> Metarange:
+    """Parse an open metarange without verifying its name, as a full check needs it.
+
+    Raises:
+        IntegrityError: it is damaged, or a range.
+    """
+    check_kind(table, "metarange")
+    keys, values = table.read_all()
+    return Metarange(
+        tree,
+        keys,
+        values,
+        range_entries=decode_tree_property(table.properties.get(TREE_PROPERTY)),
+    )
+
+
+def check_kind(table: Table, kind: str) -> None:
+    """Refuse a range where a metarange is expected, and the reverse.
+
+    Raises:
+        WrongTable: the table is not of this kind.
+    """
+    if table.properties.get("type") != f"{kind}s".encode():
+        raise WrongTable(table.name, kind)

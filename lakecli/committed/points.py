@@ -16,11 +16,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.ranges import Mismatch
+from lakecli.committed.reads import BUCKET, MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.committed.metaranges import Metarange, RangeRecord
+    from lakecli.committed.reads import Tier
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId, RangeId
     from lakecli.sstable.reader import Table
@@ -50,14 +52,15 @@ class _OpenRange:
     """An open range, and those of its records that are in memory.
 
     Attributes:
+        tier: where its blocks are read from.
         source: the table, records by key, and the numbers of the blocks that they are all of.
     """
 
-    __slots__ = ("is_remote", "reads", "record", "size", "source")
+    __slots__ = ("reads", "record", "size", "source", "tier")
 
-    def __init__(self, record: RangeRecord, table: Table, *, is_remote: bool) -> None:
+    def __init__(self, record: RangeRecord, table: Table, tier: Tier) -> None:
         self.record = record
-        self.is_remote = is_remote
+        self.tier: Tier = tier
         self.reads = 0
         self.size = _INDEX_ENTRY_SIZE * table.block_count
         self.source: _Source = table, {}, set()
@@ -97,18 +100,27 @@ class PointReader:
     Args:
         trees: the store that opens ranges.
         blocks_limit: bytes of records, at most.
+        tables_limit: bytes of the indexes of open ranges, at most.
 
     Attributes:
         blocks_size: bytes of records in memory.
     """
 
-    def __init__(self, trees: TreeStore, *, blocks_limit: int = BLOCKS_SIZE) -> None:
+    def __init__(
+        self,
+        trees: TreeStore,
+        *,
+        blocks_limit: int = BLOCKS_SIZE,
+        tables_limit: int = TABLES_SIZE,
+    ) -> None:
         self._store = trees
         self._lock = Lock()
         self._trees: dict[MetarangeId, _Tree] = {}  # the oldest first
         self._open: dict[RangeId, _OpenRange] = {}  # of any tree, the oldest first
         self._open_size = 0
         self._blocks_limit = blocks_limit
+        self._tables_limit = tables_limit
+        self._reads = trees.reads
         self.blocks_size = 0
         self._kept: deque[tuple[_Source, int, list[bytes], int]] = deque()
         self._misses = 0
@@ -123,7 +135,10 @@ class PointReader:
         # All state of this tree is in `known`: other threads may be reading other trees.
         known = self._trees.get(tree) or self._open_tree(tree)
         value = known.records[bisect_left(known.keys, key)].get(key)
-        return self._find(known, key) if value is None else value
+        if value is None:
+            return self._find(known, key)
+        self._reads[MEMORY] += 1
+        return value
 
     def _find(self, known: _Tree, key: bytes) -> bytes | None:
         """Return the value of a key that was not in memory."""
@@ -156,9 +171,12 @@ class PointReader:
         known = self._trees.get(tree) or self._open_tree(tree)
         last_keys, records = known.keys, known.records
         values = [records[bisect_left(last_keys, key)].get(key) for key in keys]
+        missed = 0
         for at, value in enumerate(values):
             if value is None:
-                values[at] = self.find(tree, keys[at])
+                missed += 1
+                values[at] = self._find(known, keys[at])
+        self._reads[MEMORY] += len(values) - missed
         return values
 
     def _open_tree(self, tree: MetarangeId) -> _Tree:
@@ -176,11 +194,13 @@ class PointReader:
             return None
         with self._lock:
             if number in loaded:
+                self._reads[MEMORY] += 1
                 return records.get(key)
+        self._reads[opened.tier] += 1
         opened.reads += 1
-        if opened.is_remote and opened.reads > FETCH_AFTER:
+        if opened.tier == BUCKET and opened.reads > FETCH_AFTER:
             opened.use(self._store.table(opened.record))
-            opened.is_remote = False
+            opened.tier = MEMORY
             source = table, _, _ = opened.source
             number = table.find_block(key)
         self._misses += 1
@@ -220,15 +240,15 @@ class PointReader:
 
     def _open_range(self, record: RangeRecord, tree: _Tree) -> _OpenRange:
         is_exact = tree.metarange.range_entries is not None
-        table, is_remote = self._store.open_for_points(record, is_exact=is_exact)
-        opened = _OpenRange(record, table, is_remote=is_remote)
+        table, tier = self._store.open_for_points(record, is_exact=is_exact)
+        opened = _OpenRange(record, table, tier)
         with self._lock:
             present = self._open.get(record.id)
             if present is not None:  # another thread was faster
                 return present
             self._open[record.id] = opened
             self._open_size += opened.size
-            while self._open_size > TABLES_SIZE and len(self._open) > 1:
+            while self._open_size > self._tables_limit and len(self._open) > 1:
                 self._close(next(iter(self._open.values())))
         return opened
 

@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakecli import layout
 from lakecli.committed.lru_cache import LruCache
-from lakecli.committed.metaranges import (
-    NO_RANGES,
-    TREE_PROPERTY,
-    Metarange,
-    decode_tree_property,
-)
+from lakecli.committed.metaranges import NO_RANGES, check_kind, load_metarange
 from lakecli.committed.points import PointReader
 from lakecli.committed.ranges import check_described
+from lakecli.committed.reads import BUCKET, DISK, MEMORY, no_reads
 from lakecli.committed.sources import MissingTable, PathSource, RemoteSource
-from lakecli.errors import IntegrityError
 from lakecli.objectstore.base import ObjectNotFound, get_bounded
 from lakecli.sstable.reader import BytesSource, CorruptTable, Table
 
@@ -30,36 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from lakecli.committed.cache import SstableCache
-    from lakecli.committed.metaranges import RangeRecord
+    from lakecli.committed.metaranges import Metarange, RangeRecord
+    from lakecli.committed.reads import Reads, Tier
     from lakecli.committed.rebuild import Rebuilt
     from lakecli.model import MetarangeId, RangeId
     from lakecli.objectstore.base import Batch, ObjectStore
 
-WHOLE_TABLES_SIZE = 24 << 20
-"""Bytes of whole ranges kept in memory; the last one is kept however large it is."""
+MEMORY_SIZE = 1 << 30
+"""Bytes of the parts of trees that are kept in memory, unless a setting says otherwise.
 
-METARANGES_SIZE = 192 << 20
-"""Bytes of parsed metaranges kept in memory; the last one is kept however large it is."""
-
-
-class WrongTable(IntegrityError):
-    """A range where a metarange is expected, or the reverse."""
-
-    def __init__(self, key: str, kind: str) -> None:
-        super().__init__(
-            f"{key} is not a {kind}",
-            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths that need it",
-        )
-
-
-class MisnamedTable(IntegrityError):
-    """A well-formed table whose name is not the digest of its records."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(
-            f"{key}: its name is not the digest of its records",
-            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths that need it",
-        )
+Half of it is for records, a quarter for the indexes of open ranges, 3/16 for parsed metaranges, and
+3/128 for whole ranges. The last metarange and the last range are kept however large they are.
+"""
 
 
 class TreeCounts:
@@ -117,6 +94,8 @@ class TreeStore:
         store: the storage namespace.
         cache: of this repository's tables; not used if the namespace is on this machine.
         range_entries: the repository's tree parameter N.
+        memory: bytes of parts of trees kept in memory, at most.
+        reads: counts of reads to go on with.
         guard: returns the guard, called with the first table written; ``None`` if nothing is
             written, or needs no protection.
         rebuilt: returns what remembers rebuilt trees of lakeFS, called with the first tree of
@@ -124,6 +103,7 @@ class TreeStore:
 
     Attributes:
         counts: tables opened and written so far.
+        reads: how many reads of metaranges, ranges and blocks each tier answered.
         points: answers point reads.
     """
 
@@ -133,6 +113,8 @@ class TreeStore:
         *,
         cache: SstableCache | None,
         range_entries: int,
+        memory: int = MEMORY_SIZE,
+        reads: Reads | None = None,
         guard: Callable[[], GcGuard] | None = None,
         rebuilt: Callable[[], Rebuilt] | None = None,
     ) -> None:
@@ -141,15 +123,22 @@ class TreeStore:
         self._guard = guard
         self.range_entries = range_entries
         self.counts = TreeCounts()
-        self.points = PointReader(self)
+        self.reads = no_reads() if reads is None else reads
+        self._noted = dict(self.reads)
+        self.points = PointReader(self, blocks_limit=memory // 2, tables_limit=memory // 4)
         self._given_cache = cache
-        self._metaranges: LruCache[MetarangeId, Metarange] = LruCache(METARANGES_SIZE)
-        self._tables: LruCache[RangeId, Table] = LruCache(WHOLE_TABLES_SIZE)
+        self._metaranges: LruCache[MetarangeId, Metarange] = LruCache(memory * 3 // 16)
+        self._tables: LruCache[RangeId, Table] = LruCache(memory * 3 // 128)
 
     @cached_property
     def _cache(self) -> SstableCache | None:
         """The cache, unless the namespace is a local directory."""
-        return None if self.store.local_path(layout.REPOSITORY) else self._given_cache
+        return None if self._is_local else self._given_cache
+
+    @cached_property
+    def _is_local(self) -> bool:
+        """Whether the namespace is a directory of this machine."""
+        return self.store.local_path(layout.REPOSITORY) is not None
 
     def metarange(self, tree: MetarangeId) -> Metarange:
         """Return a parsed metarange.
@@ -166,6 +155,8 @@ class TreeStore:
             found = load_metarange(tree, table)
             self._keep(tree, data)
             self._metaranges.put(tree, found, found.size)
+        else:
+            self.reads[MEMORY] += 1
         return found
 
     def table(self, record: RangeRecord) -> Table:
@@ -182,10 +173,12 @@ class TreeStore:
             check_described(found, record)
             self._keep(record.id, data)
             self._tables.put(record.id, found, found.size)
+        else:
+            self.reads[MEMORY] += 1
         check_described(found, record)
         return found
 
-    def open_for_points(self, record: RangeRecord, *, is_exact: bool) -> tuple[Table, bool]:
+    def open_for_points(self, record: RangeRecord, *, is_exact: bool) -> tuple[Table, Tier]:
         """Open a range for reading a few of its blocks.
 
         Args:
@@ -194,18 +187,20 @@ class TreeStore:
                 lakeFS writes an estimate.
 
         Returns:
-            The table, and whether its blocks are read from the bucket one by one.
+            The table, and the tier that its blocks are read from.
 
         Raises:
             IntegrityError: it is missing, damaged, or not as its metarange describes it.
         """
         found = self._tables.get(record.id)
         if found is not None:
-            return found, False
+            self.reads[MEMORY] += 1
+            return found, MEMORY
         self.counts.ranges_opened += 1
         key = layout.sstable_key(record.id)
         found = self._open_file(record.id)
-        is_remote = found is None
+        tier: Tier = BUCKET if found is None else DISK
+        self.reads[tier] += 1
         if found is None:
             size = record.size if is_exact else self._size_of(key)
             try:
@@ -218,7 +213,7 @@ class TreeStore:
                 found = Table(RemoteSource(self.store, key, size=actual))
         check_kind(found, "range")
         check_described(found, record)
-        return found, is_remote
+        return found, tier
 
     def open_copy(self, record: RangeRecord) -> Table | None:
         """Open a range for reading a few of its blocks, if this machine has a copy of it.
@@ -229,6 +224,7 @@ class TreeStore:
         found = self._open_file(record.id)
         if found is not None:
             self.counts.ranges_opened += 1
+            self.reads[DISK] += 1
             check_kind(found, "range")
             check_described(found, record)
         return found
@@ -285,6 +281,13 @@ class TreeStore:
         """Keep in memory a metarange that was just written."""
         self._metaranges.put(metarange.id, metarange, metarange.size)
 
+    def note_reads(self) -> None:
+        """Keep the counts of reads beside the cache, those since the last call."""
+        if self._cache is not None:
+            since = {tier: count - self._noted[tier] for tier, count in self.reads.items()}
+            self._noted = dict(self.reads)
+            self._cache.add_reads(since)
+
     def read_object(self, table_id: str) -> Table:
         """Return a table as the namespace holds it now, bypassing every cache.
 
@@ -297,15 +300,20 @@ class TreeStore:
     def _open_whole(self, table_id: str) -> tuple[Table, bytes]:
         """Return a table, and its bytes if the caller is to cache them after verification."""
         cache = self._cache
-        if cache is None:
-            return self.read_object(table_id), b""
         key = layout.sstable_key(table_id)
+        if cache is None:
+            self.reads[DISK if self._is_local else BUCKET] += 1
+            return self.read_object(table_id), b""
         path = cache.find(table_id)
         if path is not None:
             try:
-                return Table(BytesSource(f"{key} in the cache", path.read_bytes())), b""
+                found = Table(BytesSource(f"{key} in the cache", path.read_bytes()))
             except (OSError, CorruptTable):
                 cache.drop(table_id)
+            else:
+                self.reads[DISK] += 1
+                return found, b""
+        self.reads[BUCKET] += 1
         data = self._get(key)
         return Table(BytesSource(key, data)), data
 
@@ -339,43 +347,3 @@ class TreeStore:
             return self.store.head(key).size
         except ObjectNotFound:
             raise MissingTable(key, self.store.uri) from None
-
-
-def load_metarange(tree: MetarangeId, table: Table) -> Metarange:
-    """Parse an open metarange and verify its name.
-
-    Raises:
-        IntegrityError: it is damaged, a range, or another metarange.
-    """
-    from lakecli.committed.naming import name_of_table
-
-    metarange = parse_metarange(tree, table)
-    if name_of_table(table, metarange.keys, metarange.values) != tree:
-        raise MisnamedTable(table.name)
-    return metarange
-
-
-def parse_metarange(tree: MetarangeId, table: Table) -> Metarange:
-    """Parse an open metarange without verifying its name, as a full check needs it.
-
-    Raises:
-        IntegrityError: it is damaged, or a range.
-    """
-    check_kind(table, "metarange")
-    keys, values = table.read_all()
-    return Metarange(
-        tree,
-        keys,
-        values,
-        range_entries=decode_tree_property(table.properties.get(TREE_PROPERTY)),
-    )
-
-
-def check_kind(table: Table, kind: str) -> None:
-    """Refuse a range where a metarange is expected, and the reverse.
-
-    Raises:
-        WrongTable: the table is not of this kind.
-    """
-    if table.properties.get("type") != f"{kind}s".encode():
-        raise WrongTable(table.name, kind)

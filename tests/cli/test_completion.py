@@ -41,6 +41,7 @@ PROBE = CommandHelp(
 )
 SETTINGS = [
     "base_uri",
+    "cache.memory",
     "cache.size",
     "gc.grace",
     "local.link",

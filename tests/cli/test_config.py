@@ -11,7 +11,7 @@ import pytest
 from lakecli.cli.argv import Globals
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.config import KEYS
+from lakecli.config_keys import KEYS
 from lakecli.errors import UsageError
 from lakecli.setting_values import parse_count, parse_duration, parse_size, parse_text
 
@@ -207,7 +207,7 @@ def test_malformed_files_are_refused(cli: Cli, file: Path, text: str, told: str)
 def test_malformed_values_are_refused_with_their_place(cli: Cli, file: Path) -> None:
     file.write_text("[cache]\nsize = 'plenty'\n")
     with pytest.raises(UsageError) as caught:
-        _ = context().settings.cache_size
+        _ = context().settings.cache_sizes
     assert caught.value.message == f"cache.size in {file}: not a size: 'plenty'"
     os.environ["LAKECLI_PRESIGN_EXPIRES"] = "soon"
     with pytest.raises(UsageError, match="in LAKECLI_PRESIGN_EXPIRES: not a duration"):
@@ -249,7 +249,7 @@ def test_settings_have_types() -> None:
     assert settings.user_name is None
     assert settings.user_email is None
     assert settings.base_uri == ""
-    assert settings.cache_size == 10 << 30
+    assert settings.cache_sizes == (10 << 30, 1 << 30)
     assert settings.transfer_parallelism == 25
     assert settings.presign_expires == timedelta(minutes=15)
 

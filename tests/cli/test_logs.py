@@ -111,6 +111,7 @@ def test_no_secret_is_logged_and_requests_are_counted(
     assert requests[0]["status"] == 200
     assert records(log)[-1]["requests"] == 1
     assert shown.stderr.splitlines()[-1] == "debug: requests to buckets: 1 (1 GET)"
+    assert "reads of trees" not in shown.stderr  # it is staged
     cli.ok("commit", "lakefs://demo/main", "-m", "first")
     cli.ok("push", "lakefs://demo/main")
     # The state of collection, and the refs.
@@ -119,6 +120,37 @@ def test_no_secret_is_logged_and_requests_are_counted(
     # The bucket's region; the repository, the branch, its pack, the object: the tree is cached.
     in_place = cli.ok("fs", "cat", f"{namespace}@main/a", "--verbose").stderr.splitlines()
     assert in_place[-1] == "debug: requests to buckets: 5 (4 GET, 1 HEAD)"
+
+
+def test_reads_of_trees_are_counted_by_tier(
+    cli: Cli, home: Path, tmp_path: Path, moto_endpoint: str, aws_environment: pytest.MonkeyPatch
+) -> None:
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    cli.now = system_now()
+    cli.ok("repo", "create", "lakefs://demo", f"s3://{new_bucket(moto_endpoint)}/lake")
+    (tmp_path / "a").write_text("a")
+    cli.ok("fs", "upload", tmp_path / "a", "lakefs://demo/main/a")
+    cli.ok("commit", "lakefs://demo/main", "-m", "first")
+    log = tmp_path / "log"
+    cat = ("fs", "cat", "lakefs://demo/main/a", "--verbose")
+    shown = cli.ok(*cat, "--log-output", log, "--log-format", "json").stderr.splitlines()
+    # The metarange, the index of the range, and its block.
+    expected = "debug: reads of trees: 3 (0 from memory, 3 from disk, 0 from the bucket)"
+    assert shown[-2] == expected
+    assert records(log)[-1]["reads_disk"] == 3
+    (directory,) = (each for each in (home / "lakecli" / "cache").iterdir() if each.is_dir())
+    for file in directory.iterdir():
+        if file.name != ".reads":
+            file.unlink()
+    shown = cli.ok(*cat).stderr.splitlines()
+    expected = "debug: reads of trees: 3 (0 from memory, 0 from disk, 3 from the bucket)"
+    assert shown[-2] == expected
+    checks = cli("doctor", "lakefs://demo", "--json").json["checks"]
+    (cache,) = (each for each in checks if each["name"] == "cache")
+    assert int(cache["details"]["bucket"]) == 3
+    assert int(cache["details"]["disk"]) >= 3
+    assert int(cache["details"]["used"]) > 0
+    assert cache["seen"].endswith(", 3 from the bucket)")
 
 
 def test_urls_lose_what_may_be_secret() -> None:

@@ -156,12 +156,12 @@ def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
     ("line", "most"),
     [
         ("version", 16),
-        ("branch list lakefs://demo", 43),
-        ("log lakefs://demo/main", 48),
-        ("rev-parse lakefs://demo/main", 46),
-        ("status lakefs://demo", 56),
-        ("fs stat lakefs://demo/main/a", 91),
-        ("fs ls lakefs://demo/main/", 94),
+        ("branch list lakefs://demo", 44),
+        ("log lakefs://demo/main", 49),
+        ("rev-parse lakefs://demo/main", 47),
+        ("status lakefs://demo", 57),
+        ("fs stat lakefs://demo/main/a", 93),
+        ("fs ls lakefs://demo/main/", 96),
     ],
 )
 def test_a_start_imports_few_modules(cli: Cli, line: str, most: int) -> None:

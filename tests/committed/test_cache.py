@@ -13,8 +13,9 @@ from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.lru_cache import LruCache
+from lakecli.committed.metaranges import MisnamedTable
 from lakecli.committed.scan import find, scan
-from lakecli.committed.tree_store import MisnamedTable, TreeStore
+from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, Entry
 from lakecli.objectstore.base import ANY

@@ -10,11 +10,10 @@ import pytest
 from lakecli.committed.apply import apply
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import merge
-from lakecli.committed.metaranges import RangeRecord
+from lakecli.committed.metaranges import RangeRecord, WrongTable
 from lakecli.committed.ranges import Mismatch
 from lakecli.committed.scan import find, scan
 from lakecli.committed.sources import MissingTable
-from lakecli.committed.tree_store import WrongTable
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.objectstore.base import ANY

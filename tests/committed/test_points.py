@@ -111,9 +111,9 @@ def test_answers_do_not_depend_on_the_room(room: int) -> None:
     assert 0 < held <= trees.points.blocks_size
 
 
-def test_many_ranges_do_not_stay_open_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.committed.points.TABLES_SIZE", 5_000)
+def test_many_ranges_do_not_stay_open_for_ever() -> None:
     trees = new_trees()
+    trees.points = PointReader(trees, tables_limit=5_000)
     tree = build(trees, MODEL)
     for _ in range(2):
         for path, expected in MODEL.items():

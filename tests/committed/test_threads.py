@@ -68,11 +68,10 @@ def test_another_tree_is_read_while_a_read_waits_for_the_bucket(
 
 @pytest.mark.usefixtures("switching")
 @pytest.mark.parametrize("room", [0, 20_000, 1 << 30])
-def test_eight_threads_read_two_trees(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+def test_eight_threads_read_two_trees(room: int) -> None:
     trees, left, right = two_trees()
-    trees.points = PointReader(trees, blocks_limit=room)
-    if room == 20_000:
-        monkeypatch.setattr("lakecli.committed.points.TABLES_SIZE", 4_000)
+    tables_limit = 4_000 if room == 20_000 else 1 << 30
+    trees.points = PointReader(trees, blocks_limit=room, tables_limit=tables_limit)
     begin = Barrier(8)
 
     def read(number: int) -> int:

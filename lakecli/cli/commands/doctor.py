@@ -105,7 +105,7 @@ def _examine(context: Context, target: LakeUri | str) -> Examination:
     if isinstance(target, str):
         return library.examine_namespace(target, context.runtime, free_space=_free_space)
     instruments = Instruments(context.now, context.new_id)
-    home = Home(context.home.store, context.home.cache, context.settings.cache_size)
+    home = Home(context.home.store, context.home.cache, *context.settings.cache_sizes)
     return library.examine_repository(
         target.repository, context.lake, home, instruments, free_space=_free_space
     )

@@ -6,10 +6,9 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.committed.metaranges import range_id_of
+from lakecli.committed.metaranges import check_kind, load_metarange, range_id_of
 from lakecli.committed.ranges import is_ours
 from lakecli.committed.sources import RemoteSource
-from lakecli.committed.tree_store import check_kind, load_metarange
 from lakecli.errors import IntegrityError
 from lakecli.identity import h
 from lakecli.layout import data_digest, sstable_key

@@ -132,7 +132,11 @@ def examine_repository(
         yield machine.compiled_core()
         yield ok("local-store", f"schema version {usage.schema_version}, {home.store}")
         yield machine.memory_map(usage)
-        yield machine.cache(Path(home.cache))
+        yield machine.cache(
+            Path(home.cache),
+            used_by="" if is_local(namespace) else repository.record.uuid,
+            limit=home.cache_size,
+        )
         yield machine.disk_space(places, free_space)
         looking = probe.Probe(repository.store, instruments, root=layout.DOCTOR)
         readable = True

@@ -46,8 +46,14 @@ def compiled_core() -> Check:
     return warning(name, f"not used: {problem}", fix="install this version of lakecli again")
 
 
-def cache(directory: Path) -> Check:
-    """Check that the cache directory is writable."""
+def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
+    """Check that the cache directory is writable, and report how a repository uses it.
+
+    Args:
+        directory: of the caches of all repositories.
+        used_by: the UUID of the repository; ``""`` if it caches nothing.
+        limit: bytes that the repository may use.
+    """
     from tempfile import TemporaryFile
 
     try:
@@ -61,7 +67,19 @@ def cache(directory: Path) -> Check:
             f"{reason}: {directory}; nothing is cached, so each read goes to the namespace",
             fix="make the directory writable, or set LAKECLI_HOME to one that is",
         )
-    return ok("cache", str(directory))
+    if not used_by:
+        return ok("cache", str(directory))
+    from lakecli.committed.cache import size_of
+    from lakecli.committed.reads import kept_reads, reads_text
+
+    used, reads = size_of(directory / used_by), kept_reads(directory / used_by)
+    return ok(
+        "cache",
+        f"{directory}, {_shown(used)} of {_shown(limit)} used; reads of trees: {reads_text(reads)}",
+        used=str(used),
+        limit=str(limit),
+        **{tier: str(count) for tier, count in reads.items()},
+    )
 
 
 def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from lakecli.committed.reads import Reads
     from lakecli.committed.tree_store import TreeStore
     from lakecli.directories import StrPath
     from lakecli.ids import RepositoryUuid
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.rebuilt import RebuiltTrees
 
 DEFAULT_CACHE_SIZE = 10 << 30
+DEFAULT_MEMORY_SIZE = 1 << 30
 
 
 def _no_place(_repository: str) -> Sequence[str]:
@@ -69,12 +71,14 @@ class Home(NamedTuple):
     Attributes:
         store: the directory of the LMDB environment.
         cache: the directory of cached SSTables; it may be deleted at any time.
-        cache_size: the limit of the cache in bytes.
+        cache_size: the limit of the cache of a repository in bytes.
+        memory_size: the limit of the parts of trees that a repository keeps in memory, in bytes.
     """
 
     store: StrPath
     cache: StrPath
     cache_size: int = DEFAULT_CACHE_SIZE
+    memory_size: int = DEFAULT_MEMORY_SIZE
 
     def objects_of(self, uuid: RepositoryUuid) -> Path:
         """Return the directory of what is committed on top of a borrowed namespace."""
@@ -238,6 +242,8 @@ class Repository:
         """The 16 bytes that this repository's rows in the local store begin with."""
         self._store: ObjectStore | None = None
         self._trees: TreeStore | None = None
+        self.reads: Reads | None = None
+        """How many reads of trees each tier answered; ``None`` if there were none."""
         self.notices: list[Notice] = []
         """What verbs found out, for the caller to show and to clear."""
 
@@ -261,6 +267,7 @@ class Repository:
             if error is None:
                 self.mover.finish(self)
         finally:
+            self.note_reads()
             self.lake.close()
 
     def reader(self, ref: str) -> AbstractContextManager[Reader]:
@@ -351,9 +358,12 @@ class Repository:
                 self.store,
                 cache=cache,
                 range_entries=self.record.range_entries,
+                memory=home.memory_size,
+                reads=self.reads,
                 guard=lambda: self.guard,
                 rebuilt=self._rebuilt,
             )
+            self.reads = self._trees.reads
         return self._trees
 
     def _rebuilt(self) -> RebuiltTrees:
@@ -363,7 +373,13 @@ class Repository:
 
     def forget_trees(self) -> None:
         """Drop the trees in memory: a table that could not be read may be there now."""
+        self.note_reads()
         self._trees = None
+
+    def note_reads(self) -> None:
+        """Keep the counts of reads of trees for `lakecli doctor`, those since the last call."""
+        if self._trees is not None:
+            self._trees.note_reads()
 
     @cached_property
     def guard(self) -> GcGuard:
