@@ -135,8 +135,9 @@ class _Bringing:
         self._options = options
         self._on_step = worktree.repository.lake.runtime.on_step
         self._trees: list[MetarangeId] = [worktree.base_tree]
-        if worktree.link.target is not None:
-            self._trees.append(worktree.commit(worktree.link.target).metarange_id)
+        on_its_way = worktree.link.target
+        if on_its_way is not None and on_its_way != target.id:
+            self._trees.append(worktree.commit(on_its_way).metarange_id)
         self._changes = worktree.scan_all().changes if changes is None else changes
         self._fates: dict[bytes, _Fate] = {}
         self._more: list[bytes] = []

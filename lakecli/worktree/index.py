@@ -144,7 +144,8 @@ class Index:
 
     def find(self, path: bytes) -> Tracked | None:
         """Return what the index has of a path, or ``None``."""
-        self._merge()
+        if self._edits:
+            self._merge()
         directory, _, name = path.rpartition(b"/")
         block = self.blocks.get(directory)
         position = None if block is None else block.find(name)

@@ -24,7 +24,7 @@ def is_possible(relative: bytes) -> bool:
     """
     if b"\0" in relative:
         return False
-    components = relative.split(b"/")
-    return not any(
-        each in _IMPOSSIBLE or len(each) > MAX_COMPONENT or is_own(each) for each in components
-    )
+    for each in relative.split(b"/"):
+        if each in _IMPOSSIBLE or len(each) > MAX_COMPONENT or is_own(each):
+            return False
+    return True

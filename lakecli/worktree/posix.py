@@ -7,11 +7,11 @@ has changed is not a change, and the bit is recorded with the file's next bytes.
 from __future__ import annotations
 
 import json
+import os
 import stat
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
 
     from lakecli.model import Entry
@@ -41,3 +41,9 @@ def is_executable(entry: Entry) -> bool:
         return False
     mode = fields.get("Mode") if isinstance(fields, dict) else None
     return type(mode) is int and bool(mode & stat.S_IXUSR)
+
+
+def make_executable(file: int | bytes, *, dir_fd: int | None = None) -> None:
+    """Let everyone execute a file who may read it."""
+    mode = os.stat(file, dir_fd=dir_fd).st_mode
+    os.chmod(file, stat.S_IMODE(mode) | (mode & 0o444) >> 2, dir_fd=dir_fd)

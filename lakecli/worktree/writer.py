@@ -1,6 +1,7 @@
 """Writing files into a working directory: beside, made durable together, then renamed.
 
-Objects are fetched into a directory of their own by `lakecli.worktree.fetching`. A file is replaced
+Objects are fetched into a directory of their own by `lakecli.worktree.fetching`. A directory that
+the working directory lacks gets its name when it has its files. A file is replaced
 or removed only if it still is what the scan has seen, so nothing that is written meanwhile is lost.
 """
 
@@ -25,9 +26,9 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     translated,
 )
-from lakecli.worktree.fetching import Expected, Fetched, Fetcher, Wanted
+from lakecli.worktree.fetching import Expected, Fetched, Fetcher, Wanted, directory_of
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
-from lakecli.worktree.posix import is_executable
+from lakecli.worktree.posix import is_executable, make_executable
 from lakecli.worktree.scan import hash_file
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ CHUNK: Final = 16_384
 
 CHUNK_BYTES: Final = 4 << 30
 """Bytes that become durable together, if they are reached first."""
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 FEW: Final = 32
 """Files that are synced one by one, at most; see `lakecli.objectstore.local.batch`."""
@@ -66,10 +69,6 @@ class Written:
     kept: list[bytes] = field(default_factory=list)
     impossible: list[tuple[bytes, str]] = field(default_factory=list)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
-
-
-def _directory_of(fetched: Fetched) -> bytes:
-    return fetched[0].path.rpartition(b"/")[0]
 
 
 class Writer:
@@ -119,25 +118,27 @@ class Writer:
         """Write a file, at the latest with the next `flush`."""
         self._waiting.append(wanted)
         self._size += wanted.entry.size
-        self._progress.expect(items=1, size=wanted.entry.size)
         if len(self._waiting) >= CHUNK or self._size >= CHUNK_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Make everything so far durable, then visible."""
-        waiting, self._waiting, self._size = self._waiting, [], 0
+        waiting, self._waiting = self._waiting, []
+        size, self._size = self._size, 0
         if waiting:
             self._on_step("fetch")
+            self._progress.expect(items=len(waiting), size=size)
             incoming = os.path.join(self._root, INCOMING)
             with suppress(FileExistsError):
                 os.mkdir(incoming, 0o700)
             if not stat.S_ISDIR(os.lstat(incoming).st_mode):
                 raise UsageError(f"not a directory: {os.fsdecode(incoming)}", hint="remove it")
-            descriptor = os.open(incoming, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            descriptor = os.open(incoming, _DIRECTORY)
             try:
+                _remove_directories(descriptor)
                 with Destination(incoming) as destination:
                     fetched = self._fetcher.fetch_all(waiting, destination, descriptor)
-                self._sync([name for _, name in fetched], descriptor)
+                self._sync([each.name for each in fetched], descriptor)
                 self._on_step("publish")
                 self._publish(fetched, descriptor)
             finally:
@@ -163,8 +164,13 @@ class Writer:
         """Remove what killed commands have fetched and nobody wants any more."""
         incoming = os.path.join(self._root, INCOMING)
         with suppress(OSError):
-            for name in os.listdir(incoming):
-                os.unlink(os.path.join(incoming, name))
+            descriptor = os.open(incoming, _DIRECTORY)
+            try:
+                _remove_directories(descriptor)
+                for name in os.listdir(descriptor):
+                    os.unlink(name, dir_fd=descriptor)
+            finally:
+                os.close(descriptor)
             os.rmdir(incoming)
 
     def _sync(self, names: list[bytes], directory: int) -> None:
@@ -180,25 +186,54 @@ class Writer:
                 os.close(descriptor)
 
     def _publish(self, fetched: list[Fetched], incoming: int) -> None:
-        """Give fetched files their names; they come in path order."""
+        """Give fetched files their names; they come one directory after the other."""
         with Destination(self._root) as destination:
-            for directory, files in groupby(fetched, key=_directory_of):
+            for directory, files in groupby(fetched, key=lambda each: directory_of(each.wanted)):
                 self._publish_into(destination, directory, list(files), incoming)
 
     def _publish_into(
         self, destination: Destination, directory: bytes, files: list[Fetched], incoming: int
     ) -> None:
+        self._on_step("publish directory")
+        files = self._publish_whole(destination, directory, files, incoming)
+        if not files:
+            return
         try:
             with (
                 translated(os.path.join(self._root, directory)),
                 destination.open_directory(directory) as descriptor,
             ):
-                for wanted, name in files:
-                    self._publish_one(wanted, name, descriptor, incoming)
+                for each in files:
+                    self._publish_one(each.wanted, each.name, descriptor, incoming)
         except UnsafeName as error:
-            self.report.impossible += [(wanted.path, error.message) for wanted, _ in files]
+            self.report.impossible += [(each.wanted.path, error.message) for each in files]
         else:
             self._touched.add(directory)
+
+    def _publish_whole(
+        self, destination: Destination, directory: bytes, files: list[Fetched], incoming: int
+    ) -> list[Fetched]:
+        """Give a missing directory its name, with the files in it; return the files that are left.
+
+        These are all files if there is a directory meanwhile, or another obstacle: then the files
+        are published one by one, which tells what it is.
+        """
+        whole = [(each.wanted, each.state) for each in files if each.state is not None]
+        if not whole:
+            return files
+        beside = next(each.name for each in files if each.state is not None).partition(b"/")[0]
+        parent, _, name = directory.rpartition(b"/")
+        try:
+            with destination.open_directory(parent) as descriptor:
+                if _group_below(descriptor) != _group_below(incoming):
+                    return files
+                os.rename(beside, name, src_dir_fd=incoming, dst_dir_fd=descriptor)
+        except (OSError, UnsafeName):
+            return files
+        self._touched |= {parent, directory}
+        for wanted, state in whole:
+            self._record(wanted, state)
+        return [each for each in files if each.state is None]
 
     def _publish_one(self, wanted: Wanted, temporary: bytes, directory: int, incoming: int) -> None:
         path, entry = wanted.path, wanted.entry
@@ -221,8 +256,7 @@ class Writer:
                 self.report.impossible.append((path, reason))
             return
         if is_executable(entry):
-            mode = os.stat(temporary, dir_fd=incoming).st_mode
-            os.chmod(temporary, stat.S_IMODE(mode) | (mode & 0o444) >> 2, dir_fd=incoming)
+            make_executable(temporary, dir_fd=incoming)
         try:
             os.rename(temporary, name, src_dir_fd=incoming, dst_dir_fd=directory)
         except OSError as error:
@@ -231,11 +265,13 @@ class Writer:
             reason = (error.strerror or str(error)).lower()
             self.report.impossible.append((path, reason))
             return
-        state = state_of(os.stat(name, dir_fd=directory, follow_symlinks=False))
-        self._states.append((path, state, self._record_of(entry)[1]))
+        self._record(wanted, state_of(os.stat(name, dir_fd=directory, follow_symlinks=False)))
+
+    def _record(self, wanted: Wanted, state: FileState) -> None:
+        self._states.append((wanted.path, state, self._record_of(wanted.entry)[1]))
         self.published.append(wanted)
         self.report.downloaded += 1
-        self.report.size += entry.size
+        self.report.size += wanted.entry.size
 
     def _record_of(self, entry: Entry) -> tuple[FileState, bytes]:
         digest = digest_of(entry)
@@ -281,3 +317,20 @@ class Writer:
                         os.close(descriptor)
         finally:
             os.close(root)
+
+
+def _remove_directories(incoming: int) -> None:
+    """Remove the directories that a killed command has begun to fill."""
+    with os.scandir(incoming) as listing:
+        names = [each.name for each in listing if each.is_dir(follow_symlinks=False)]
+    if names:
+        from shutil import rmtree
+
+        for name in names:
+            rmtree(name, ignore_errors=True, dir_fd=incoming)
+
+
+def _group_below(directory: int) -> int | None:
+    """Return the group that new files in a directory get from it, if it gives them one."""
+    status = os.fstat(directory)
+    return status.st_gid if status.st_mode & stat.S_ISGID else None

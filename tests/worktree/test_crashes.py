@@ -45,6 +45,10 @@ CASES = [
     *[("pull", step) for step in BRINGING],
     *[("discard", step) for step in ("keep", *BRINGING)],
     *[("commit", step) for step in ("upload", "build", "move", "tidy", *BRINGING)],
+    ("clone", "publish directory 2"),
+    ("clone", "publish directory 3"),
+    ("pull", "publish directory 3"),
+    ("commit", "publish directory 3"),
 ]
 
 
@@ -120,7 +124,7 @@ def test_the_next_command_goes_on(tmp_path: Path, command: str, step: str) -> No
             assert mine <= set(MINE)
     again = run(tmp_path / "killed", command, "never", "second")
     assert run(tmp_path / "whole", command, "never", "first").answer == ""
-    moved = command == "commit" and step in {"tidy", *BRINGING}
+    moved = command == "commit" and step in {"tidy", "publish directory 3", *BRINGING}
     assert again.answer.startswith("nothing_to_do" if moved else "")
     assert again.answer == "" or moved
     assert state(tmp_path / "killed") == state(tmp_path / "whole")

@@ -219,11 +219,14 @@ class Directory:
         Raises:
             FileNotFoundError: no regular file has this name.
         """
-        with self.opened(names[:-1]) as parent:
+        parent = self.open_directory(names[:-1])
+        try:
             # Without O_NONBLOCK, opening a named pipe would block.
             descriptor = os.open(
                 names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent
             )
+        finally:
+            os.close(parent)
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
             return descriptor, status

@@ -83,8 +83,9 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
             size = status.st_size
             first = max(size + start, 0) if start < 0 else min(start, size)
             last = size if length is None else min(first + length, size)
-            with self._directory.translated(key):
-                return _read(descriptor, first, last - first)
+            return _read(descriptor, first, last - first)
+        except OSError as error:
+            raise self._directory.translate(error, key) from error
         finally:
             os.close(descriptor)
 
@@ -319,11 +320,12 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
 
     def _open_file(self, key: str) -> tuple[int, os.stat_result]:
         names = split_key(key)
-        with self._directory.translated(key):
-            try:
-                return self._directory.open_file(names)
-            except (FileNotFoundError, NotADirectoryError):
-                raise self._not_found(key) from None
+        try:
+            return self._directory.open_file(names)
+        except (FileNotFoundError, NotADirectoryError):
+            raise self._not_found(key) from None
+        except OSError as error:
+            raise self._directory.translate(error, key) from error
 
     def _not_found(self, key: str) -> ObjectNotFound:
         return ObjectNotFound(f"no such object in {self.uri}: {key!r}")
