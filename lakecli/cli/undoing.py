@@ -48,7 +48,10 @@ def _has_finished(context: Context, repository: Repository) -> bool:
         return False
     from lakecli.worktree.keep import is_unfinished
 
-    if not is_unfinished(repository, operation) or not _bring_back(context, repository, operation):
+    if not is_unfinished(repository, operation):
+        return False
+    written = _bring_back(context, repository, operation)
+    if written is None:
         return False
     id_ = operation.id.hex()
     appended = next(
@@ -56,7 +59,8 @@ def _has_finished(context: Context, repository: Repository) -> bool:
         for each in iter_log(repository)
         if each.operation.metadata.get(UNDOES) == id_
     )
-    context.out.note("the undo before was interrupted; it is complete now")
+    if not written.can_repeat:
+        context.out.note("the undo before was interrupted; it is complete now")
     _answer(context, "Undone", Undone(operation, appended))
     return True
 
@@ -92,10 +96,10 @@ def _overwrite_again(context: Context, repository: Repository, operation: Operat
     _warn_of_rest(context, written, "overwrite")
 
 
-def _bring_back(context: Context, repository: Repository, operation: Operation) -> bool:
+def _bring_back(context: Context, repository: Repository, operation: Operation) -> Written | None:
     """Write the files back that a command on a working directory had overwritten.
 
-    Return whether the directory still is linked with the repository.
+    Return ``None`` if the directory is not linked with the repository any more.
     """
     from lakecli.cli.worktrees import downloads
     from lakecli.worktree.keep import restore_kept
@@ -104,11 +108,13 @@ def _bring_back(context: Context, repository: Repository, operation: Operation) 
     written = restore_kept(repository, operation, downloads(context, repository, None))
     if written is None:
         context.out.warn(f"{directory} is not linked with {repository.uri} any more: no file there")
-        return False
+        return None
     files = "a file is" if written.downloaded == 1 else f"{written.downloaded} files are"
     context.out.note(f"{files} back in {directory}")
     _warn_of_rest(context, written, "bring back")
-    return True
+    if written.can_repeat:
+        context.out.note(f"to bring back the rest: lakecli undo {repository.uri}")
+    return written
 
 
 def _warn_of_rest(context: Context, written: Written, verb: str) -> None:

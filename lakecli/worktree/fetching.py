@@ -131,6 +131,7 @@ class Fetcher:
 
     Attributes:
         failures: (path, reason) of objects that could not be fetched.
+        was_refused: whether the store has refused one of them, or did not answer.
     """
 
     def __init__(self, worktree: Worktree, options: DownloadOptions) -> None:
@@ -144,6 +145,7 @@ class Fetcher:
         self._budget = FailureBudget()
         self._lock = Lock()
         self.failures: list[tuple[bytes, str]] = []
+        self.was_refused = False
 
     def fetch_all(
         self, waiting: list[Wanted], incoming: Destination, descriptor: int
@@ -296,6 +298,7 @@ class Fetcher:
             self._fail(wanted.path, error)
             return None
         except (PermissionDenied, Unreachable) as error:
+            self.was_refused = True
             self._fail(wanted.path, error)
             self._budget.failed(error)
             return None

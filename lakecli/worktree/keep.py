@@ -132,7 +132,8 @@ def restore_kept(
 ) -> Written | None:
     """Write files back that an undone operation had kept; return what was done.
 
-    A file that has changed since the operation stays as it is.
+    A file that has changed since the operation stays as it is. While the store refuses an object or
+    does not answer, the operation is unfinished, and this can be repeated.
 
     Args:
         repository: the repository of the operation.
@@ -174,11 +175,12 @@ def restore_kept(
                     continue
                 writer.add(Wanted(relative, decode_entry(value), expected))
             writer.flush()
-            with repository.lake.kv.write() as writing:
-                area.drop(writing, token)
+            if not writer.report.can_repeat:
+                with repository.lake.kv.write() as writing:
+                    area.drop(writing, token)
         # The index is not saved: these files differ from the base. Those that a pull had
         # overwritten were conflicts, and are again.
-        written = writer.report
+        written = writer.finish()
         if operation.kind == PULL and written.downloaded:
             again = {each.path for each in writer.published}
             worktree.relink(unresolved=tuple(sorted({*worktree.link.unresolved, *again})))

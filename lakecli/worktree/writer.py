@@ -61,6 +61,8 @@ class Written:
         kept: paths of files that changed meanwhile, or were not known; they are as they were.
         impossible: (path, reason) of objects that cannot be files here.
         failures: (path, reason) of objects that could not be fetched.
+        can_repeat: whether the store has refused some of these, or did not answer, so that a
+            repetition may fetch them.
     """
 
     downloaded: int = 0
@@ -69,6 +71,7 @@ class Written:
     kept: list[bytes] = field(default_factory=list)
     impossible: list[tuple[bytes, str]] = field(default_factory=list)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
+    can_repeat: bool = False
 
 
 class Writer:
@@ -138,6 +141,9 @@ class Writer:
                 _remove_directories(descriptor)
                 with Destination(incoming) as destination:
                     fetched = self._fetcher.fetch_all(waiting, destination, descriptor)
+                self.report.failures += self._fetcher.failures
+                self._fetcher.failures.clear()
+                self.report.can_repeat |= self._fetcher.was_refused
                 self._sync([each.name for each in fetched], descriptor)
                 self._on_step("publish")
                 self._publish(fetched, descriptor)
@@ -148,7 +154,6 @@ class Writer:
     def finish(self) -> Written:
         """Write what is left, record the files in the index, and return what was done."""
         self.flush()
-        self.report.failures += self._fetcher.failures
         if not self.report.failures:
             self._clear()
         # Only now: looking something up in an index that was changed sorts it anew.

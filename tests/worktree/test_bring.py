@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.errors import IntegrityError, NotFound, Refused
+from lakecli.errors import IntegrityError, NotFound, Refused, Unreachable
 from lakecli.kv.env import Table
 from lakecli.model import CommitId
 from lakecli.objectstore.base import ANY
@@ -20,7 +20,7 @@ from lakecli.repository.upload import UploadOptions
 from lakecli.uri import parse_path
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, WorktreeConflict, bring
-from lakecli.worktree.keep import keep, overwrite_again, restore_kept
+from lakecli.worktree.keep import is_unfinished, keep, overwrite_again, restore_kept
 from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.restore import restore
 from lakecli.worktree.worktree import Busy
@@ -538,3 +538,43 @@ def test_the_executable_bit_comes_back(repository: Repository, root: Path, tmp_p
     clone(repository, tmp_path / "other")
     assert os.access(tmp_path / "other/run.sh", os.X_OK)
     assert not os.access(tmp_path / "other/a", os.X_OK)
+
+
+def test_an_undo_is_repeated_when_the_store_answers_again(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, {"a": "mine", "b": "mine too"})
+    go_to(repository, root, "main", Policy.DISCARD)
+    operation = undo(repository).operation
+    get = repository.store.get
+
+    def refuse(key: str, **options: Any) -> bytes:
+        if key == entry_of(b"mine too").physical_address:
+            raise Unreachable("no answer")
+        return get(key, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(repository.store, "get", refuse)
+        written = restore_kept(repository, operation, DOWNLOADS)
+    assert written is not None
+    assert (written.failures, written.can_repeat) == ([(b"b", "no answer")], True)
+    assert files(root)["a"] == "mine"
+    assert is_unfinished(repository, operation)
+    written = restore_kept(repository, operation, DOWNLOADS)
+    assert written is not None
+    assert (written.failures, written.can_repeat, written.downloaded) == ([], False, 1)
+    assert files(root) == {"a": "mine", "b": "mine too", "d/c": "3", "d/x": "4"}
+    assert not is_unfinished(repository, operation)
+    assert not (root / ".lakecli-incoming").exists()
+
+
+def test_an_undo_tells_what_is_damaged_and_is_complete(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine", "b": "mine too"})
+    go_to(repository, root, "main", Policy.DISCARD)
+    repository.store.put(entry_of(b"mine").physical_address, b"else", ANY)
+    operation = undo(repository).operation
+    written = restore_kept(repository, operation, DOWNLOADS)
+    assert written is not None
+    assert [path for path, _ in written.failures] == [b"a"]
+    assert files(root)["a"] == "1"
+    assert not is_unfinished(repository, operation)
