@@ -17,8 +17,8 @@ from blake3 import blake3
 from lakecli import native
 from lakecli.errors import UsageError
 from lakecli.identity import entry_identity, frame_map, frame_str
-from lakecli.layout import is_content_address
-from lakecli.model import CLIENT_METADATA_PREFIX, Entry
+from lakecli.layout import data_key, is_content_address
+from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.proto.varint import PAIR_BITS, continued_pairs, encode_varint, small_varints
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ _MOST_SECONDS: Final = 1 << 35
 """Unix seconds of five bytes: from 1978 to 3058."""
 _encode_high = lru_cache(_CACHED)(encode_varint)
 _SIZE_START: Final = _IDENTITY_START + b"\x02\x08"
+_DIGEST_SIZE: Final = 64
+_NO_ADDRESS: Final = _frame_length(b"\x01\x02\x08", 0)
+_ADDRESS_START: Final = b"\x0a%cdata/" % len(data_key("0" * _DIGEST_SIZE))
 _frame_start = Struct(f">{len(_SIZE_START)}sq3sq").pack
 
 
@@ -56,6 +59,22 @@ class Columns(NamedTuple):
     checksums: Sequence[bytes]
     seconds: Sequence[int]
     content_types: Sequence[bytes] | None = None
+
+
+class Contents(NamedTuple):
+    """Uploaded files at the content addresses of their bytes, column by column.
+
+    Attributes:
+        digests: the BLAKE3 of each, 64 hex digits.
+        sizes: in bytes.
+        content_types: of each.
+        mtimes: the client's modification time of each, as its metadata have it.
+    """
+
+    digests: Sequence[str]
+    sizes: Sequence[int]
+    content_types: Sequence[str]
+    mtimes: Sequence[str]
 
 
 def identify(entry: Entry) -> bytes:
@@ -198,6 +217,51 @@ def _encode_key(key: str) -> tuple[bytes, bytes]:
     data = key.encode()
     framed = b"" if key.startswith(CLIENT_METADATA_PREFIX) else frame_str(key)
     return framed, b"\x0a%b%b" % (encode_varint(len(data)), data) if data else b""
+
+
+def encode_contents(
+    contents: Contents, *, modified_at: datetime, metadata: Mapping[str, str]
+) -> list[bytes]:
+    """Return the whole values that record uploaded files, in the same order.
+
+    Args:
+        contents: the files.
+        modified_at: of all.
+        metadata: of all, in addition to `mtimes`, over which they prevail.
+    """
+    time_field = _encode_moment(modified_at)
+    known: dict[str, tuple[bytes, bytes]] = {}
+    values = []
+    for digest, size, content_type, mtime in zip(*contents, strict=True):
+        encoded = known.get(mtime)
+        if encoded is None:
+            encoded = known[mtime] = _encode_metadata({CLIENT_MTIME: mtime, **metadata})
+        framed_metadata, metadata_fields = encoded
+        framed_type, type_field = _encode_type(content_type.encode())
+        checksum = digest.encode()
+        # What `_encode_parts` does with an address and a checksum whose sizes are known.
+        identity = blake3(
+            b"%b%b%b%b%b"
+            % (
+                _frame_start(_SIZE_START, size, b"\x01\x02\x08", _DIGEST_SIZE),
+                checksum,
+                framed_metadata,
+                framed_type,
+                _NO_ADDRESS,
+            )
+        ).digest()
+        message = b"%b/%b%b%b\x22%c%b%b\x30\x01%b" % (
+            _ADDRESS_START + checksum[:2],
+            checksum[2:],
+            time_field,
+            b"\x18" + encode_varint(size) if size else b"",
+            _DIGEST_SIZE,
+            checksum,
+            metadata_fields,
+            type_field,
+        )
+        values.append(b"\x40%b%b%b" % (identity, encode_varint(len(message) << 1), message))
+    return values
 
 
 def encode_external(columns: Columns) -> list[bytes]:

@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from lakecli.committed.encode import encode_entry
+from lakecli.committed.encode import Contents, encode_contents, encode_entry
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.identity import is_md5
@@ -189,6 +189,27 @@ class Upload:
             modified_at=at,
             content_type=content_type_of(path) if content_type is None else content_type,
             metadata=metadata,
+        )
+
+    def encoded(
+        self, objects: Sequence[tuple[bytes, Ingested, bytes | None]], *, at: datetime
+    ) -> list[bytes]:
+        """Return the encoded entries of uploaded files, as `entry` makes them.
+
+        Args:
+            objects: path and object of each; what else they have is ignored.
+            at: the time to record.
+        """
+        given = self._options.content_type
+        return encode_contents(
+            Contents(
+                [done.digest for _, done, _ in objects],
+                [done.size for _, done, _ in objects],
+                [content_type_of(path) if given is None else given for path, _, _ in objects],
+                [str(done.mtime) for _, done, _ in objects],
+            ),
+            modified_at=at,
+            metadata=self._options.metadata,
         )
 
     def stage(

@@ -6,17 +6,14 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from lakecli.committed.encode import encode_entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.repository.core.own_files import is_below_own
 from lakecli.repository.core.walk import by_own_names, named, size_of, walk
-from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
@@ -46,6 +43,10 @@ CHUNK_BYTES: Final = 4 << 30
 
 LOOK_AHEAD: Final = 1_024
 """Files whose entries on the branch are read together."""
+
+PROGRESS_FILES: Final = 64
+PROGRESS_BYTES: Final = 4 << 20
+"""Small files, or bytes of them, that are reported together."""
 
 
 @dataclass(slots=True)
@@ -184,7 +185,10 @@ class TreeUpload:
     def run(self, found: Iterator[Found]) -> UploadReport:
         """Upload the files of a walk."""
         try:
-            self._move(self._with_present(found))
+            if self._is_local:
+                self._move_locally(found)
+            else:
+                self._upload.workers.for_each(self._with_present(found), self._one)
         except BaseException:
             # Stage what arrived, so that the repeated command does not send it again.
             with suppress(LakeError):
@@ -194,39 +198,71 @@ class TreeUpload:
         self._report.failures.sort()
         return self._report
 
-    def _move(self, items: Iterator[_Item]) -> None:
-        for_each = self._upload.workers.for_each
-        if not self._is_local:
-            for_each(items, self._one)
-            return
+    def _move_locally(self, found: Iterator[Found]) -> None:
         # In a local namespace, threads with small files wait for the interpreter and for the
         # directory in which all of them create files: one is as fast as several.
-        while batch := list(islice(items, LOOK_AHEAD)):
-            large = []
-            for item in batch:
-                if item[2] > SMALL:
-                    large.append(item)
-                else:
-                    self._one(item)
-            for_each(large, self._one)
+        progress, small = self._options.progress, self._upload.ingest.small
+        while batch := list(islice(found, LOOK_AHEAD)):
+            files = self._selected(batch)
+            progress.expect(items=len(files))
+            large: list[_Item] = []
+            count = size = 0
+            for each, present in zip(files, self._present(files), strict=True):
+                try:
+                    done = small(each.path, expected=self._upload.expected(present))
+                except (OSError, LakeError) as error:
+                    self._arrived(count, size)
+                    count = size = 0
+                    self._failed(each, error)
+                    continue
+                if isinstance(done, int):
+                    large.append((each, present, done))
+                    continue
+                self._pending.append((self._prefix + each.relative, done, present))
+                count += 1
+                size += done.size
+                if count == PROGRESS_FILES or size >= PROGRESS_BYTES:
+                    self._arrived(count, size)
+                    count = size = 0
+            self._arrived(count, size)
+            progress.expect(size=sum(size for _, _, size in large))
+            self._upload.workers.for_each(large, self._one)
+            if self._is_full():
+                self._stage_pending()
+
+    def _arrived(self, count: int, size: int) -> None:
+        """Count small files that are pending."""
+        if count:
+            self._pending_bytes += size
+            self._budget.succeeded()
+            self._options.progress.expect(size=size)
+            self._options.progress.advance(items=count, size=size)
 
     def _with_present(self, found: Iterator[Found]) -> Iterator[_Item]:
         """Yield the selected files with the entries that the branch has; record the problems."""
         while batch := list(islice(found, LOOK_AHEAD)):
-            files = []
-            for each in batch:
-                if not self._options.selection.takes(each.relative):
-                    self._exclude(each)
-                    continue
-                problem = each.problem or self._problem_of(each)
-                if problem is None:
-                    files.append(each)
-                else:
-                    self._fail(each, problem)
+            files = self._selected(batch)
             sizes = list(map(size_of, files))
             self._options.progress.expect(items=len(files), size=sum(sizes))
-            paths = [self._prefix + each.relative for each in files]
-            yield from zip(files, self._upload.present(paths), sizes, strict=True)
+            yield from zip(files, self._present(files), sizes, strict=True)
+
+    def _present(self, files: Sequence[Found]) -> list[bytes | None]:
+        """Return the encoded entries that the branch has at the paths of files."""
+        return self._upload.present([self._prefix + each.relative for each in files])
+
+    def _selected(self, found: Sequence[Found]) -> list[Found]:
+        """Return the selected files; record the others, and those with problems."""
+        files = []
+        for each in found:
+            if not self._options.selection.takes(each.relative):
+                self._exclude(each)
+                continue
+            problem = each.problem or self._problem_of(each)
+            if problem is None:
+                files.append(each)
+            else:
+                self._fail(each, problem)
+        return files
 
     def _problem_of(self, found: Found) -> str | None:
         try:
@@ -245,21 +281,34 @@ class TreeUpload:
         found, present, _ = item
         try:
             ingested = self._upload.ingest.file(found.path, expected=self._upload.expected(present))
-        except OSError as error:
-            self._fail(found, (error.strerror or str(error)).lower())
-            return
-        except (SpecialFile, FileChanged, IntegrityError, Unreachable) as error:
-            self._fail(found, error.message)
-            self._budget.failed(error)
+        except (OSError, LakeError) as error:
+            self._failed(found, error)
             return
         self._budget.succeeded()
         self._options.progress.advance(items=1)
         with self._lock:
             self._pending.append((self._prefix + found.relative, ingested, present))
             self._pending_bytes += ingested.size
-            is_full = len(self._pending) >= self._chunk or self._pending_bytes >= CHUNK_BYTES
+            is_full = self._is_full()
         if is_full:
             self._stage_pending()
+
+    def _failed(self, found: Found, error: OSError | LakeError) -> None:
+        """Record a file that failed alone.
+
+        Raises:
+            LakeError: the error concerns all files.
+        """
+        if isinstance(error, OSError):
+            self._fail(found, (error.strerror or str(error)).lower())
+        elif isinstance(error, SpecialFile | FileChanged | IntegrityError | Unreachable):
+            self._fail(found, error.message)
+            self._budget.failed(error)
+        else:
+            raise error
+
+    def _is_full(self) -> bool:
+        return len(self._pending) >= self._chunk or self._pending_bytes >= CHUNK_BYTES
 
     def _stage_pending(self, surplus: Sequence[tuple[bytes, bytes]] = ()) -> None:
         with self._staging:
@@ -289,13 +338,13 @@ class TreeUpload:
         self, pending: list[tuple[bytes, Ingested, bytes | None]]
     ) -> list[tuple[bytes, bytes]]:
         """Return the encoded entries that differ from those on the branch, by path."""
-        entry = partial(self._upload.entry, at=self._now(), has_mtime=True)
-        encoded = (
-            (path, encode_entry(entry(path, ingested)), present)
-            for path, ingested, present in pending
-            if not ingested.is_kept
-        )
-        return [(path, value) for path, value, present in encoded if not is_same(present, value)]
+        brought = [each for each in pending if not each[1].is_kept]
+        values = self._upload.encoded(brought, at=self._now())
+        return [
+            (path, value)
+            for (path, _, present), value in zip(brought, values, strict=True)
+            if not is_same(present, value)
+        ]
 
 
 def check_tree(

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.committed.encode import Columns, encode_entry, encode_external
-from lakecli.model import Entry
+from lakecli.committed.encode import (
+    Columns,
+    Contents,
+    encode_contents,
+    encode_entry,
+    encode_external,
+)
+from lakecli.layout import data_key
+from lakecli.model import CLIENT_MTIME, Entry
 
 pytestmark = pytest.mark.usefixtures("either_core")
 
@@ -59,3 +66,32 @@ def test_more_times_and_types_than_are_cached_give_the_same_values() -> None:
     )
     found = encode_external(columns)
     assert all(found[n] == one_by_one(rows[n]) for n in range(0, 40_000, 997))
+
+
+FILES = st.tuples(
+    st.binary(min_size=32, max_size=32).map(bytes.hex),
+    SIZES,
+    st.sampled_from(["", "text/plain"]) | TEXTS,
+    st.integers(-(2**40), 2**40).map(str),
+)
+
+
+@given(
+    st.lists(FILES, max_size=5),
+    SECONDS,
+    st.dictionaries(st.sampled_from(["a", "ü", "::lakefs::x", CLIENT_MTIME, ""]), TEXTS),
+)
+def test_contents_give_the_same_values_as_single_entries(
+    files: list[tuple[str, int, str, str]], seconds: int, metadata: dict[str, str]
+) -> None:
+    at = datetime.fromtimestamp(seconds, UTC)
+    columns = Contents(*(list(column) for column in zip(*files, strict=True))) if files else ()
+    found = encode_contents(columns or Contents([], [], [], []), modified_at=at, metadata=metadata)
+    assert found == [
+        encode_entry(
+            Entry(
+                data_key(digest), size, digest, at, content_type, {CLIENT_MTIME: mtime} | metadata
+            )
+        )
+        for digest, size, content_type, mtime in files
+    ]

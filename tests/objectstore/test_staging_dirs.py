@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.errors import Refused, Unreachable, Unsupported
+from lakecli.errors import Refused, Unreachable, Unsupported, UsageError
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local import batch as local_batch
 from lakecli.objectstore.local.files import write_all
@@ -235,3 +235,17 @@ def test_a_file_that_could_not_be_written_is_never_published(
     batch.flush()
     assert contents(store) == dict.fromkeys(("data/00/a", "data/00/b", "data/00/c"), b"whole")
     assert leftovers(tmp_path) == set()
+
+
+def test_names_are_checked_also_in_directories_that_are_known(store: LocalStore) -> None:
+    batch = store.batch()
+    batch.put_content("data/00/good", b"1")
+    for key in ("data/00/", "data/00/..", "data/00/.", "data/00/a\0b", "data/00/" + "x" * 256):
+        with pytest.raises(UsageError):
+            batch.put_content(key, b"1")
+    batch.put_content("_lakecli/other", b"1")
+    for key in ("_lakecli/tmp", "_lakecli/tmp/x"):
+        with pytest.raises(UsageError, match="reserved"):
+            batch.put_content(key, b"1")
+    batch.flush()
+    assert set(contents(store)) == {"data/00/good", "_lakecli/other"}

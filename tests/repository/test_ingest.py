@@ -261,6 +261,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
         return real(*arguments)
 
     monkeypatch.setattr("lakecli.repository.transfer.expected.blake3", change_it)
+    monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", change_it)
     bringing = ingest(store)
     with pytest.raises(FileChanged):
         bringing.file(path)

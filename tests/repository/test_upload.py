@@ -194,16 +194,16 @@ def test_symbolic_links_fail_or_are_followed_or_skipped(
 def test_a_file_that_vanishes_or_changes_fails_alone(
     anywhere: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Ingest.file
+    real = Ingest.small
 
-    def file(self: Any, path: bytes, **options: Any) -> Any:
+    def small(self: Any, path: bytes, **options: Any) -> Any:
         if path.endswith(b"c.csv"):
             raise FileChanged("the file changed while it was read")
         if path.endswith(b"e.txt"):
             os.unlink(path)
         return real(self, path, **options)
 
-    monkeypatch.setattr(Ingest, "file", file)
+    monkeypatch.setattr(Ingest, "small", small)
     report = upload_tree(anywhere, "main", b"", source=source, options=PLAIN)
     assert [(os.path.basename(path), why) for path, why in report.failures] == [
         (b"c.csv", "the file changed while it was read"),
@@ -468,3 +468,41 @@ def test_a_flush_that_fails_stages_nothing(
     with pytest.raises(Unreachable, match="the disk is full"):
         upload_tree(anywhere, "main", b"", source=source, options=PLAIN)
     assert read(anywhere, "main") == {}
+
+
+def test_small_and_large_files_and_failures_of_one_directory(
+    anywhere: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PROGRESS_FILES", 2)
+    source = many(tmp_path)
+    (source / "1-large").write_bytes(os.urandom(SMALL + 1))
+    (source / "2-empty").write_bytes(b"")
+    (source / "3-link").symlink_to("0")
+    os.mkfifo(source / "4-pipe")
+    (source / "5-unreadable").write_bytes(b"x")
+    real = Ingest.small
+
+    def small(self: Any, path: bytes, **options: Any) -> Any:
+        if path.endswith(b"5-unreadable"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(self, path, **options)
+
+    monkeypatch.setattr(Ingest, "small", small)
+    progress = RecordedProgress()
+    report = upload_tree(
+        anywhere, "main", b"p", source=source, options=PLAIN._replace(progress=progress)
+    )
+    names = {os.fsencode(path.name): path for path in source.iterdir() if path.is_file()}
+    expected = {
+        b"p/" + name: path.read_bytes()
+        for name, path in names.items()
+        if name not in {b"3-link", b"5-unreadable"}
+    }
+    assert read(anywhere, "main") == expected
+    assert report.uploaded == len(expected)
+    assert [os.path.basename(path) for path, _ in report.failures] == [
+        b"3-link",
+        b"4-pipe",
+        b"5-unreadable",
+    ]
+    assert progress.size == report.size == sum(map(len, expected.values()))

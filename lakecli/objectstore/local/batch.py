@@ -9,7 +9,8 @@ from itertools import groupby
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from lakecli.objectstore.local.directory import TEMPORARY, split_key
+from lakecli.objectstore.base import key_bytes
+from lakecli.objectstore.local.directory import TEMPORARY, are_possible, split_key
 from lakecli.objectstore.local.files import (
     SyncError,
     sync_file,
@@ -56,6 +57,8 @@ class LocalBatch:
         self._own: list[tuple[str, int]] = []
         """Name and descriptor of the directory of spools, if there is one."""
         self._unpublished: set[str] = set()
+        self._parents: dict[str, bytes] = {}
+        """Directories of keys that files can have."""
         weakref.finalize(
             self,
             _clean_up,
@@ -75,15 +78,20 @@ class LocalBatch:
         self._put(key, body, is_content=True)
 
     def _put(self, key: str, body: bytes, *, is_content: bool) -> None:
-        names = split_key(key)
+        above, _, last = key.rpartition("/")
+        parent, name = self._parents.get(above), key_bytes(last)
+        if parent is None or not are_possible((name,)):
+            parent = b"/".join(split_key(key)[:-1])
+            if b"/" in parent:  # else the key may be that of the directory of temporaries
+                self._parents[above] = parent
         try:
             staging_dirs = self._enter(is_content=is_content)
             try:
-                is_new = staging_dirs.write(b"/".join(names[:-1]), names[-1], body)
+                is_new = staging_dirs.write(parent, name, body)
             finally:
                 self._leave(staging_dirs)
             if not is_new:  # the first writer may yet fail, so this body is written as well
-                self._write(names, body, is_content=is_content)
+                self._write(split_key(key), body, is_content=is_content)
         except OSError as error:
             raise self._files.translate(error, key) from error
 

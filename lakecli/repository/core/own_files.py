@@ -22,4 +22,6 @@ def is_own(name: bytes) -> bool:
 
 def is_below_own(relative: bytes) -> bool:
     """Return whether a file, or a directory above it, has such a name."""
+    if not relative.startswith(b".") and b"/." not in relative:
+        return False  # all of these names begin with a dot
     return any(map(is_own, relative.split(b"/")))

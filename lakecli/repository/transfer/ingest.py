@@ -13,16 +13,20 @@ local namespace starts over, which costs less than verifying what was copied.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
+import stat
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from lakecli.errors import PermissionDenied, Unreachable
+from blake3 import blake3
+
+from lakecli.errors import PermissionDenied
+from lakecli.ids import DataDigest
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.contents import put_content
 from lakecli.objectstore.uri import is_local
 from lakecli.progress import NO_PROGRESS, Progress
+from lakecli.repository.transfer.copying import copy_pieces
 from lakecli.repository.transfer.expected import Digests, needs_md5
 from lakecli.repository.transfer.ingested import Done, Ingested
 from lakecli.repository.transfer.parallel import Memory
@@ -30,7 +34,9 @@ from lakecli.repository.transfer.readers import (
     PIECE,
     OpenFile,
     PieceReader,
+    SpecialFile,
     VerifyingReader,
+    check_unchanged,
     pieces_of,
     read_fully,
     read_whole,
@@ -50,9 +56,6 @@ SMALL: Final = 1 << 20
 
 SENT_AT_ONCE: Final = 40 << 20
 """Bytes that a store holds of a stream it sends: four parts in flight, and one being read."""
-
-WRITE_BACK: Final = 64 << 20
-"""Bytes of a large copy after which the system is asked to start writing them to disk."""
 
 
 def _seconds(status: os.stat_result) -> int:
@@ -134,13 +137,47 @@ class Ingest:
             SpecialFile: it is not a regular file.
             OSError: it cannot be read.
         """
+        done = self.small(path, expected=expected)
+        if isinstance(done, Ingested):
+            self._progress.advance(size=done.size)
+            return done
         with OpenFile(path, self._flags) as file:
-            status = file.status
-            if status.st_size <= SMALL:
-                done = self._small(file.descriptor, status.st_size, expected)
+            large = self._large(file, path, expected=expected)
+            size, mtime = file.status.st_size, _seconds(file.status)
+        return Ingested(large.digest, size, mtime, large.found, large.is_kept)
+
+    def small(self, path: bytes, *, expected: Expected | None = None) -> Ingested | int:
+        """Bring in one file as `file` does, or return the size of one that is not small.
+
+        The caller reports the progress. Calls are few: each costs as much as a system call.
+        """
+        descriptor = os.open(path, self._flags)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise SpecialFile("not a regular file")
+            size = status.st_size
+            if size > SMALL:
+                return size
+            if self._batch is not None:  # a file is written before the next one is read
+                done = self._read(descriptor, status, expected)
             else:
-                done = self._large(file, path, expected=expected)
-        return Ingested(done.digest, status.st_size, _seconds(status), done.found, done.is_kept)
+                with self._memory.held(size):
+                    done = self._read(descriptor, status, expected)
+        finally:
+            os.close(descriptor)
+        return done
+
+    def _read(self, descriptor: int, status: os.stat_result, expected: Expected | None) -> Ingested:
+        size = status.st_size
+        data = read_whole(descriptor, size)
+        if expected is None:
+            digest = DataDigest(blake3(data).hexdigest())
+            done = Done(digest, found=self._put(digest, data))
+        else:
+            done = self._bytes(data, expected)
+        check_unchanged(descriptor, status)
+        return Ingested(done.digest, size, _seconds(status), done.found, done.is_kept)
 
     def look(self, path: bytes, *, expected: Expected | None = None) -> Ingested:
         """Return what `file` would bring in, without writing anything.
@@ -162,25 +199,14 @@ class Ingest:
                     digest = self._hash(file, digests)
         return Ingested(digest, size, _seconds(status), is_kept=digests.are_expected())
 
-    def _small(self, descriptor: int, size: int, expected: Expected | None) -> Done:
-        if self._batch is None:
-            with self._memory.held(size):
-                done = self._bytes(read_whole(descriptor, size), expected)
-        else:  # a file is written before the next one is read
-            done = self._bytes(read_whole(descriptor, size), expected)
-        self._progress.advance(size=size)
-        return done
-
     def _bytes(self, data: bytes, expected: Expected | None) -> Done:
         digests = Digests(expected, len(data))
         digests.update(data)
         digest = digests.hexdigest()
         if digests.are_expected():
             return Done(digest, is_kept=True)
-        if expected is not None and expected.is_blake3(digest, len(data)):
-            known = self._present(digest, len(data))
-        else:
-            known = False
+        is_expected = expected is not None and expected.is_blake3(digest, len(data))
+        known = is_expected and self._present(digest, len(data))
         return Done(digest, found=known or self._put(digest, data))
 
     def _put(self, digest: str, data: bytes) -> bool:
@@ -204,7 +230,9 @@ class Ingest:
             return Done(known, found=True)
         hashed_at = self._clock_ns()
         if size <= self._whole:
-            done = self._small(opened.descriptor, size, expected)
+            with self._memory.held(size):
+                done = self._bytes(read_whole(opened.descriptor, size), expected)
+            self._progress.advance(size=size)
         else:
             with os.fdopen(os.dup(opened.descriptor), "rb", buffering=0) as file:
                 done = self._whole_file(file, size, expected, opened.check)
@@ -298,36 +326,14 @@ class Ingest:
         self, pieces: Iterable[bytes | memoryview], batch: Batch, digests: Digests
     ) -> tuple[Done, int]:
         """Copy and hash in one pass; a rename at the end gives the name. Return the size too."""
-        temporary, target = batch.spool()
-        size = 0
-        with target:
-            for piece in pieces:
-                digests.update(piece)
-                with self._writing():
-                    target.write(piece)
-                    if size // WRITE_BACK != (size + len(piece)) // WRITE_BACK:
-                        _start_writing(target)
-                size += len(piece)
-                self._progress.advance(size=len(piece))
-            with self._writing():
-                _start_writing(target)
+        temporary, size = copy_pieces(
+            pieces, batch, digests, uri=self._store.uri, progress=self._progress
+        )
         digest = digests.hexdigest()
         if digests.are_expected():
             return Done(digest, is_kept=True), size  # the copy is removed with the batch
         batch.adopt(data_key(digest), temporary)
         return Done(digest, found=True), size
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Make an error of the namespace's disk another one than that of an unreadable source."""
-        try:
-            yield
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise Unreachable(
-                f"cannot write into {self._store.uri}: {reason}",
-                hint="free some space and repeat the command; nothing was half-written",
-            ) from error
 
     def _send(self, file: BinaryIO, size: int, digests: Digests, check: Callable[[], None]) -> Done:
         contents = None if self._sender is None else self._sender.read(file, size, digests)
@@ -383,10 +389,3 @@ class Ingest:
                 (found if each.found else written).append(data_key(each.digest))
         if found or written:
             self._guard.settle(found=found, written=written)
-
-
-def _start_writing(target: BinaryIO) -> None:
-    """Ask the disk to start with what was written, instead of with everything at the end."""
-    target.flush()
-    with suppress(AttributeError, OSError):  # a hint, which some platforms do not have
-        os.posix_fadvise(target.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

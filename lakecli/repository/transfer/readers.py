@@ -81,13 +81,7 @@ class OpenFile:
         Raises:
             FileChanged: it has.
         """
-        before, now = self.status, os.fstat(self.descriptor)
-        if (
-            now.st_mtime_ns != before.st_mtime_ns
-            or now.st_ctime_ns != before.st_ctime_ns
-            or now.st_size != before.st_size
-        ):
-            raise changed("read")
+        check_unchanged(self.descriptor, self.status)
 
     def __enter__(self) -> Self:
         return self
@@ -98,6 +92,21 @@ class OpenFile:
                 self.check()
         finally:
             os.close(self.descriptor)
+
+
+def check_unchanged(descriptor: int, before: os.stat_result) -> None:
+    """Check that an open file is as it was.
+
+    Raises:
+        FileChanged: it has been written to.
+    """
+    now = os.fstat(descriptor)
+    if (
+        now.st_mtime_ns != before.st_mtime_ns
+        or now.st_ctime_ns != before.st_ctime_ns
+        or now.st_size != before.st_size
+    ):
+        raise changed("read")
 
 
 def read_whole(descriptor: int, size: int) -> bytes:

@@ -38,6 +38,8 @@ class Selection:
 
     def takes(self, relative: bytes) -> bool:
         """Return whether an object is selected, by its path below the root."""
+        if self._include is None and self._exclude is None:
+            return True
         path = os.fsdecode(relative)
         if self._include is not None and not self._include.match_file(path):
             return False
