@@ -5,6 +5,7 @@
     runner          the interface, and the in-process runner; spark_runner: on Spark
     session, java   starting Spark, and the Java for it; master: whether its master answers
     scratch         large results of executors, in the bucket
+    joins           joins on Spark, with such results
     executors       waiting for the executors of a cluster, and checking them
     data_prefixes   divides data/ by the number of its objects
     store_location  where objects are, as plain values; errors_as_json: errors as plain values
@@ -12,7 +13,7 @@
     intervals       cuts differences of trees into parts; differences: large diffs
     imports         bringing objects in; exports: copying them out
     rebuild         trees of lakeFS written again as lakecli cuts them
-    gc              garbage collection; fsck: the parts of fsck that grow with the data
+    gc              garbage collection; fsck: the work of fsck that grows with the data
 
 The driver plans a job as a list of small parts, a runner applies one function to each part in any
 process, and the driver combines the results. Parts, functions and results are pickled, so they

@@ -26,6 +26,16 @@ LIMIT: Final = 64 << 10
 """Bytes of a result that still goes through Spark."""
 
 
+def dump_value(value: Any) -> bytes:  # noqa: ANN401 - of any class
+    """Return a value as bytes, for a column of a DataFrame."""
+    return pickle.dumps(value)
+
+
+def load_value(body: bytes) -> Any:  # noqa: ANN401 - as above
+    """Return the value of `dump_value`; the bytes must be those of this job, as Spark's own are."""
+    return pickle.loads(body)  # noqa: S301 - they came through Spark, or have a digest that did
+
+
 class Kept(NamedTuple):
     """The name of a result: its digest, and its size in bytes."""
 
@@ -62,9 +72,14 @@ class Scratch(NamedTuple):
         self.location.store().put(scratch_key(self.run, digest), body, ANY)
         return Kept(digest, len(body))
 
-    def keep(self, body: bytes) -> Kept | None:
-        """Write a result; return ``None`` if it is small, or may not be written there."""
-        if len(body) <= LIMIT:
+    def keep(self, body: bytes, *, above: int | None = None) -> Kept | None:
+        """Write a large result; return ``None`` if it is small, or may not be written there.
+
+        Args:
+            body: the result.
+            above: the most bytes of a small one; `LIMIT` by default.
+        """
+        if len(body) <= (LIMIT if above is None else above):
             return None
         try:
             return self.write(body)
@@ -90,7 +105,7 @@ class Scratch(NamedTuple):
 
     def keep_value(self, value: Any) -> Any:  # noqa: ANN401 - the result of any task
         """Return a task's result, or in place of a large one its name."""
-        kept = self.keep(pickle.dumps(value))
+        kept = self.keep(dump_value(value))
         return value if kept is None else kept
 
     def take_value(self, value: Any) -> Any:  # noqa: ANN401 - as above
@@ -101,11 +116,11 @@ class Scratch(NamedTuple):
         """
         if not isinstance(value, Kept):
             return value
-        return pickle.loads(self.take(value))  # noqa: S301 - the bytes are the executor's
+        return load_value(self.take(value))
 
     def pack(self, value: Any) -> bytes:  # noqa: ANN401 - as above
         """Return what `keep_value` returns, as bytes for a column of a DataFrame."""
-        return pickle.dumps(self.keep_value(value))
+        return dump_value(self.keep_value(value))
 
     def unpack(self, body: bytes) -> Any:  # noqa: ANN401 - as above
         """Return the result that `pack` returned or named; the bytes must come through Spark.
@@ -113,7 +128,7 @@ class Scratch(NamedTuple):
         Raises:
             IntegrityError: it is missing, or has other bytes.
         """
-        return self.take_value(pickle.loads(body))  # noqa: S301 - as Spark's own results
+        return self.take_value(load_value(body))
 
     def clear(self) -> None:
         """Delete all results of the runner."""

@@ -8,17 +8,29 @@ a request takes `REQUEST`. Spark's own shuffle and start are not included.
 from __future__ import annotations
 
 import os
+import pickle
 import tempfile
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from time import process_time
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
+import pyarrow as pa
+
 from lakecli.model import NO_ACCOUNT
-from lakecli.pipeline import fsck
 from lakecli.pipeline.data_prefixes import digits_of
 from lakecli.pipeline.exports.records import PART_ENTRIES
+from lakecli.pipeline.fsck.index import PART_RANGES
+from lakecli.pipeline.fsck.lookup import partitions_of
+from lakecli.pipeline.fsck.tasks import (
+    RESULT_RANGES,
+    Checking,
+    RangeResult,
+    ToRead,
+    read_references,
+)
 from lakecli.pipeline.gc.joined import group_names
 from lakecli.pipeline.gc.reach import PART_TABLES
 from lakecli.pipeline.gc.tasks import Tables, read_ranges
@@ -33,6 +45,9 @@ from tests.benchmarks.billion import BILLION, CORES, makespan
 from tests.benchmarks.dataset import changed_value
 from tests.pipeline.imports.test_listing_split import Listing, dated
 from tests.support.lakes import make_repository, open_lake, unclaimed
+
+if TYPE_CHECKING:
+    from lakecli.committed.metaranges import RangeRecord
 
 RANGE: Final = 8_192
 """Entries of a range."""
@@ -71,19 +86,45 @@ def measure() -> Speeds:
         made = commit(repository, "main", message="m", committer="benchmark")
         records = tuple(repository.trees.metarange(made.metarange_id).records())
         location = StoreLocation.of(repository)
+        checked_rows(records[:1], location)  # PyArrow completes its import
         begin = process_time()
         read_ranges(Tables(tuple(each.id for each in records), must_exist=True), location=location)
         searched = process_time()
-        found = fsck.read_part(records, location=location)
+        found = checked_rows(records, location)
         checked = process_time()
-        assert sum(each.entries for each in found) == MEASURED
+        assert found == MEASURED + len(records)
     return Speeds(MEASURED / (searched - begin), MEASURED / (checked - searched))
+
+
+def checked_rows(records: tuple[RangeRecord, ...], location: StoreLocation) -> int:
+    """Check ranges as an executor does; return the number of rows for the join."""
+    batch = {"number": [0], "body": [pickle.dumps(ToRead(0, records))]}
+    rows = read_references(
+        iter([pa.RecordBatch.from_pydict(batch)]),
+        checking=Checking(location, None, "", compares=False),
+    )
+    return sum(each.num_rows for each in rows)
 
 
 def tasks_of(entries: int, most: int) -> list[int]:
     """Return the entries of parts that all but the last have `most`."""
     whole, rest = divmod(entries, most)
     return [most] * whole + [rest] * (rest > 0)
+
+
+def memory_of(ranges: int) -> int:
+    """Return the bytes of memory by which the driver knows the results of ranges."""
+    tracemalloc.start()
+    known = {
+        n.to_bytes(32).hex(): pickle.loads(
+            pickle.dumps(RangeResult(n, RANGE, {}, b"", is_sound=True))
+        )
+        for n in range(ranges)
+    }
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(known) == ranges
+    return used
 
 
 def prefix_parts() -> tuple[list[int], int]:
@@ -107,13 +148,16 @@ def main() -> None:
     listings = 16 ** digits_of(BILLION)
     requests = -(-BILLION // listings // PAGE)
     searches = tasks_of(BILLION, PART_TABLES * RANGE)
-    checks = tasks_of(BILLION, fsck.PART_RANGES * RANGE)
+    checks = tasks_of(BILLION, PART_RANGES * RANGE)
+    ranges = -(-BILLION // RANGE)
     names = [Kept(n.to_bytes(32), 32 * size) for n, size in enumerate(searches)]
     exports = tasks_of(BILLION, PART_ENTRIES)
     imports, probes = prefix_parts()
     print(
         f"{listings:,} listings of {requests} requests, {len(searches):,} tasks that search, "
         f"{len(group_names(names)):,} that read digests, {len(checks):,} that check, "
+        f"{partitions_of(BILLION):,} that join, {-(-ranges // RESULT_RANGES):,} results of "
+        f"{memory_of(ranges) / 1e6:,.0f} MB in the driver, "
         f"{len(exports):,} parts of an export; a prefix: {len(imports):,} parts, the largest "
         f"{max(imports):,} objects, found by {probes:,} requests"
     )

@@ -110,14 +110,9 @@ def fsck(
     ):
         bulk = None
         if reads or runner.name != "local":
-            from lakecli.pipeline.fsck import RunnerBulk
+            from lakecli.pipeline.fsck.bulk import RunnerBulk
 
-            bulk = RunnerBulk(
-                opened,
-                runner,
-                progress=shown,
-                reads_ranges=runner.name != "local",
-            )
+            bulk = RunnerBulk(opened, runner, progress=shown)
         part = 1.0 if data or sample is None else sample
         how = Thoroughness(reads, part, bulk, external=external)
         if repair:

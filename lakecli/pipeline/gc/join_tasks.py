@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.errors import LakeError
-from lakecli.pipeline.errors_as_json import carried
 from lakecli.pipeline.gc.compare import Listed, list_keys, list_part
 from lakecli.pipeline.gc.live import DIGEST, RECORD
 from lakecli.pipeline.gc.marks import Marks
+from lakecli.pipeline.joins import as_stat, carrying, result_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lakecli.pipeline.gc.compare import AnyPart
     from lakecli.pipeline.scratch import Kept, Scratch
@@ -49,18 +48,6 @@ class Listing(NamedTuple):
     part: AnyPart
 
 
-def _carrying(
-    batches: Iterator[Any], rows_of: Callable[[int], Iterator[Any]], read: Reading
-) -> Iterator[Any]:
-    """Yield the rows of each number; send a `LakeError` to the driver through Spark."""
-    try:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from rows_of(number)
-    except LakeError as error:
-        raise carried(error, read.nonce) from error
-
-
 def list_old(batches: Iterator[Any], *, tasks: Sequence[Listing], read: Reading) -> Iterator[Any]:
     """List parts on an executor, with a row for the counts of each."""
 
@@ -71,7 +58,7 @@ def list_old(batches: Iterator[Any], *, tasks: Sequence[Listing], read: Reading)
         counts = [listed.objects, listed.size, listed.foreign, listed.newest]
         yield counts_row(task.number, counts)
 
-    return _carrying(batches, rows_of, read)
+    return carrying(batches, rows_of, read.nonce)
 
 
 def list_present(
@@ -83,7 +70,7 @@ def list_present(
         task = tasks[number]
         return rows(task.number, *list_keys(task.part, location=read.location))
 
-    return _carrying(batches, rows_of, read)
+    return carrying(batches, rows_of, read.nonce)
 
 
 def read_condemned(
@@ -97,7 +84,7 @@ def read_condemned(
         yield from rows(number, records)
         yield counts_row(number, [len(records) // RECORD])
 
-    return _carrying(batches, rows_of, read)
+    return carrying(batches, rows_of, read.nonce)
 
 
 def read_digests(
@@ -109,7 +96,7 @@ def read_digests(
         for kept in groups[number]:
             yield from rows(0, records_of(read.scratch.take(kept)))
 
-    return _carrying(batches, rows_of, read)
+    return carrying(batches, rows_of, read.nonce)
 
 
 def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
@@ -168,14 +155,7 @@ class Remainder:
 
     def result(self, read: Reading, value: Any) -> Any:  # noqa: ANN401 - a batch of pyarrow
         """Return the row with the result of the part."""
-        import pyarrow as pa
-
-        try:
-            body = read.scratch.pack(value)
-        except LakeError as error:
-            raise carried(error, read.nonce) from error
-        numbers = pa.array([self.number], pa.int32())
-        return pa.RecordBatch.from_pydict({"number": numbers, "body": [body]})
+        return result_row(self.number, value, read.scratch, read.nonce)
 
 
 def records_of(digests: bytes) -> bytes:
@@ -243,6 +223,6 @@ def counts_row(number: int, counts: list[Any]) -> Any:  # noqa: ANN401 - of pyar
     import pyarrow as pa
 
     kinds = (pa.int32(), pa.binary(), pa.int64(), pa.string(), pa.string(), pa.binary())
-    values = (number, None, None, None, None, json.dumps(counts).encode())
+    values = (number, None, None, None, None, as_stat(counts))
     columns = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
     return pa.RecordBatch.from_arrays(columns, NAMES)

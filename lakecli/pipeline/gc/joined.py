@@ -8,7 +8,6 @@ reads one part at a time. So neither its memory nor its disk grows with the obje
 
 from __future__ import annotations
 
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -29,6 +28,7 @@ from lakecli.pipeline.gc.join_tasks import (
 )
 from lakecli.pipeline.gc.live import DIGEST, DigestSet, total_of
 from lakecli.pipeline.gc.tasks import DataPart
+from lakecli.pipeline.joins import RESULT, frame_by_number, ignore_beat, results_of
 from lakecli.pipeline.spark_runner import SparkRunner
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from lakecli.pipeline.gc.tasks import TablesRead
     from lakecli.pipeline.runner import Runner
     from lakecli.pipeline.scratch import Kept, Scratch
-    from lakecli.progress import Progress
 
 BYTES_PER_TASK: Final = 64 << 20
 """Bytes of digests that one task reads, at most, unless one object has more."""
@@ -128,8 +127,7 @@ class JoinedSet:
         return Reading(work.location, self.scratch, new_nonce())
 
     def _frame(self, task: Callable[[Iterator[Any]], Iterator[Any]], count: int) -> Any:  # noqa: ANN401
-        """Return the rows that some tasks yield, each for its number."""
-        return self._runner.session.range(0, count, 1, count).mapInArrow(task, COLUMNS)
+        return frame_by_number(self._runner, task, count, COLUMNS)
 
     def _digests(self, read: Reading) -> Any:  # noqa: ANN401
         """Return the set as a DataFrame, in partitions of bounded size."""
@@ -146,27 +144,18 @@ class JoinedSet:
         read: Reading,
         *,
         tasks: int,
-        beat: Callable[[], None] = lambda: None,
+        beat: Callable[[], None] = ignore_beat,
     ) -> Iterator[Any]:
         """Run one job, and yield the results of its parts in their order."""
         placed = rows.repartitionById(len(names), "part").sortWithinPartitions("digest")
-        frame = placed.mapInArrow(keep, "number int, body binary")
-        shown = _Shown(work.progress, tasks + len(group_names(self._names)) + len(names))
-
-        def job(_: int) -> Iterator[Any]:
-            yield from frame.collect()
-
-        def tick(finished: int) -> None:
-            beat()
-            shown.tell(finished)
-
-        with closing(
-            self._runner.run_jobs(job, [0], nonce=read.nonce, while_waiting=tick)
-        ) as found:
-            results = sorted(found, key=lambda row: int(row.number))
-        shown.tell(shown.total)
-        for row in results:
-            yield self.scratch.unpack(bytes(row.body))
+        yield from results_of(
+            self._runner,
+            placed.mapInArrow(keep, RESULT),
+            nonce=read.nonce,
+            progress=work.progress,
+            tasks=tasks + len(group_names(self._names)) + len(names),
+            beat=beat,
+        )
 
 
 def open_live(runner: Runner) -> DigestSet | JoinedSet:
@@ -177,23 +166,6 @@ def open_live(runner: Runner) -> DigestSet | JoinedSet:
     if isinstance(runner, SparkRunner) and runner.scratch and runner.scratch.is_writable():
         return JoinedSet(runner, runner.scratch)
     return DigestSet()
-
-
-class _Shown:
-    """Shows the finished tasks of a job, of a total that joins may exceed by some of their own."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress = progress
-        self._done = 0
-        self.total = total
-        progress.expect(parts=total)
-
-    def tell(self, finished: int) -> None:
-        """Show how many tasks are finished."""
-        now = min(finished, self.total)
-        if now > self._done:
-            self._progress.advance(parts=now - self._done)
-            self._done = now
 
 
 def tasks_of(work: Work, parts: Sequence[AnyPart]) -> list[Listing]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -25,14 +26,14 @@ from lakecli.staging.area import TOMBSTONE
 from lakecli.validation import EARLIEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Branch, Commit, CommitId, MetarangeId, RangeId
     from lakecli.progress import Progress
-    from lakecli.repository.check.thoroughness import Bulk, Sound, Thoroughness
-    from lakecli.repository.core.data_index import DataIndex
+    from lakecli.repository.check.thoroughness import AheadIndex, Sound, Thoroughness
+    from lakecli.repository.core.data_index import ObjectIndex
     from lakecli.repository.core.lake import Repository
 
 MAX_REMEMBERED: Final = 100_000
@@ -71,7 +72,7 @@ class Checker:
         self._commits: set[CommitId] = set()
         self._metaranges: set[MetarangeId] = set()
         self._ranges: set[RangeId] = set()
-        self._sound: Mapping[RangeId, Sound] = {}
+        self._ahead: AheadIndex | None = None
         self._compared: set[str] = set()
 
     def report(self, finding: Finding) -> Iterator[Finding]:
@@ -108,17 +109,18 @@ class Checker:
             what = f"the namespace belongs to repository {owner}"
             yield from self.report(Finding("repository", REPOSITORY, what))
 
-    def look_ahead(self, txn: ReadTransaction, bulk: Bulk, index: DataIndex) -> None:
+    def look_ahead(self, txn: ReadTransaction, index: AheadIndex) -> None:
         """Check all ranges in bulk, so that only those with problems are read here."""
         refs = RefStore(txn, self._repository.key)
-        self._sound = bulk.sound_ranges(_all_ranges(self._repository, refs), index)
+        index.look_ahead(_all_ranges(self._repository, refs), _all_staged(txn, refs))
+        self._ahead = index
 
     def check_shared(self, txn: ReadTransaction) -> Iterator[Finding]:
         """Check the refs and the commit packs in the bucket."""
         for finding in check_shared(self._repository, txn):
             yield from self.report(finding)
 
-    def check_refs(self, txn: ReadTransaction, index: DataIndex) -> Iterator[Finding]:
+    def check_refs(self, txn: ReadTransaction, index: ObjectIndex) -> Iterator[Finding]:
         """Check what every branch and tag reaches: their own trees first, then their history."""
         refs = RefStore(txn, self._repository.key)
         heads: list[tuple[str, CommitId]] = []
@@ -136,7 +138,7 @@ class Checker:
             yield from self._check_history(refs, name, commit_id, index)
 
     def _check_history(
-        self, refs: RefStore, name: str, head: CommitId, index: DataIndex
+        self, refs: RefStore, name: str, head: CommitId, index: ObjectIndex
     ) -> Iterator[Finding]:
         waiting = [head]
         seen: set[CommitId] = set()
@@ -153,7 +155,7 @@ class Checker:
             waiting += commit.parents
 
     def _check_commit(
-        self, refs: RefStore, name: str, commit_id: CommitId, index: DataIndex
+        self, refs: RefStore, name: str, commit_id: CommitId, index: ObjectIndex
     ) -> Iterator[Finding]:
         if commit_id in self._commits:
             return
@@ -168,7 +170,7 @@ class Checker:
             )
         yield from self._check_tree(name, commit, index)
 
-    def _check_tree(self, name: str, commit: Commit, index: DataIndex) -> Iterator[Finding]:
+    def _check_tree(self, name: str, commit: Commit, index: ObjectIndex) -> Iterator[Finding]:
         tree = commit.metarange_id
         if not tree or tree in self._metaranges:
             return
@@ -179,13 +181,15 @@ class Checker:
             return  # garbage collection has expired it, as the retention rules say
         for problem in problems:
             yield from self.report(_finding("metarange", problem, name, commit))
-        for record in records:
+        new = [record for record in records if record.id not in self._ranges]
+        self._progress.expect(items=sum(record.count for record in new))
+        for record in new:
             if record.id in self._ranges:
                 continue
             self._ranges.add(record.id)
             self.counts.ranges += 1
             before = self.counts.entries
-            sound = self._sound.get(record.id)
+            sound = self._sound(record.id)
             if sound is not None:
                 self.counts.entries += sound.entries
                 for place, objects in sound.outside.items():
@@ -193,13 +197,22 @@ class Checker:
                     outside.count(self.counts.places, place, objects)
                 self._progress.advance(items=sound.entries)
                 continue
-            for item in check_range(self._repository.trees, record):
+            for item in self._read(record):
                 if isinstance(item, Problem):
                     kind = "range" if item.path is None else "entry"
                     yield from self.report(_finding(kind, item, name, commit))
                 else:
                     yield from self._check_entry(item, name, commit.id, index)
             self._progress.advance(items=self.counts.entries - before)
+
+    def _sound(self, range_id: RangeId) -> Sound | None:
+        """Return what is known of a range that need not be read."""
+        sound = None if self._ahead is None else self._ahead.sound(range_id)
+        return None if sound and sound.outside and self._how.external else sound
+
+    def _read(self, record: RangeRecord) -> Iterable[CheckedEntry | Problem]:
+        items = check_range(self._repository.trees, record)
+        return items if self._ahead is None else self._ahead.take_up(record.id, items)
 
     def _is_gone(self, tree: MetarangeId) -> bool:
         """Tell whether a tree is missing; a damaged one did not expire."""
@@ -210,7 +223,7 @@ class Checker:
         return False
 
     def _check_entry(
-        self, entry: CheckedEntry, name: str, commit_id: CommitId | None, index: DataIndex
+        self, entry: CheckedEntry, name: str, commit_id: CommitId | None, index: ObjectIndex
     ) -> Iterator[Finding]:
         self.counts.entries += 1
         if "://" in entry.physical_address:
@@ -222,7 +235,7 @@ class Checker:
                     yield from self.check_external()
             return
         what = index.problem_of(entry.physical_address, entry.size)
-        if what is None and self._how.hash_data and self._how.sample >= 1:
+        if what is None and self._how.compares:
             what = self._problem_of_contents(entry)
         if what is not None:
             if len(self.damaged) < MAX_REMEMBERED:
@@ -268,7 +281,7 @@ class Checker:
                 )
 
     def _check_staging(
-        self, txn: ReadTransaction, branch: Branch, index: DataIndex
+        self, txn: ReadTransaction, branch: Branch, index: ObjectIndex
     ) -> Iterator[Finding]:
         from lakecli.staging import area
 
@@ -303,6 +316,19 @@ def _all_ranges(repository: Repository, refs: RefStore) -> Iterator[RangeRecord]
             if record.id not in ranges:
                 ranges.add(record.id)
                 yield record
+
+
+def _all_staged(txn: ReadTransaction, refs: RefStore) -> Iterator[tuple[str, int]]:
+    """Yield physical address and size of every staged entry that can be read."""
+    from lakecli.staging import area
+
+    for branch in refs.iter_branches():
+        for token in (branch.staging_token, *branch.sealed_tokens):
+            for _, value in area.scan(txn, token):
+                with suppress(IntegrityError):
+                    if value != TOMBSTONE:
+                        entry = decode_entry(value)
+                        yield entry.physical_address, entry.size
 
 
 def _finding(kind: str, problem: Problem, ref: str, commit: Commit) -> Finding:

@@ -4,10 +4,14 @@ Data objects come first: one listing of ``data/`` (and with `hash_data` one read
 goes into an index on disk. Then every ref, its commits, their metaranges and ranges, each once
 however many commits share it; every entry in them is looked up in the index. Staged entries are
 checked too. The bucket is read, never the cache.
+
+On Spark there is no index on disk: all references meet the listing in one join, and this process
+reads only the ranges with problems again. So findings and their order are the same.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakecli.committed.entry_counts import count_entries
@@ -51,24 +55,24 @@ def fsck(
     how = thoroughness or Thoroughness(hash_data=hash_data)
     entries = NO_PROGRESS if how.hash_data else progress
     checker = Checker(repository, counts or FsckCounts(), how, progress=entries)
-    with DataIndex() as index:
+    ahead = None if how.bulk is None else how.bulk.open_index(compares=how.compares)
+    with ahead or DataIndex() as index:
         found = index.fill(
             repository.store,
             hash_data=how.hash_data,
             progress=progress,
             hasher=None if how.bulk is None else how.bulk.hash_objects,
-            lister=None if how.bulk is None else how.bulk.list_objects,
             takes=None
             if how.sample >= 1
             else _sampler(how.sample, repository.lake.random_number()),
         )
         damaged = dict(found)
-        checker.counts.objects = index.count
         checker.counts.bytes_hashed = index.bytes_hashed
         with repository.lake.kv.read() as txn:
             yield from checker.check_claim()
-            if how.bulk is not None and not how.external:
-                checker.look_ahead(txn, how.bulk, index)
+            if ahead is not None:
+                checker.look_ahead(txn, ahead)
+            checker.counts.objects = index.count
             yield from checker.check_refs(txn, index)
             yield from checker.check_external()
             yield from checker.check_shared(txn)
@@ -105,7 +109,11 @@ def count_head_entries(repository: Repository, *, check_from: int) -> int | None
 
 def _sampler(part: float, offset: float) -> Callable[[str], bool]:
     """Select a share of all digests, a different one for each offset."""
-    return lambda digest: (int(digest[:12], 16) / 16**12 + offset) % 1 < part
+    return partial(_is_in_sample, part=part, offset=offset)
+
+
+def _is_in_sample(digest: str, *, part: float, offset: float) -> bool:
+    return (int(digest[:12], 16) / 16**12 + offset) % 1 < part
 
 
 def summarise(counts: FsckCounts) -> IntegrityError | None:

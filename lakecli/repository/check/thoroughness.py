@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from lakecli.repository.core.data_index import ObjectIndex
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from lakecli.committed.check import CheckedEntry, Problem
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.model import RangeId
-    from lakecli.repository.core.data_index import DataIndex, DataObject, Hashed, ListedPart
+    from lakecli.repository.core.data_index import DataObject, Hashed
 
 
 class Sound(NamedTuple):
@@ -25,19 +28,42 @@ class Sound(NamedTuple):
     outside: Mapping[str, int]
 
 
+class AheadIndex(ObjectIndex):
+    """An index that looks up all references at once, before the ranges are checked one by one."""
+
+    def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[tuple[str, int]]) -> None:
+        """Check ranges, and look up what their entries and others refer to.
+
+        Args:
+            ranges: each of a repository once.
+            staged: physical address and size of other references.
+        """
+        raise NotImplementedError
+
+    def sound(self, range_id: RangeId) -> Sound | None:
+        """Return what is known of a range without problems; ``None`` if it has to be read."""
+        raise NotImplementedError
+
+    def take_up(
+        self, range_id: RangeId, items: Iterator[CheckedEntry | Problem]
+    ) -> Iterable[CheckedEntry | Problem]:
+        """Return the items of a range that was read again, whose entries are looked up next."""
+        raise NotImplementedError
+
+
 class Bulk(Protocol):
     """Does the work that grows with the data, for example on Spark."""
-
-    def list_objects(self) -> Iterator[ListedPart] | None:
-        """List ``data/`` in parts, in any order; ``None`` if `fsck` itself is to list it."""
 
     def hash_objects(self, objects: Iterator[DataObject]) -> Iterator[Hashed]:
         """Read data objects and compare their digests with their names, in any order."""
 
-    def sound_ranges(
-        self, records: Iterator[RangeRecord], index: DataIndex
-    ) -> Mapping[RangeId, Sound]:
-        """Return the ranges without problems; `fsck` itself reads the others."""
+    def open_index(self, *, compares: bool) -> AheadIndex | None:
+        """Return an empty index; ``None`` if this process is to look references up.
+
+        Args:
+            compares: whether the contents of lakeFS's objects are compared with their entries,
+                which this process does.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +81,8 @@ class Thoroughness:
     sample: float = 1.0
     bulk: Bulk | None = None
     external: bool = False
+
+    @property
+    def compares(self) -> bool:
+        """Whether the contents of lakeFS's objects are compared with their entries."""
+        return self.hash_data and self.sample >= 1

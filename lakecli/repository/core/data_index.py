@@ -18,14 +18,13 @@ import os
 import re
 import tempfile
 from array import array
-from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 from blake3 import blake3
 
 from lakecli.errors import LakeError
 from lakecli.identity import h
-from lakecli.layout import DATA, data_digest, data_key
+from lakecli.layout import DATA, data_digest
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.progress import NO_PROGRESS, Progress
 
@@ -65,32 +64,8 @@ class DataObject(NamedTuple):
     size: int
 
 
-class ListedPart(NamedTuple):
-    """What one part of a listing of ``data/`` has.
-
-    Attributes:
-        number: of the part: all its digests precede those of the next one.
-        own: the records of objects that lakecli named, ascending, with the same first byte.
-        foreign: the records of all others, in any order.
-    """
-
-    number: int
-    own: bytes
-    foreign: bytes
-
-
-Lister: TypeAlias = "Callable[[], Iterator[ListedPart] | None]"
-"""Lists ``data/`` in parts, in any order; ``None``: it is too small for that."""
-
 Hasher: TypeAlias = "Callable[[Iterator[DataObject]], Iterator[Hashed]]"
 """Reads data objects and reports their defects, in any order."""
-
-
-def record_of(key: str, size: int) -> tuple[bool, bytes]:
-    """Return whether lakecli named an object, and its record."""
-    name = data_digest(key)
-    digest = digest_of_key(key) if name is None else bytes.fromhex(name)
-    return name is not None, digest + size.to_bytes(8)
 
 
 def hash_objects(
@@ -139,23 +114,6 @@ class _Sizes:
             self._file.write(self._pending)
             self._pending.clear()
 
-    def extend(self, records: bytes) -> None:
-        """Add the records of objects whose digests have the same first byte."""
-        if not records:
-            return
-        counts = Counter(records[1::_RECORD])
-        for second in sorted(counts):
-            self._fill_starts(records[0] << 8 | second)
-            self.count += counts[second]
-        self._file.write(records)
-
-    def records(self) -> Iterator[tuple[bytes, int]]:
-        """Yield digests and sizes of the complete index, ascending."""
-        for first in range(0, self.count, _FLUSH):
-            found = os.pread(self._file.fileno(), _FLUSH * _RECORD, first * _RECORD)
-            for at in range(0, len(found), _RECORD):
-                yield found[at : at + _DIGEST], int.from_bytes(found[at + _DIGEST : at + _RECORD])
-
     def finish(self) -> None:
         """Complete the index."""
         self._file.write(self._pending)
@@ -202,16 +160,16 @@ class _Unsorted:
                 yield record[:_DIGEST], int.from_bytes(record[_DIGEST:])
 
 
-class DataIndex:
-    """The index; use it as a context manager, which deletes it at the end.
+class ObjectIndex:
+    """The data objects of a namespace, in which a check looks up what entries refer to.
+
+    Use it as a context manager, which releases its resources at the end.
 
     Attributes:
         bytes_hashed: bytes that were read to compare digests with names.
     """
 
     def __init__(self) -> None:
-        self._own = _Sizes()
-        self._foreign = _Sizes()
         self._damaged: dict[bytes, str] = {}
         self._store: ObjectStore | None = None
         self.bytes_hashed = 0
@@ -219,6 +177,86 @@ class DataIndex:
     def __enter__(self) -> Self:
         """Return the index itself."""
         return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+    @property
+    def count(self) -> int:
+        """The number of objects below ``data/``."""
+        raise NotImplementedError
+
+    def fill(
+        self,
+        store: ObjectStore,
+        *,
+        hash_data: bool,
+        progress: Progress = NO_PROGRESS,
+        hasher: Hasher | None = None,
+        takes: Callable[[str], bool] | None = None,
+    ) -> Iterator[tuple[str, str]]:
+        """Find the data objects of a namespace; yield (key, defect) of those that are damaged.
+
+        Args:
+            store: the namespace.
+            hash_data: read every object and compare its digest with its name. Objects of lakeFS,
+                whose names are no digests, are compared with the checksums of their entries later.
+            progress: counts the objects and bytes that are read.
+            hasher: reads the objects; by default in this process, one by one.
+            takes: returns whether the object of a digest is to be read; by default all are.
+        """
+        raise NotImplementedError
+
+    def problem_of(self, key: str, size: int) -> str | None:
+        """Return the defect of the object that an entry refers to, or ``None``.
+
+        Args:
+            key: a physical address inside the namespace.
+            size: the size in the entry, in bytes.
+        """
+        name = data_digest(key)
+        if name is not None:
+            digest = bytes.fromhex(name)
+            present = self._find(key, digest, size, is_own=True)
+        elif key.startswith(DATA):
+            digest = b""
+            present = self._find(key, digest_of_key(key), size, is_own=False)
+        elif is_old_key(key):
+            digest = b""
+            present = None if self._store is None else size_of(self._store, key)
+        else:
+            return "its physical address is no key of a data object"
+        if present is None:
+            return "missing"
+        if present != size:
+            return f"{present} bytes where the entry says {size}"
+        return self._damaged.get(digest)
+
+    def _find(self, key: str, digest: bytes, size: int, *, is_own: bool) -> int | None:
+        """Return the size of an object, or ``None`` if it does not exist.
+
+        Args:
+            key: of the object, below ``data/``.
+            digest: in the key, or of the key.
+            size: that is expected.
+            is_own: whether the digest is in the key.
+        """
+        raise NotImplementedError
+
+    def _note_damage(self, hashed: Hashed) -> tuple[str, str]:
+        """Record the defect of an object; return its key and the defect."""
+        what = hashed.what or ""
+        self._damaged[bytes.fromhex(data_digest(hashed.key) or "")] = what
+        return hashed.key, what
+
+
+class DataIndex(ObjectIndex):
+    """The index of one listing, on disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._own = _Sizes()
+        self._foreign = _Sizes()
 
     def __exit__(self, *_: object) -> None:
         """Delete it."""
@@ -238,22 +276,10 @@ class DataIndex:
         progress: Progress = NO_PROGRESS,
         hasher: Hasher | None = None,
         takes: Callable[[str], bool] | None = None,
-        lister: Lister | None = None,
     ) -> Iterator[tuple[str, str]]:
-        """List the data objects of a namespace; yield (key, defect) of those that are damaged.
-
-        Args:
-            store: the namespace.
-            hash_data: read every object and compare its digest with its name. Objects of lakeFS,
-                whose names are no digests, are compared with the checksums of their entries later.
-            progress: counts the objects and bytes that are read.
-            hasher: reads the objects; by default in this process, one by one.
-            takes: returns whether the object of a digest is to be read; by default all are.
-            lister: lists the objects in parts; by default this process lists them, one by one.
-        """
+        """List the data objects of a namespace; see `ObjectIndex.fill`."""
         self._store = store
-        parts = None if lister is None else lister()
-        listed = self._listed(store) if parts is None else self._taken(parts)
+        listed = self._listed(store)
         if not hash_data:
             for _ in listed:
                 pass
@@ -263,32 +289,7 @@ class DataIndex:
         for hashed in found:
             self.bytes_hashed += hashed.size
             if hashed.what is not None:
-                self._damaged[bytes.fromhex(data_digest(hashed.key) or "")] = hashed.what
-                yield hashed.key, hashed.what
-
-    def _taken(self, parts: Iterator[ListedPart]) -> Iterator[tuple[str, DataObject]]:
-        """Complete the index from parts, then yield every object that lakecli named."""
-        unsorted = _Unsorted()
-        early: dict[int, tuple[int, int]] = {}
-        following = 0
-        spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
-        for part in parts:
-            for at in range(0, len(part.foreign), _RECORD):
-                end = at + _DIGEST
-                size = int.from_bytes(part.foreign[end : at + _RECORD])
-                unsorted.add(part.foreign[at:end], size)
-            early[part.number] = spool.seek(0, os.SEEK_END), len(part.own)
-            spool.write(part.own)
-            while following in early:
-                start, size = early.pop(following)
-                spool.seek(start)
-                self._own.extend(spool.read(size))
-                following += 1
-        spool.close()
-        self._finish(unsorted)
-        for digest, size in self._own.records():
-            name = digest.hex()
-            yield name, DataObject(data_key(name), size)
+                yield self._note_damage(hashed)
 
     def _listed(self, store: ObjectStore) -> Iterator[tuple[str, DataObject]]:
         """Yield every object that lakecli named, and its digest, and complete the index."""
@@ -309,39 +310,22 @@ class DataIndex:
             self._foreign.add(digest, size)
         self._foreign.finish()
 
-    def problem_of(self, key: str, size: int) -> str | None:
-        """Return the defect of the object that an entry refers to, or ``None``.
+    def _find(self, key: str, digest: bytes, size: int, *, is_own: bool) -> int | None:
+        del key, size
+        return (self._own if is_own else self._foreign).find(digest)
 
-        Args:
-            key: a physical address inside the namespace.
-            size: the size in the entry, in bytes.
-        """
-        name = data_digest(key)
-        if name is not None:
-            digest = bytes.fromhex(name)
-            present = self._own.find(digest)
-        elif key.startswith(DATA):
-            digest = b""
-            present = self._foreign.find(digest_of_key(key))
-        elif _OLD_KEY.fullmatch(key):
-            digest = b""
-            present = self._ask(key)
-        else:
-            return "its physical address is no key of a data object"
-        if present is None:
-            return "missing"
-        if present != size:
-            return f"{present} bytes where the entry says {size}"
-        return self._damaged.get(digest)
 
-    def _ask(self, key: str) -> int | None:
-        """Return the size of an object outside ``data/``, by one HEAD request."""
-        if self._store is None:
-            return None
-        try:
-            return self._store.head(key).size
-        except ObjectNotFound:
-            return None
+def is_old_key(key: str) -> bool:
+    """Return whether a key is one of old lakeFS servers: outside ``data/``, so not in the index."""
+    return _OLD_KEY.fullmatch(key) is not None
+
+
+def size_of(store: ObjectStore, key: str) -> int | None:
+    """Return the size of an object by one request; ``None`` if it does not exist."""
+    try:
+        return store.head(key).size
+    except ObjectNotFound:
+        return None
 
 
 def digest_of_key(key: str) -> bytes:
