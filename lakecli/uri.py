@@ -23,6 +23,10 @@ from lakecli.model import MAX_PATH_SIZE
 
 SCHEME = "lakefs://"
 _OF_FILES = f"files of this machine: lakecli fs upload FILE {SCHEME}REPOSITORY/BRANCH/"
+_NO_DEFAULT = (
+    f"write {SCHEME}REPOSITORY[/REF[/PATH]], or set a default repository: "
+    f"lakecli use {SCHEME}REPOSITORY[/BRANCH]"
+)
 REPOSITORY_NAME = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 
 _NAMESPACE = (
@@ -96,7 +100,7 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
     else:
         raise UsageError(
             f"not a lakefs:// URI: {text!r}",
-            hint=_meant(full) or "write lakefs://REPOSITORY[/REF[/PATH]], or set LAKECLI_BASE_URI",
+            hint=_meant(full) or _NO_DEFAULT,
         )
     if not rest:
         return LakeUri(repository)
@@ -126,8 +130,8 @@ def _meant(text: str) -> str | None:
         return _OF_FILES
     if is_uri:
         return f"objects of a bucket: lakecli import --from {text} --to {SCHEME}REPOSITORY/BRANCH/"
-    repository, slash, _ = text.partition("/")
-    if slash and REPOSITORY_NAME.fullmatch(repository):
+    repository, _, rest = text.partition("/")
+    if rest and REPOSITORY_NAME.fullmatch(repository):
         return f"did you mean {SCHEME}{text}?"
     return None
 

@@ -1,4 +1,4 @@
-"""The times in ``main@{…}``: ISO 8601, or how long ago.
+"""The times in ``main@{…}``: ISO 8601, a word such as ``yesterday``, or how long ago.
 
 A time without an offset is UTC, and a date without a time is its midnight.
 """
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HINT: Final = (
-    "as in 2026-11-01, 2026-11-01 10:00, 2026-11-01T10:00:00+02:00, now, yesterday, 3 days ago"
+    "as in 2026-11-01, 2026-11-01 10:00, 2026-11-01T10:00:00+02:00, now, today, yesterday, "
+    "3 days ago"
 )
 
 _AGO: Final = re.compile(r"([0-9]{1,9}|an?|one)[ .]([a-z]+?)s?[ .]ago")
@@ -57,6 +58,8 @@ def parse_when(text: str, now: datetime) -> datetime:
     """
     words = " ".join(text.lower().split())
     try:
+        if words == "today":  # as its date, which has no time
+            return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         if words in WORDS:
             return _before(now, *WORDS[words])
         ago = _AGO.fullmatch(words)

@@ -64,6 +64,7 @@ MISTAKES = (
     Mistake("log LakeFS:demo/main", "not a lakefs:// URI", "did you mean lakefs://demo/main?"),
     Mistake("log lakefs:///demo/main", "illegal repository name ''", "3 to 63"),
     Mistake("log demo/main", "not a lakefs:// URI", "did you mean lakefs://demo/main?"),
+    Mistake("fs ls raw/", "not a lakefs:// URI", "set a default repository: lakecli use lakefs://"),
     Mistake("log main", "not a lakefs:// URI: 'main'", "write lakefs://REPOSITORY[/REF[/PATH]]"),
     # A bucket or a file where a lakefs:// URI is needed, and the other way round.
     Mistake(

@@ -53,8 +53,8 @@ def fs_find(
     The URI of each object below the prefix that meets all conditions is shown, one a line. PATTERN
     is compared with the last part of the path: * and ? stand for any characters, [a-z] for one of
     several; if --name is repeated, one match is enough. SIZE is 500, 10kB, 1.5GB or 10GiB. TIME is
-    2026-11-01, "2026-11-01 10:00", yesterday or "3 days ago". Uncommitted changes of a branch are
-    included; write BRANCH@ to search the committed objects only.
+    2026-11-01, "2026-11-01 10:00", today, yesterday or "3 days ago". Uncommitted changes of a
+    branch are included; write BRANCH@ to search the committed objects only.
 
     Examples:
         lakecli fs find lakefs://demo/main/ --name '*.parquet' --min-size 1GB

@@ -31,7 +31,7 @@ from lakecli.cli.transfers import (
     summary_lines,
 )
 from lakecli.errors import UsageError
-from lakecli.uri import LakeUri, path_of, ref_of
+from lakecli.uri import SCHEME, LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def fs_upload(
         str,
         Argument(metavar="SRC", help="File, directory (with -r), or - for standard input"),
         Completion(Kind.FILE),
-    ],
+    ] = "",
     more: Annotated[
         list[str],
         Argument(
@@ -105,6 +105,8 @@ def fs_upload(
 
     --dry-run lists every path with what would be done: new, changed, unchanged, excluded, deleted
     or failed. With --json it prints one object for each, and the totals in the last one.
+
+    Permissions of files are not recorded; `lakecli local commit` records the executable bit.
 
     Files named .lakefs_ref.yaml or .DS_Store are not uploaded, unless they are named themselves.
     Below a directory, symbolic links and special files fail unless --follow or --skip is given. If
@@ -193,6 +195,14 @@ def _arguments(
     Raises:
         UsageError: there is a source too many, or something is missing.
     """
+    if not first and option is not None:
+        if option.startswith(SCHEME):
+            raise UsageError(
+                f"-s takes a local file, not {option}", hint=f"lakecli fs upload -s FILE {option}"
+            )
+        raise UsageError("PATH is missing", hint=f"lakecli fs upload -s {option} PATH")
+    if not first and is_listed:
+        raise UsageError("PATH is missing", hint="lakecli fs upload --files-from FILE PATH")
     if option is not None:
         if more:
             raise UsageError("SRC was given twice", hint="lakecli fs upload [-s] SRC PATH")
@@ -200,7 +210,8 @@ def _arguments(
     elif not more and is_listed:
         sources, path = ["."], first
     elif not more:
-        raise UsageError("PATH is missing", hint="lakecli fs upload SRC PATH")
+        what = "PATH is missing" if first else "SRC and PATH are missing"
+        raise UsageError(what, hint="lakecli fs upload SRC PATH")
     else:
         sources, path = [first, *more[:-1]], more[-1]
     if "" in sources:

@@ -105,9 +105,9 @@ def log(
     merge commits and the first commit are never shown. Separate several paths by commas; quote a
     path that contains a comma.
 
-    TIME is 2026-11-01, "2026-11-01 10:00", yesterday or "3 days ago". Times are UTC unless they
-    have an offset; a bare date is its first moment. REGEX is a regular expression of Python. If
-    --author or --grep is repeated, one match is enough.
+    TIME is 2026-11-01, "2026-11-01 10:00", now, today, yesterday or "3 days ago". Times are UTC
+    unless they have an offset; a bare date, and today, is its first moment. REGEX is a regular
+    expression of Python. If --author or --grep is repeated, one match is enough.
 
     --format takes these placeholders of Git: %H %h %T %t %P %p for IDs of the commit, its tree (the
     metarange) and its parents; %an %ae %ad %aD %aI %ai %as %at %ar for the committer and the date,
