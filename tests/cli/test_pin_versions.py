@@ -277,7 +277,7 @@ def test_pins_are_refused_without_versions(
         (bare, "versioning was never enabled"),
         (f"s3://{suspended}", "versioning is suspended"),
         (cli.directory / "files", "a directory keeps no versions"),
-        (cli.directory / "list.csv", "cannot be imported with --pin-versions"),
+        (cli.directory / "list.csv", "versions cannot be pinned when a manifest"),
     ):
         result = cli("import", "--from", where, "--to", f"{MAIN}/t/", "--pin-versions")
         assert (result.exit_code, why in result.stderr) == (ExitCode.REFUSED, True), result

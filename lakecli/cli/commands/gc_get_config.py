@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
+from lakecli.cli.flags import SET_RULES, naming_flags
 from lakecli.cli.params import RepositoryUri
 
 if TYPE_CHECKING:
@@ -29,9 +30,11 @@ def gc_get_config(
         lakecli gc get-config lakefs://demo
         lakecli gc get-config lakefs://demo -p | lakecli gc set-config lakefs://other -f -
     """
-    from lakecli.pipeline.gc.rules import get_rules, rules_fields
+    from lakecli.pipeline.gc.rules import NoRules, get_rules, rules_fields
 
-    rules = get_rules(context.repository(repository).store)
+    store = context.repository(repository).store
+    with naming_flags({NoRules: SET_RULES}):
+        rules = get_rules(store)
     fields = rules_fields(rules)
     context.out.emit(
         fields,

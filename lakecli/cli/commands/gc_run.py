@@ -9,11 +9,13 @@ from lakecli.cli.collection import report_lines, report_record
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.engine import open_runner_of
+from lakecli.cli.flags import naming_flags
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
 from lakecli.cli.reading import Parser, read_duration
 from lakecli.cli.transfers import progress
 
 if TYPE_CHECKING:
+    from lakecli.errors import LakeError
     from lakecli.pipeline.gc.run import GcReport
 
 
@@ -89,10 +91,25 @@ def gc_run(
         lakecli gc run lakefs://demo -y
         lakecli gc run lakefs://taken --lakefs-stopped
     """
-    from lakecli.pipeline.gc.run import GcOptions, advance
+    from lakecli.pipeline.gc.run import GcOptions, NotTakenOver, advance
+    from lakecli.pipeline.gc.shared import (
+        LakeFsWrites,
+        NotConfirmed,
+        NothingPublished,
+        SharedNamespace,
+    )
 
     opened = context.synced_repository(repository)
+    confirms = f"lakecli gc run --lakefs-stopped {opened.uri}"
+    flags: dict[type[LakeError], str] = {
+        SharedNamespace: "--force-shared",
+        LakeFsWrites: confirms,
+        NotConfirmed: confirms,
+        NotTakenOver: "--lakefs-stopped",
+        NothingPublished: f"lakecli push --all {opened.uri}",
+    }
     with (
+        naming_flags(flags),
         open_runner_of(context, engine, opened, workers=transfer.workers) as runner,
         progress(context, "gc", hidden=transfer.no_progress) as shown,
     ):

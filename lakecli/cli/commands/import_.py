@@ -10,6 +10,7 @@ from lakecli.cli.answers.objects import Imported
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.engine import open_runner
+from lakecli.cli.flags import naming_flags
 from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
     AllowEmptyMessage,
@@ -43,6 +44,7 @@ from lakecli.uri import LakeUri, ref_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.errors import LakeError
     from lakecli.pipeline.imports.report import ImportReport
     from lakecli.pipeline.imports.rows import Failure
 
@@ -174,13 +176,26 @@ lakefs://demo/main/
     from lakecli.pipeline.imports import job
     from lakecli.pipeline.imports import verify as verify_objects
     from lakecli.pipeline.imports.report import ImportOptions
-    from lakecli.pipeline.imports.sources import Bucket, open_source, roots_of
+    from lakecli.pipeline.imports.sources import (
+        Bucket,
+        EmptySource,
+        Unversioned,
+        open_source,
+        roots_of,
+    )
 
     repository = context.synced_repository(target)
     opened = open_source(
         repository, source, is_manifest=manifest, links=policy, may_be_empty=allow_empty
     )
+    flags: dict[type[LakeError], str] = {
+        EmptySource: "--allow-empty",
+        Unversioned: "--copy",
+        job.NotReachable: "--copy",
+        job.NothingToImport: "--allow-empty-commit",
+    }
     with (
+        naming_flags(flags),
         open_runner(
             context,
             engine,
@@ -236,6 +251,7 @@ def _raise_failures(context: Context, report: ImportReport) -> None:
         verb="import",
         hint="nothing was committed; fix these and repeat the import"
         + (", or see --follow and --skip" if _has_links(failures) else "")
+        + (", or see --copy" if _has_uncopied(failures) else "")
         + (", or see --verify" if report.verified else ""),
         count=report.failed,
     )
@@ -246,6 +262,13 @@ def _has_links(failures: list[Failure]) -> bool:
     return any(
         failure.why.startswith(("a symbolic link", "a special file")) for failure in failures
     )
+
+
+def _has_uncopied(failures: list[Failure]) -> bool:
+    """Whether objects are among them that --copy would import."""
+    from lakecli.pipeline.imports.addresses import COPY_IT
+
+    return any(failure.why.endswith(COPY_IT) for failure in failures)
 
 
 def _record(report: ImportReport) -> Imported:

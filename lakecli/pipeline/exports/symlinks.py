@@ -188,7 +188,7 @@ def _uri_of(repository: Repository, name: bytes, entry: Entry) -> str:
         raise Unsupported(
             f"{shown} is compressed text, which readers recognise by the name of a file; data "
             "objects have another one",
-            hint="write the table in Parquet, or export it without --symlink",
+            hint="write the table in Parquet, or export it without a symlink manifest",
         )
     address = entry.physical_address
     repository.addresses.check(address)
@@ -199,7 +199,7 @@ def _uri_of(repository: Repository, name: bytes, entry: Entry) -> str:
         why = "names a version of it" if version_id else "has a line break"
         raise Unsupported(
             f"{shown} cannot be in a symlink manifest: its address {why}",
-            hint="export the table without --symlink",
+            hint="export the table without a symlink manifest",
         )
     place, key = split_address(plain)
     scheme, _, bucket = place.partition("://")

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Repository
 
+
+class SweepBegan(Refused):
+    """A condemnation cannot be undone any more, only ended by force."""
+
+
 _LEFT_FOR: Final = timedelta(days=1)
 """How long files that an interrupted command left beside the state are kept."""
 
@@ -67,10 +72,9 @@ def take_back(repository: Repository, *, force: bool = False) -> GcState:
             raise NothingToDo("nothing is condemned")
         if seen.state.phase is Phase.SWEEPING:
             if not force:
-                raise Refused(
+                raise SweepBegan(
                     "the sweep has begun; what it has deleted cannot be restored",
-                    hint=f"let it finish: lakecli gc run {repository.uri}, or end it if it was "
-                    f"interrupted: lakecli gc undo --force {repository.uri}",
+                    hint="let it finish, or end it by force if it was interrupted",
                 )
             _check_lease_is_over(repository, seen)
     after = move_state(repository, seen, phase=Phase.IDLE, mark="")
@@ -82,10 +86,9 @@ def _check_lease_is_over(repository: Repository, seen: Seen) -> None:
     assert seen.since is not None
     until = seen.since + LEASE
     if store_now(repository.store) <= until:
-        raise Refused(
+        raise SweepBegan(
             "a sweep may be running and may still delete objects",
-            hint=f"end it after {until:%Y-%m-%dT%H:%M:%SZ}: "
-            f"lakecli gc undo --force {repository.uri}",
+            hint=f"end it by force after {until:%Y-%m-%dT%H:%M:%SZ}",
         )
 
 

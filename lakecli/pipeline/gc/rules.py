@@ -27,6 +27,10 @@ EXAMPLE: Final = (
 )
 
 
+class NoRules(NotFound):
+    """There are no retention rules."""
+
+
 class Rules(NamedTuple):
     """How many days a commit keeps its objects after another replaced it as a branch's head.
 
@@ -98,9 +102,9 @@ def get_rules(store: ObjectStore) -> Rules:
     """
     rules = find_rules(store)
     if rules is None:
-        raise NotFound(
+        raise NoRules(
             "there are no retention rules: everything that branches and tags reach is kept",
-            hint="set some: lakecli gc set-config lakefs://REPOSITORY -f FILE",
+            hint="set some",
         )
     return rules
 

@@ -64,6 +64,10 @@ __all__ = [
 REPORTS: Final = GC + "reports/"
 
 
+class NotTakenOver(UsageError):
+    """It is confirmed that lakeFS has stopped, where it never was."""
+
+
 def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcStatus:
     """Return the state of a repository's garbage collection.
 
@@ -191,9 +195,9 @@ class _Run:
         if not self._options.lakefs_stopped:
             return taken
         if taken is None:
-            raise UsageError(
+            raise NotTakenOver(
                 f"{self._repository.uri} was not taken over from lakeFS",
-                hint="leave out --lakefs-stopped",
+                hint="leave out the confirmation that lakeFS has stopped",
             )
         if not self._options.dry_run:
             confirm_stopped(self._store)

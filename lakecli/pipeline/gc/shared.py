@@ -18,6 +18,14 @@ class SharedNamespace(Refused):
     """Another program uses the storage namespace, and may refer to objects of lakecli."""
 
 
+class NotConfirmed(SharedNamespace):
+    """Nobody has confirmed yet that lakeFS has stopped in a namespace that was taken over."""
+
+
+class NothingPublished(SharedNamespace):
+    """No branch of a namespace that was taken over is in the bucket."""
+
+
 class LakeFsWrites(SharedNamespace):
     """lakeFS goes on writing to a namespace although it was confirmed to have stopped."""
 
@@ -26,7 +34,7 @@ class LakeFsWrites(SharedNamespace):
             f"lakeFS has written to {uri} since it was confirmed on {stopped_at:%Y-%m-%d} that it "
             f"has stopped: {key}",
             hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
-            "it again: lakecli gc run --lakefs-stopped lakefs://REPOSITORY",
+            "it again",
         )
 
 
@@ -53,16 +61,16 @@ def check_not_shared(foreign: Counter[str], uri: str, taken: TakenOver | None) -
     if not found or (taken is not None and taken.stopped_at is not None):
         return
     if taken is not None:
-        raise SharedNamespace(
+        raise NotConfirmed(
             f"{uri} was taken over from lakeFS on {taken.dump.since:%Y-%m-%d} and has objects of "
             f"lakeFS: {', '.join(found)}",
             hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
-            "it, once: lakecli gc run --lakefs-stopped lakefs://REPOSITORY",
+            "it, once",
         )
     raise SharedNamespace(
         f"{uri} has objects that lakecli did not write: {', '.join(found)}",
         hint="lakeFS may use the namespace and refer to objects that look like garbage here; "
-        "if it does not, add --force-shared",
+        "if it does not, force the collection",
     )
 
 
@@ -80,8 +88,8 @@ def check_published(store: ObjectStore, taken: TakenOver | None) -> None:
 
     if taken is None or taken.stopped_at is None or next(iter_refs(store), None) is not None:
         return
-    raise SharedNamespace(
+    raise NothingPublished(
         f"{store.uri} was taken over from lakeFS, and no branch of it was pushed, so everything of "
         "lakeFS looks like garbage",
-        hint="push in the clone that took over: lakecli push --all lakefs://REPOSITORY",
+        hint="push all branches in the clone that took over",
     )

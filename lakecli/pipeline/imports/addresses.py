@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 
 MARK: Final = PIN_MARK.encode()
+COPY_IT: Final = "copy it into the repository"
+"""How reasons end for which an object can be imported with its bytes only."""
+
 PINNABLE: Final = ("s3://", "gs://", "az://", "memory://")
 """Prefixes of addresses that may name a version."""
 
@@ -48,7 +51,7 @@ class Addresses:
         bad = self._unknown(rows.addresses)
         if not self._task.copies:
             for at in _not_text(rows.addresses):
-                bad.setdefault(at, "its name is not UTF-8, as addresses are: use --copy")
+                bad.setdefault(at, f"its name is not UTF-8, as addresses are: {COPY_IT}")
         for at in _not_text(rows.checksums):
             bad.setdefault(at, "its checksum is not UTF-8")
         if not bad:
@@ -119,7 +122,7 @@ class Addresses:
     def _problem_of_file(self, text: str, directory: str, name: str) -> str:
         task = self._task
         if not task.copies and not is_local(task.location.uri):
-            return "a file on this machine cannot be referenced from a bucket: use --copy"
+            return f"a file on this machine cannot be referenced from a bucket: {COPY_IT}"
         if task.walks:
             if not any(f"{directory}/".startswith(f"{root}/") for root in task.roots):
                 self.places.add(directory)  # reached by a symbolic link

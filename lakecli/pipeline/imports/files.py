@@ -102,7 +102,7 @@ def plan_files(
     if not os.path.isdir(root):
         raise NotFound(
             f"no directory {os.fsdecode(root)}",
-            hint="--from takes a directory, a bucket prefix or a manifest",
+            hint="name a directory, a bucket prefix or a manifest",
         )
     low = prefix
     files: list[File] = []

@@ -53,6 +53,14 @@ class _Failed(PartialFailure):
     """Objects failed, so nothing can be committed; the report lists them."""
 
 
+class NothingToImport(NothingToDo):
+    """The branch has everything that a source has."""
+
+
+class NotReachable(Refused):
+    """Others could not read the files of this machine to which entries would refer."""
+
+
 def destination(path: bytes | None) -> tuple[bytes, bytes | None]:
     """Return the prefix of all paths below a destination, and the first path after them.
 
@@ -113,9 +121,9 @@ def import_objects(
         if done.report.failed:
             raise _Failed("objects failed")
         if not (changes or options.allow_empty):
-            raise NothingToDo(
+            raise NothingToImport(
                 f"nothing to import: {repository.uri}/{branch} has all {tally.objects} objects",
-                hint="add --allow-empty-commit to commit anyway",
+                hint="to commit anyway, allow an empty commit",
             )
         return Draft(
             metarange_id=done.join() if changes else base,
@@ -198,9 +206,9 @@ class _Run:
         if options.pins:
             check_pinnable(source, account_of(self._repository))
         if isinstance(source, Directory) and not options.copies and not is_local(namespace):
-            raise Refused(
+            raise NotReachable(
                 f"files on this machine cannot be referenced from a bucket: {namespace}",
-                hint="copy the files into the repository: --copy",
+                hint="copy the files into the repository",
             )
 
     def all_parts(

@@ -57,6 +57,14 @@ GZIP_ROW_SIZE: Final = 25
 """Approximate bytes of a row of text."""
 
 
+class EmptySource(NotFound):
+    """A source has no object, so that an import would remove everything from its destination."""
+
+
+class Unversioned(Unsupported):
+    """A source keeps no versions that entries could name."""
+
+
 class Source(Protocol):
     """A source of objects to import."""
 
@@ -113,9 +121,9 @@ class Directory(NamedTuple):
             and os.path.isdir(self.root)
             and next(walk(self.root, self.links), None) is None
         ):
-            raise NotFound(
+            raise EmptySource(
                 f"no file below {os.fsdecode(self.root)}",
-                hint="check that the disk is mounted; to import an empty directory: --allow-empty",
+                hint="check that the disk is mounted, or allow an empty source",
             )
         return plan_files(self.root, self.links, prefix=task.prefix, high=high)
 
@@ -147,10 +155,9 @@ class Bucket(NamedTuple):
         del spill
         store = open_by_uri(self.uri, account=task.location.account)
         if not self.may_be_empty and next(store.list(), None) is None:
-            raise NotFound(
+            raise EmptySource(
                 f"no object at {self.uri}/",
-                hint="--from takes a directory, a bucket prefix or a manifest; to import an empty "
-                "prefix: --allow-empty",
+                hint="name a directory, a bucket prefix or a manifest, or allow an empty source",
             )
         return plan_listing(store, task.prefix, high, runner=runner, account=task.location.account)
 
@@ -289,13 +296,13 @@ def check_pinnable(source: Source, account: Account) -> None:
 
     if isinstance(source, Manifest):
         raise Unsupported(
-            "a manifest or inventory cannot be imported with --pin-versions",
+            "versions cannot be pinned when a manifest or inventory is imported",
             hint="name the versions in the manifest: s3://BUCKET/KEY?versionId=ID",
         )
     if not isinstance(source, Bucket):
-        raise Unsupported(
+        raise Unversioned(
             "a directory keeps no versions of its files",
-            hint="copy the bytes into the repository instead: --copy",
+            hint="copy the bytes into the repository instead",
         )
     versions_of(open_by_uri(source.uri, account=account)).check_versions()
 
