@@ -16,7 +16,7 @@ from lakecli.sstable.errors import CorruptTable, UnknownTableFormat
 from lakecli.sstable.source import BytesSource, FileSource, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping
+    from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 
     BlockCache = MutableMapping[tuple[str, int], Mapping[bytes, bytes]]
 
@@ -160,12 +160,8 @@ class Table:
         Raises:
             CorruptTable: the block is damaged.
         """
-        size = self._sizes[number]
-        stored = self._read(self._offsets[number], size)
-        try:
-            verify(stored, size)
-        except Malformed as error:
-            raise self._corrupt(number, str(error)) from None
+        stored = self._read(self._offsets[number], self._sizes[number])
+        self._verify(number, stored)
         return stored
 
     def block(self, number: int) -> Block:
@@ -174,9 +170,36 @@ class Table:
         Raises:
             CorruptTable: the block is damaged, or has keys outside the bounds of its index entry.
         """
-        block = decode_block(
-            self.stored_block(number), name=self.name, offset=self._offsets[number]
-        )
+        return self._decoded(number, self.stored_block(number))
+
+    def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
+        """Yield some decoded blocks, read at once with everything between them.
+
+        Args:
+            numbers: of the blocks, ascending, at least one.
+
+        Raises:
+            CorruptTable: a block is damaged, or has keys outside the bounds of its index entry.
+        """
+        offsets, sizes = self._offsets, self._sizes
+        first, last = numbers[0], numbers[-1]
+        start = offsets[first]
+        data = self._read(start, offsets[last] + sizes[last] - start)
+        for number in numbers:
+            at, size = offsets[number] - start, sizes[number]
+            stored = data[at : at + size]
+            self._verify(number, stored)
+            yield self._decoded(number, stored)
+
+    def _verify(self, number: int, stored: bytes) -> None:
+        try:
+            verify(stored, self._sizes[number])
+        except Malformed as error:
+            raise self._corrupt(number, str(error)) from None
+
+    def _decoded(self, number: int, stored: bytes) -> Block:
+        """Decode a block whose checksum was verified, and check it against the index."""
+        block = decode_block(stored, name=self.name, offset=self._offsets[number])
         keys = block.keys
         if not keys:
             if self.count:

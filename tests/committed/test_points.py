@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Metarange, encode_range_record
-from lakecli.committed.points import FETCH_AFTER, PointReader
+from lakecli.committed.points import FETCH_AFTER, LOAD_AFTER, PointReader
 from lakecli.committed.ranges import Mismatch
 from lakecli.committed.scan import find, scan
 from lakecli.committed.sources import MissingTable
@@ -28,6 +28,7 @@ from tests.committed.trees import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from lakecli.committed.metaranges import RangeRecord
@@ -139,17 +140,17 @@ class Decoded:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.blocks: list[tuple[str, int]] = []
         self.searches = 0
-        decode, search = Table.block, Table.get
+        decode, search = Table._decoded, Table.get
 
-        def block(table: Table, number: int) -> Block:
+        def block(table: Table, number: int, stored: bytes) -> Block:
             self.blocks.append((table.name, number))
-            return decode(table, number)
+            return decode(table, number, stored)
 
         def get(table: Table, path: bytes) -> bytes | None:
             self.searches += 1
             return search(table, path)
 
-        monkeypatch.setattr(Table, "block", block)
+        monkeypatch.setattr(Table, "_decoded", block)
         monkeypatch.setattr(Table, "get", get)
 
 
@@ -179,6 +180,43 @@ def test_with_room_each_range_is_opened_and_each_block_decoded_once(
     ranges = len(trees.metarange(tree))
     assert len(fetched) == (ranges if is_remote else 0)
     assert trees.counts.ranges_opened == ranges + len(fetched)
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_a_range_that_is_read_in_many_places_is_read_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, has_room: bool
+) -> None:
+    store = local_trees(tmp_path)
+    large = {path: value(at, random.Random(at).randbytes(400)) for at, path in enumerate(MODEL)}
+    tree = build(new_trees(store, range_entries=4096), large)
+    trees = new_trees(store, range_entries=4096)
+    record = max(iter_ranges(trees, tree), key=lambda each: each.count)
+    table, _ = trees.open_for_points(record, is_exact=True)
+    # Room for most of the range, but not for all of it.
+    limit = 1 << 30 if has_room else table.size
+    trees.points = PointReader(trees, blocks_limit=limit)
+    asked = [path for path in large if record.min_key <= path <= record.max_key]
+    random.Random(0).shuffle(asked)
+    read: list[int] = []
+    blocks = Table.blocks
+
+    def counted(table: Table, numbers: Sequence[int]) -> Iterator[Block]:
+        read.append(len(numbers))
+        return blocks(table, numbers)
+
+    monkeypatch.setattr(Table, "blocks", counted)
+    for path in asked:
+        assert find(trees, tree, path) == large[path]
+    assert table.block_count > 100
+    if has_room:
+        *single, rest = read
+        assert len(single) == int(table.block_count * LOAD_AFTER)
+        assert len(single) + rest == table.block_count
+        assert set(single) == {1}
+        assert trees.reads["memory"] > len(asked) * 3 // 4
+    else:
+        assert set(read) == {1}
+        assert len(read) > table.block_count // 2
 
 
 def test_a_full_cache_admits_few_of_the_blocks_that_are_read(

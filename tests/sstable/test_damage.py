@@ -503,3 +503,14 @@ def test_a_file_that_shrinks_while_open_is_noticed() -> None:
         table.get(ROWS[3][0])
     with pytest.raises(CorruptTable, match="100 bytes, not a block of"):
         table.stored_block(0)
+
+
+def test_blocks_that_are_read_at_once_are_checked_one_by_one() -> None:
+    table = open_bytes(DOUBLE)
+    numbers = [1, 2, 5, table.block_count - 1]
+    assert list(table.blocks(numbers)) == [table.block(number) for number in numbers]
+    at = DOUBLE.index(table.stored_block(2)) + 20
+    broken = open_bytes(DOUBLE[:at] + bytes([DOUBLE[at] ^ 1]) + DOUBLE[at + 1 :], "the file")
+    assert list(broken.blocks([1, 3])) == [table.block(1), table.block(3)]
+    with pytest.raises(CorruptTable, match="checksum of the block"):
+        list(broken.blocks([1, 2, 3]))
