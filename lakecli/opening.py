@@ -98,9 +98,13 @@ def open_repository(
 
     from lakecli.committer import committer
     from lakecli.repository.sharing.mover import SharedMover
+    from lakecli.repository.undo.put_back import put_back
 
     mover = SharedMover(
-        lake.runtime.new_id(), who=lambda: committer(settings, os.environ), sleep=sleep
+        lake.runtime.new_id(),
+        who=lambda: committer(settings, os.environ),
+        sleep=sleep,
+        put_back=put_back,
     )
     repository = lake.repository(name, mover=mover)
     catch_up(repository)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakecli.errors import NotFound, Unreachable
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing.mover import SharedMover
+from lakecli.repository.undo.put_back import put_back
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def synced(context: Context, repository: Repository) -> Repository:
     """Return a handle whose moves go to the bucket, after catching up with the bucket."""
-    mover = SharedMover(context.new_id(), who=context.committer, sleep=sleep)
+    mover = SharedMover(context.new_id(), who=context.committer, sleep=sleep, put_back=put_back)
     opened = context.keep(Repository(context.lake(), repository.record, mover=mover))
     try:
         caught_up = opened.mover.catch_up(opened)

@@ -107,6 +107,7 @@ def delete(repository: Repository, name: str) -> Branch:
     Raises:
         NotFound: no such branch.
         Refused: it is the default branch.
+        LostRace: sharing is automatic, and the bucket has commits on it that are not here.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
     from lakecli.repository.core import operations, ref_changes
@@ -136,9 +137,16 @@ def check_delete(repository: Repository, name: str) -> Branch:
     Raises:
         NotFound: no such branch.
         Refused: it is the default branch.
+        LostRace: as of `delete`.
     """
     with repository.lake.kv.read() as txn:
-        return _not_default(repository, txn, name, "delete")
+        branch = _not_default(repository, txn, name, "delete")
+        if repository.syncs:
+            from lakecli.repository.core.ref_changes import branch_change
+            from lakecli.repository.core.unsent import check_deletion
+
+            check_deletion(txn, repository, branch_change(branch, None))
+        return branch
 
 
 def _not_default(repository: Repository, txn: ReadTransaction, name: str, verb: str) -> Branch:
@@ -274,7 +282,8 @@ def rename(
         expected: a commit that its head must be or reach; ``None``: any.
 
     Raises:
-        LostRace: its head does not reach the expected commit.
+        LostRace: its head does not reach the expected commit; or sharing is automatic, and the
+            bucket has commits on it that are not here.
         UsageError: the new name is illegal.
         NotFound: no such branch.
         AlreadyExists: a branch or a tag has the new name.

@@ -74,6 +74,7 @@ def delete(repository: Repository, name: str) -> Tag:
 
     Raises:
         NotFound: no such tag.
+        LostRace: sharing is automatic, and the tag is at another commit in the bucket.
     """
     with repository.lake.kv.write() as txn:
         refs = RefStore(txn, repository.key)
@@ -83,6 +84,20 @@ def delete(repository: Repository, name: str) -> Tag:
             txn, repository, kind="tag delete", refs=[ref_changes.tag_change(tag, None)]
         )
     return tag
+
+
+def check_delete(repository: Repository, name: str) -> None:
+    """Refuse what `delete` would refuse.
+
+    Raises:
+        NotFound, LostRace: as of `delete`.
+    """
+    with repository.lake.kv.read() as txn:
+        tag = _tag_at(repository, txn, name)
+        if repository.syncs:
+            from lakecli.repository.core.unsent import check_deletion
+
+            check_deletion(txn, repository, ref_changes.tag_change(tag, None))
 
 
 def _tag_at(repository: Repository, txn: ReadTransaction, name: str) -> Tag:

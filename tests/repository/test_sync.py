@@ -18,6 +18,7 @@ from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.sharing.mover import SharedMover
+from lakecli.repository.undo.put_back import put_back
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, synced
 from tests.support.lakes import checksums, read, stage, through
@@ -79,7 +80,7 @@ def test_a_lost_race_is_followed_by_a_pause_that_grows(
     ada, bob, _ = clones
     monkeypatch.setattr(type(bob.lake), "random_number", lambda _lake: 1.0)
     slept: list[float] = []
-    mover = SharedMover(b"bob", who=lambda: "bob", sleep=slept.append)
+    mover = SharedMover(b"bob", who=lambda: "bob", sleep=slept.append, put_back=put_back)
     shared = Repository(bob.lake, bob.record, mover=mover)
     races = 0
 

@@ -16,6 +16,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core.transaction import MAX_ATTEMPTS
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.sharing.mover import SharedMover
+from lakecli.repository.undo.put_back import put_back
 from tests.support import crashes
 from tests.support.clones import RANGE_ENTRIES, machine
 from tests.support.lakes import checksums, read, stage
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 def do(lake: Lake, _killer: Killer, name: str, rounds: int) -> None:
     """Stage and commit one file a round, as a command under ``sync = auto`` does."""
     for number in range(rounds):
-        mover = SharedMover(lake.runtime.new_id(), who=lambda: name, sleep=sleep)
+        new_id = lake.runtime.new_id
+        mover = SharedMover(new_id(), who=lambda: name, sleep=sleep, put_back=put_back)
         repository = lake.repository("demo", mover=mover)
         mover.catch_up(repository)
         path = f"{name}/{number}".encode()

@@ -202,7 +202,7 @@ def test_moves_extend_the_note_of_their_ref(repository: Repository) -> None:
     tag.create(shared.repository, "v1", "main")
     made = noted(repository, name="new")
     assert made is not None
-    assert made[1:] == (BRANCH, "new", "branch create", None, first, by[:1], True, "")
+    assert made[1:] == (BRANCH, "new", "branch create", None, first, by[:1], True, "", None)
     # A command of a clone that shares by hand keeps the note right, and notes no other ref.
     second = make_commit(repository, b"2", "new").id
     extended = noted(repository, name="new")

@@ -12,6 +12,7 @@ from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing.mover import SharedMover
+from lakecli.repository.undo.put_back import put_back
 from tests.support.lakes import Numbered, Ticking, open_lake, stage
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Synced(NamedTuple):
 def synced(repository: Repository, who: str) -> Synced:
     """Return a handle that synchronises without waiting, with the same store and notices."""
     new_id = repository.lake.runtime.new_id
-    mover = SharedMover(new_id(), who=lambda: who, sleep=lambda _seconds: None)
+    mover = SharedMover(new_id(), who=lambda: who, sleep=lambda _seconds: None, put_back=put_back)
     handle = Repository(repository.lake, repository.record, mover=mover)
     handle.notices = repository.notices
     return Synced(handle, mover)

@@ -23,7 +23,7 @@ def tag_delete(context: Context, tags: TagUris, *, yes: Yes = False) -> None:
     repository = context.synced_repository(*unique)
     names = [ref_of(tag) for tag in unique]
     for name in names:
-        library.show(repository, name)
+        library.check_delete(repository, name)
     listed = ", ".join(f"'{name}'" for name in names)
     context.confirm(f"delete tag{'s' if len(names) > 1 else ''} {listed}", yes=yes)
     for name in names:

@@ -22,7 +22,7 @@
                    apply_change: the change of one commit, applied to another branch;
                    same_bytes: the bytes of two entries, compared for a merge or a diff
     sharing        tracking, unsent, intents, pending, under_way: what was moved in the bucket, and
-                   what is still to be; packs: commits in the bucket
+                   what is still to be; deletion_lease: from where; packs: commits in the bucket
     lakeFS         rebuilt: trees of lakeFS that were written again
     collecting     gate: the one way for objects and commits into use; gc_guard, unpushed
     checking       findings: what fsck reports

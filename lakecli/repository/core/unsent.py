@@ -5,6 +5,7 @@ with the ref's position before and after. Further moves of that ref, by any comm
 note: from where the bucket is believed to stand, to where the ref stands here. `judge` decides
 whether that may be sent: only if the bucket stands exactly on the note's *before*, if the move is
 a fast-forward of what the bucket has, or if the bucket never had the ref.
+The note of a deletion has a lease, too: `lakecli.repository.core.deletion_lease`.
 
 What came from the bucket (clone, fetch, pull, sync) is never sent, and neither is undoing it. A ref
 on which that was undone is held: it does not follow the bucket until it moves there again.
@@ -13,7 +14,7 @@ on which that was undone is held: it does not follow the bucket until it moves t
 
     INTENTS  repository ‖ h(unsent 00 kind 00 name)[:16] -> unsent, kind, name, operation, before,
                                                             after, by; older rows end at operation;
-                                                            replaces, after a renaming
+                                                            replaces (renaming), lease (deletion)
              repository ‖ h(held 00 kind 00 name)[:16]   -> held, kind, name; held: the write ID of
                                                             the ref's last move in the bucket
 """
@@ -29,6 +30,7 @@ from lakecli.model import NAMED_KINDS, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
+from lakecli.repository.core import deletion_lease
 from lakecli.repository.core.ref_changes import commit_of, is_local
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class Unsent(NamedTuple):
         is_known: whether `before` and `after` are known; rows of older versions lack them.
         replaces: the branch that was renamed to this one; its deletion is sent only if the bucket
             takes this note. ``""``: none.
+        lease: another position in the bucket that it may be moved from; ``None``: none.
     """
 
     id: bytes
@@ -72,6 +75,7 @@ class Unsent(NamedTuple):
     by: tuple[str, ...]
     is_known: bool
     replaces: str = ""
+    lease: CommitId | None = None
 
 
 class Verdict(Enum):
@@ -101,6 +105,9 @@ def note(
         is_shared: whether the bucket has these moves already.
         is_undo: whether it undoes moves. Then only a note that still exists is changed; for what
             the bucket has of them, the command makes notes of its own.
+
+    Raises:
+        LostRace: it deletes a ref of which the bucket has more than this clone.
     """
     rows = IntentStore(txn, repository.key)
     renamed = _renamed(txn, repository, operation)
@@ -117,7 +124,15 @@ def note(
             # Without automatic sharing, existing notes are kept right and none is made.
             starts = repository.syncs and (not is_undo or _is_new(txn, repository, change))
             replaces = renamed if before is None else ""
+            if after is None and starts:
+                check_deletion(txn, repository, change)
             _extend(txn, repository, operation, change, starts=starts, replaces=replaces)
+
+
+def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> None:
+    """Refuse to delete a ref here that the bucket has and would keep; raises `LostRace`."""
+    noted = find_unsent(txn, repository, deletion.kind, deletion.name)
+    deletion_lease.check(txn, repository, deletion, noted)
 
 
 def _is_new(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
@@ -161,8 +176,8 @@ def put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
     }
     if move.is_known:
         fields |= {"before": move.before, "after": move.after}
-    if move.replaces:
-        fields["replaces"] = move.replaces
+    fields |= {"replaces": move.replaces} if move.replaces else {}
+    fields |= {} if move.lease is None else {"lease": move.lease}
     IntentStore(txn, repository.key).put(move.id, {**fields, "by": list(move.by)})
 
 
@@ -207,7 +222,7 @@ def judge(
     if there == move.after:
         return Verdict.NOTHING
     was_pushed = TrackingStore(txn, repository.key).find(move.kind, move.name) is not None
-    if there == move.before or (there is None and not was_pushed):
+    if there in (move.before, move.lease or move.before) or (there is None and not was_pushed):
         return Verdict.SEND
     # If both sides made a branch of this name, those are two branches.
     if move.kind is RefKind.BRANCH and None not in (there, move.before, move.after):
@@ -248,7 +263,7 @@ def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
     if (present.before, present.after) == (move.before, move.after):
         rows.delete(move.id)
     elif present.is_known and present.before == move.before:
-        put(txn, repository, present._replace(before=move.after))
+        put(txn, repository, present._replace(before=move.after, lease=None))
 
 
 def forget_rest_of_renaming(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
@@ -297,7 +312,9 @@ def note_taken_back(
     was_undone = move.is_known and here == move.before != move.after
     if not was_undone or find_unsent(txn, repository, move.kind, move.name) is not None:
         return None
-    back = move._replace(operation="undo", before=move.after, after=move.before, by=(by.hex(),))
+    back = move._replace(
+        operation="undo", before=move.after, after=move.before, by=(by.hex(),), lease=None
+    )
     put(txn, repository, back)
     return back
 
@@ -323,6 +340,9 @@ def _extend(
     found = find_unsent(txn, repository, change.kind, change.name)
     if found is None and not starts:
         return
+    lease = None if found is None else found.lease
+    if after is None:
+        lease = deletion_lease.find(txn, repository, change)
     by = () if found is None else found.by
     command_id = repository.mover.command_id
     if command_id is not None and command_id.hex() not in by:
@@ -339,7 +359,7 @@ def _extend(
     id_ = _row(_UNSENT, change.kind, change.name)
     kind, name = change.kind, change.name
     replaces = replaces or ("" if found is None else found.replaces)
-    made = Unsent(id_, kind, name, operation.kind, before, after, by, is_known, replaces)
+    made = Unsent(id_, kind, name, operation.kind, before, after, by, is_known, replaces, lease)
     put(txn, repository, made)
 
 
@@ -363,6 +383,7 @@ def _load(id_: bytes, fields: Mapping[str, Any]) -> Unsent:
         tuple(fields.get("by", ())),
         "before" in fields and "after" in fields,
         fields.get("replaces", ""),
+        _commit_id(fields.get("lease")),
     )
 
 

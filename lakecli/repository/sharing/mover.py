@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.landing import Landing
     from lakecli.repository.core.unsent import Unsent
+    from lakecli.repository.sharing.notes import PutBack
 
 
 class SharedMover:
@@ -41,14 +42,21 @@ class SharedMover:
         command_id: random bytes that identify the command.
         who: returns who moves refs, for the shared reflog; called when one is moved.
         sleep: waits for so many seconds.
+        put_back: undoes a deletion or renaming here that the bucket refuses.
     """
 
     def __init__(
-        self, command_id: bytes, *, who: Callable[[], str], sleep: Callable[[float], None]
+        self,
+        command_id: bytes,
+        *,
+        who: Callable[[], str],
+        sleep: Callable[[float], None],
+        put_back: PutBack,
     ) -> None:
         self._command_id = command_id
         self._who = who
         self._sleep = sleep
+        self._put_back = put_back
         self._lost = 0
 
     @property
@@ -61,14 +69,13 @@ class SharedMover:
         from lakecli.repository.core.pending import finish_pending
         from lakecli.repository.sharing.fetch import fetch
         from lakecli.repository.sharing.follow import follow
-        from lakecli.repository.sharing.notes import push_note
 
         finished = finish_pending(repository)
         fetch(repository)
         errors: list[LakeError] = []
         for note in _notes(repository):
             try:
-                push_note(repository, note, who=self._who, command_id=self._command_id)
+                self._push(repository, note)
             except Unreachable:
                 raise
             except LakeError as error:
@@ -113,11 +120,15 @@ class SharedMover:
 
     def finish(self, repository: Repository) -> None:
         """Send the notes of refs that this command moved here."""
-        from lakecli.repository.sharing.notes import push_note
-
         for note in _notes(repository):
             if self._command_id.hex() in note.by:
-                push_note(repository, note, who=self._who, command_id=self._command_id)
+                self._push(repository, note)
+
+    def _push(self, repository: Repository, note: Unsent) -> None:
+        from lakecli.repository.sharing.notes import push_note
+
+        command_id, put_back = self._command_id, self._put_back
+        push_note(repository, note, who=self._who, command_id=command_id, put_back=put_back)
 
     def _back_off(self, repository: Repository) -> None:
         retries = Retries(REF_MOVES, sleep=self._sleep, random=repository.lake.random_number)

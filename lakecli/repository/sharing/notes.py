@@ -2,13 +2,13 @@
 
 A note is sent only where the bucket stands on what the note moved the ref from, where that is a
 fast-forward, or where the bucket never had the ref (`lakecli.repository.core.unsent.judge`).
-Anything else is refused as `push` refuses
-it, once: the note is deleted, and what was done here stays here.
+Anything else is refused as `push` refuses it, once: the note is deleted. What was done here stays
+here, except that a ref which was deleted or renamed is put back.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from lakecli.errors import LakeError, OutcomeUnknown, Refused, Unreachable
 from lakecli.kv.tracking import TrackingStore
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from lakecli.repository.core.unsent import Unsent
 
 
+class PutBack(Protocol):
+    """Undo here the operation that deleted or renamed a ref, which the bucket has refused."""
+
+    def __call__(self, repository: Repository, refused: Unsent, *, committer: str) -> bool:
+        """Undo it, if the refused move is of such an operation; return whether it was undone."""
+
+
 class Sent(NamedTuple):
     """What became of a note.
 
@@ -43,7 +50,12 @@ class Sent(NamedTuple):
 
 
 def push_note(
-    repository: Repository, note: Unsent, *, who: Callable[[], str], command_id: bytes
+    repository: Repository,
+    note: Unsent,
+    *,
+    who: Callable[[], str],
+    command_id: bytes,
+    put_back: PutBack | None = None,
 ) -> None:
     """Make a noted move in the bucket, if that undoes nothing that others did.
 
@@ -52,9 +64,10 @@ def push_note(
         note: the move.
         who: returns who moves it, for the shared reflog; called if it is moved.
         command_id: the `BranchMover.command_id` of this command.
+        put_back: called if the move is refused; ``None``: what was done here stays here.
 
     Raises:
-        LostRace, AlreadyExists: it would; the note is gone, and what was done here stays here.
+        LostRace, AlreadyExists: it would; the note is gone.
         OutcomeUnknown, Unreachable, PermissionDenied, …: the note stays.
     """
     try:
@@ -64,7 +77,11 @@ def push_note(
     except LakeError as error:
         raise not_yet_sent(repository, note, error) from error
     if sent.verdict is Verdict.REFUSE:
-        raise not_sent(repository, note, sent.there)
+        refusal = not_sent(repository, note, sent.there)
+        if put_back is not None and put_back(repository, note, committer=who()):
+            refusal.message = f"{refusal.message}; this is undone here: {note.operation}"
+            refusal.args = (refusal.message,)
+        raise refusal
     if sent.way_back is not None:
         push_note(repository, sent.way_back, who=who, command_id=command_id)
 

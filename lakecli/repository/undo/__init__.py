@@ -6,5 +6,6 @@
     undo            takes an operation back, by apply
     pushed          what the bucket has of it
     back_in_bucket  moves refs back there too
+    put_back        puts back here what the bucket refused to delete or rename
     claims          what that brings into use again
 """

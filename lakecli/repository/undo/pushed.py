@@ -238,14 +238,34 @@ def _has_seen(
     if after is None or stands is None:
         moves = iter_moves(txn, repository.key, tracked.kind, tracked.name)
         last = next(moves, None)
-        deleted = last is not None and last.after is None and last.before == before
-        return after is None and stands is None and deleted
+        if after is not None or stands is not None or last is None or last.after is not None:
+            return False
+        # A branch that was deleted may have had commits that were never pushed.
+        return last.before == before or _reached(txn, repository, tracked, last.before, before)
     if tracked.kind is RefKind.TAG:
         return stands == after
     refs = RefStore(txn, repository.key)
     if before is not None and is_ancestor(refs, stands, before):
         return False
     return is_ancestor(refs, after, stands)
+
+
+def _reached(
+    txn: ReadTransaction,
+    repository: Repository,
+    tracked: Tracked,
+    ancestor: CommitId | None,
+    descendant: CommitId | None,
+) -> bool:
+    """Return whether a ref is a branch, and one of its positions reaches another that is here."""
+    refs = RefStore(txn, repository.key)
+    return (
+        tracked.kind is RefKind.BRANCH
+        and ancestor is not None
+        and descendant is not None
+        and refs.find_commit(ancestor) is not None
+        and is_ancestor(refs, ancestor, descendant)
+    )
 
 
 def _has_seen_reset(
