@@ -11,6 +11,8 @@ from lakecli.repository.undo.claims import GONE
 DIRECTORY: Final = "directory"
 """`lakecli.worktree.keep.DIRECTORY`, which most undos need not import."""
 
+_COMPLETED: Final = "the {} before was interrupted; it is complete now"
+
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.kv.operations import Operation
@@ -29,6 +31,8 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
         return
     shared = remote or repository.syncs
     done = undo(repository, remote=shared, committer=context.committer() if shared else "")
+    if done.is_completed:
+        context.out.note(_COMPLETED.format("undo"))
     _answer(context, "Undone", done)
     if DIRECTORY in done.operation.metadata:
         _bring_back(context, repository, done.operation)
@@ -60,17 +64,21 @@ def _has_finished(context: Context, repository: Repository) -> bool:
         if each.operation.metadata.get(UNDOES) == id_
     )
     if not written.can_repeat:
-        context.out.note("the undo before was interrupted; it is complete now")
+        context.out.note(_COMPLETED.format("undo"))
     _answer(context, "Undone", Undone(operation, appended))
     return True
 
 
 def run_redo(context: Context, uri: LakeUri) -> None:
     """Redo the last undone operation of a repository, and print it."""
-    from lakecli.repository.undo.log import redo_target
-    from lakecli.repository.undo.undo import redo
+    from lakecli.repository.undo.log import REDO, redo_target
+    from lakecli.repository.undo.undo import complete, redo
 
     repository = context.synced(context.logged_repository(uri, wanted="redo"))
+    if repository.syncs and (done := complete(repository, REDO)) is not None:
+        context.out.note(_COMPLETED.format("redo"))
+        _answer(context, "Redone", done)
+        return
     operation = redo_target(repository)
     if operation is not None and DIRECTORY in operation.metadata:
         _overwrite_again(context, repository, operation)

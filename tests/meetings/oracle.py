@@ -15,8 +15,8 @@ Some kinds of outcome are neither, and promised nevertheless:
   another machine makes after that. So each ref, not the whole, is as one of the two commands alone
   leaves it.
 - A command that moves a branch or a tag here, and then in the bucket, may be refused there. It says
-  so, and what it did here stays here: see `lakecli help remotes`. So here it is as one of the two
-  commands alone leaves it, and everywhere else as the other one does.
+  so, and what it did here stays here, or is put back: see `lakecli help remotes`. So here it is as
+  one of the two commands alone leaves it, and everywhere else as the other one does.
 - `undo` may take back what a command did here that was still to send it. That command is refused.
 - A command may send what another one on its machine has noted. Then it reports, too, what the
   bucket refused of it.

@@ -1,4 +1,7 @@
-"""Undo takes back every command of the table that changes a ref or what is staged."""
+"""Undo takes back every command of the table that changes a ref or what is staged.
+
+A command that fails has changed nothing, or undo takes it back, too.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.repository.core.lake import Home, Lake, Runtime
+from lakecli.repository.undo.log import is_passed_over, iter_log
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.observe import observe
 from tests.meetings.situations import SITUATIONS
@@ -26,6 +31,21 @@ def _state(matrix: Matrix) -> State:
     return found
 
 
+def _logs(matrix: Matrix) -> dict[str, list[bytes]]:
+    """Return the operations of each of Ada's repositories that undo does not pass over."""
+    home = matrix.world.home("ada")
+    runtime = Runtime(lambda: matrix.world.now, lambda: bytes(16), "observe")
+    with Lake.open(Home(home / "store", home / "cache"), runtime) as lake:
+        return {
+            each.name: [
+                logged.operation.id
+                for logged in iter_log(lake.repository(each.name))
+                if not is_passed_over(logged.operation)
+            ]
+            for each in lake.repositories()
+        }
+
+
 def _beginnings(matrix: Matrix, situation: str, *, sync: bool) -> list[State]:
     """Return the state before a command; also that after what automatic sync does first."""
     matrix.begin(situation)
@@ -36,13 +56,20 @@ def _beginnings(matrix: Matrix, situation: str, *, sync: bool) -> list[State]:
     return states
 
 
-def _problem(matrix: Matrix, before: list[State], *, sync: bool) -> str | None:
-    """Undo, redo and undo what a command did; return what is wrong."""
+def _problem(matrix: Matrix, before: list[State], logged: set[str], *, sync: bool) -> str | None:
+    """Undo, redo and undo what a command did; return what is wrong.
+
+    Args:
+        matrix: after the command.
+        before: the states that it may have begun with.
+        logged: the repositories whose log it changed.
+        sync: whether sharing is automatic.
+    """
     after = _state(matrix)
     changed = {name for state in before for name in state.keys() | after.keys()}
     changed = {name for name in changed if all(s.get(name) != after.get(name) for s in before)}
     for word, wanted in (("undo", before), ("redo", [after]), ("undo", before)):
-        for name in sorted(changed):
+        for name in sorted(changed | logged):
             line = [word, f"lakefs://{name}"]
             reply = matrix.world("ada", line, sync=sync)
             if "--remote" in reply.stderr:  # it moved the branch in the bucket, too
@@ -62,6 +89,7 @@ def test_undo_takes_back_every_command_that_changes_refs_or_staging(
     matrix: Matrix, situation: str, *, sync: bool
 ) -> None:
     before = _beginnings(matrix, situation, sync=sync)
+    logs = _logs(matrix)
     problems: dict[Line, str] = {}
     changing: set[Line] = set()
     for line in matrix.lines():
@@ -69,11 +97,14 @@ def test_undo_takes_back_every_command_that_changes_refs_or_staging(
             continue
         solo = matrix.solo(situation, line, "ada", sync=sync)
         matrix.world.restore(solo.after)
-        if solo.reply.exit_code != 0 or _state(matrix) in before:
+        logged = {name for name, ids in _logs(matrix).items() if ids != logs.get(name)}
+        has_changed = _state(matrix) not in before
+        if not has_changed and (solo.reply.exit_code == 0 or not logged):
             continue
-        changing.add(line)
-        problem = _problem(matrix, before, sync=sync)
+        if has_changed:
+            changing.add(line)
+        problem = _problem(matrix, before, logged, sync=sync)
         if problem is not None:
-            problems[line] = problem
+            problems[line] = f"{solo.reply}: {problem}"
     assert problems == {}
     assert len(changing) > 10

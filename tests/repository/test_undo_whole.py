@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from lakecli.errors import LostRace, Refused, Unreachable
+from lakecli.errors import LostRace, NothingToDo, Refused, Unreachable
 from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
@@ -18,7 +18,7 @@ from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.log import iter_log
-from lakecli.repository.undo.undo import redo, restore, undo
+from lakecli.repository.undo.undo import Undone, redo, restore, undo
 from tests.support.clones import Clones, make_commit, synced
 from tests.support.lakes import read, stage
 
@@ -43,7 +43,10 @@ class KilledError(BaseException):
     """The process was killed."""
 
 
-@pytest.fixture(params=["auto", "manual"])
+MODES: Final = ("auto", "manual")
+
+
+@pytest.fixture(params=MODES)
 def is_auto(request: pytest.FixtureRequest) -> bool:
     """Tell whether sharing is automatic."""
     return str(request.param) == "auto"
@@ -193,6 +196,80 @@ def test_what_was_killed_is_completed_by_the_next_command(
     if was_begun and how == "undo":
         redo(command)
         assert state(one).here == before.here
+
+
+AGAIN: Final = [
+    *((how, step, is_auto) for how, step in AT if step != "undo done" for is_auto in MODES),
+    *(("redo", step, "auto") for step in ("redo here", "redo done", "intent", "put", "track")),
+]
+
+
+def redo_and_send(repository: Repository) -> Undone:
+    sharing = synced(repository, "one")
+    sharing.catch_up()
+    redone = redo(sharing.repository)
+    sharing.finish()
+    return redone
+
+
+@pytest.mark.parametrize(("how", "step", "is_auto"), AGAIN, indirect=["is_auto"])
+def test_what_was_killed_and_is_repeated_is_done_once(
+    clones: tuple[Repository, Repository], how: str, step: str, *, is_auto: bool
+) -> None:
+    """There is more to undo and to redo, which stays as it is."""
+    one, _ = clones
+    if how == "redo":
+        for _ in range(3):  # the commit of b, its upload, and the commit of a
+            undo(begin(one, is_auto=is_auto), remote=True, committer="me")
+    before = state(one)
+
+    def kill() -> None:
+        raise KilledError
+
+    def act() -> object:
+        if how == "redo":
+            return redo_and_send(one)
+        return take_back(begin(one, is_auto=is_auto), how)
+
+    end = at_step(one, step, kill)
+    with pytest.raises(KilledError):
+        act()
+    assert end()
+    act()
+    after = state(one)
+    assert after.here == after.there != before.here
+    assert after.paths == ({b"a", b"b"} if how == "undo" else {b"a"})
+    undone = [each.operation.kind for each in iter_log(one) if each.undone]
+    assert undone.count("commit") == (0 if how == "op restore" else 1)
+    if how == "op restore":
+        with pytest.raises(NothingToDo):
+            act()
+    else:
+        act()
+        assert state(one).paths == {b"a"} ^ ({b"b"} if how == "redo" else set())
+
+
+@pytest.mark.parametrize("is_auto", ["auto"], indirect=True)
+def test_what_was_killed_and_is_refused_since_undoes_nothing_else(
+    clones: tuple[Repository, Repository],
+) -> None:
+    one, two = clones
+
+    def kill() -> None:
+        raise KilledError
+
+    end = at_step(one, "undo there", kill)
+    with pytest.raises(KilledError):
+        take_back(begin(one, is_auto=True), "undo")
+    assert end()
+    pull(two, "main", options=PullOptions(committer="two"))
+    theirs = make_commit(two, b"d").id
+    push(two, "main", options=PushOptions("two"))
+    before = [each.operation.kind for each in iter_log(one) if each.undone]
+    with pytest.raises(LostRace, match="main was moved here, not in the bucket"):
+        take_back(begin(one, is_auto=True), "undo")
+    assert state(one).here == state(one).there == theirs
+    assert [each.operation.kind for each in iter_log(one) if each.undone] == before
 
 
 def test_a_bucket_that_does_not_answer_leaves_nothing_undone(

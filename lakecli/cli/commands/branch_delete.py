@@ -15,6 +15,9 @@ def branch_delete(context: Context, branches: BranchUris, *, yes: Yes = False) -
     exist, none is deleted. `lakecli undo` restores a branch with its uncommitted changes for 30
     days.
 
+    With automatic sync, a branch is deleted in the bucket, too. If the bucket has commits on it
+    that are not here, none is deleted, and the exit code is 5.
+
     Examples:
         lakecli branch delete lakefs://demo/experiment
         lakecli branch delete lakefs://demo/try-1 lakefs://demo/try-2 -y

@@ -24,8 +24,9 @@ def branch_rename(
     """Rename a branch.
 
     The branch must have no uncommitted changes, and must not be the default branch. In the bucket
-    the old branch stays until `lakecli push --delete`, unless `sync = auto`. `lakecli undo` takes
-    it back.
+    the old branch stays until `lakecli push --delete`, unless `sync = auto`. With that, if the
+    bucket has commits on it that are not here, nothing is renamed, and the exit code is 5. `lakecli
+    undo` takes it back.
 
     Examples:
         lakecli branch rename lakefs://demo/experiment trial

@@ -11,7 +11,8 @@ from lakecli.uri import ref_of
 def tag_delete(context: Context, tags: TagUris, *, yes: Yes = False) -> None:
     """Delete tags of a repository; their commits stay.
 
-    If one of several tags does not exist, none is deleted.
+    If one of several tags does not exist, none is deleted. With automatic sync, a tag is deleted in
+    the bucket, too; if it is at another commit there, none is deleted, and the exit code is 5.
 
     Examples:
         lakecli tag delete lakefs://demo/v1.0

@@ -19,8 +19,8 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
     another process is pushing it, undo is refused. Undoing a clone, fetch or pull affects this
     machine only.
 
-    If an undo is interrupted before all files of a working directory are back, the next one brings
-    back the others, and undoes nothing else.
+    If an undo is interrupted before all files of a working directory are back, or before the bucket
+    has what is undone, the next one completes it, and undoes nothing else.
 
     Examples:
         lakecli undo

@@ -27,6 +27,19 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.landing import Landing
     from lakecli.repository.core.pending import Finished
+    from lakecli.repository.core.unsent import Unsent
+
+
+class Resumed(NamedTuple):
+    """A note that an earlier command left, and that was sent or refused.
+
+    Attributes:
+        note: the move.
+        error: why the bucket refused it; ``None``: it has it.
+    """
+
+    note: Unsent
+    error: LakeError | None
 
 
 class CaughtUp(NamedTuple):
@@ -84,6 +97,9 @@ class BranchMover(Protocol):
             Unreachable: nothing moved.
         """
 
+    def take_resumed(self) -> tuple[Resumed, ...]:
+        """Return what `catch_up` has resumed, the first time; then nothing."""
+
     def finish(self, repository: Repository) -> None:
         """Send the moves that were made here and noted; called when the command has succeeded.
 
@@ -130,6 +146,10 @@ class LocalMover:
 
         repository.lake.runtime.on_step("move")
         return when_none_under_way(repository, compare_and_land)
+
+    def take_resumed(self) -> tuple[Resumed, ...]:
+        """Return nothing: nothing was to be sent."""
+        return ()
 
     def finish(self, repository: Repository) -> None:
         """Do nothing: nothing is to be sent."""

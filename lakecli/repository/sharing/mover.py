@@ -21,7 +21,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import staging_tokens, unsent
 from lakecli.repository.core.landing import is_built_from
-from lakecli.repository.core.mover import CaughtUp
+from lakecli.repository.core.mover import CaughtUp, Resumed
 from lakecli.retry import REF_MOVES, Retries
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class SharedMover:
         self._sleep = sleep
         self._put_back = put_back
         self._lost = 0
+        self._resumed: tuple[Resumed, ...] = ()
 
     @property
     def command_id(self) -> bytes:
@@ -73,6 +74,7 @@ class SharedMover:
         finished = finish_pending(repository)
         fetch(repository)
         errors: list[LakeError] = []
+        resumed: list[Resumed] = []
         for note in _notes(repository):
             try:
                 self._push(repository, note)
@@ -80,8 +82,19 @@ class SharedMover:
                 raise
             except LakeError as error:
                 errors.append(error)
+                if _is_noted(repository, note):
+                    continue
+                resumed.append(Resumed(note, error))
+            else:
+                resumed.append(Resumed(note, None))
         follow(repository)
+        self._resumed = tuple(resumed)
         return CaughtUp(tuple(finished), tuple(errors))
+
+    def take_resumed(self) -> tuple[Resumed, ...]:
+        """Return what `catch_up` has resumed, the first time; then nothing."""
+        taken, self._resumed = self._resumed, ()
+        return taken
 
     def move(
         self, repository: Repository, branch: Branch, commit: Commit, landing: Landing
@@ -141,6 +154,11 @@ def _notes(repository: Repository) -> list[Unsent]:
     with repository.lake.kv.read() as txn:
         notes = list(unsent.iter_unsent(txn, repository))
     return sorted(notes, key=lambda note: note.is_known and note.after is None)
+
+
+def _is_noted(repository: Repository, move: Unsent) -> bool:
+    with repository.lake.kv.read() as txn:
+        return unsent.find_unsent(txn, repository, move.kind, move.name) is not None
 
 
 def _check_ahead(

@@ -107,7 +107,7 @@ def send(
 
 
 def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushed]:
-    """Send what an interrupted command has noted, without automatic sharing.
+    """Send what an interrupted command has noted; with automatic sharing, it was sent already.
 
     Args:
         repository: the repository of the refs.
@@ -120,12 +120,15 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
     Raises:
         LostRace, AlreadyExists, …: as of `lakecli.repository.sharing.notes.push_note`.
     """
-    if repository.syncs:
-        return []
-    with repository.lake.kv.read() as txn:
-        notes = [each for each in unsent.iter_unsent(txn, repository) if each.operation == kind]
-    for each in sorted(notes, key=lambda each: each.after is None):
-        _send_again(repository, each, committer)
+    resumed = [each for each in repository.mover.take_resumed() if each.note.operation == kind]
+    notes = [each.note for each in resumed]
+    for error in (each.error for each in resumed if each.error is not None):
+        raise error
+    if not repository.syncs:
+        with repository.lake.kv.read() as txn:
+            notes = [each for each in unsent.iter_unsent(txn, repository) if each.operation == kind]
+        for each in sorted(notes, key=lambda each: each.after is None):
+            _send_again(repository, each, committer)
     return [Pushed(each.kind, each.name, each.after, each.before, each.after, 0) for each in notes]
 
 

@@ -39,17 +39,21 @@ class Undone(NamedTuple):
             stands for it.
         appended: the operation that was appended for it.
         remote: the refs that were moved back in the bucket.
+        is_completed: whether an earlier command had appended it, which was interrupted before all
+            was done in the bucket.
     """
 
     operation: Operation
     appended: Operation
     remote: tuple[Pushed, ...] = ()
+    is_completed: bool = False
 
 
 def undo(repository: Repository, *, remote: bool = False, committer: str = "") -> Undone:
     """Undo the newest operation of a repository that is not undone.
 
-    Refs that followed the bucket are passed over: the user did not move them.
+    If the last undo was interrupted before the bucket had it, it is completed instead. Refs that
+    followed the bucket are passed over: the user did not move them.
 
     Args:
         repository: as `lakecli.repository.undo.log.logged_repository` returns it; it may be
@@ -64,7 +68,7 @@ def undo(repository: Repository, *, remote: bool = False, committer: str = "") -
         OutcomeUnknown: the bucket may have moved; repeating the call finds out.
     """
     finish_pending(repository)  # what an interrupted command did may be what is to be undone
-    if remote and (completed := _complete(repository, op_log.UNDO, committer)) is not None:
+    if remote and (completed := complete(repository, op_log.UNDO, committer)) is not None:
         return completed
     with repository.lake.kv.read() as txn:
         target = op_log.find_undo(txn, repository)
@@ -83,14 +87,20 @@ def undo(repository: Repository, *, remote: bool = False, committer: str = "") -
 def redo(repository: Repository) -> Undone:
     """Redo the last undone operation, on this machine only: `push` moves refs in the bucket.
 
+    With automatic sharing they move there, too; if the last redo was interrupted before that, it is
+    completed instead.
+
     Args:
         repository: as `lakecli.repository.undo.log.logged_repository` returns it; it may be
             deleted.
 
     Raises:
         NothingToDo: nothing was undone, or another operation came after it.
-        LostRace: another command came between.
+        LostRace: another command came between; or an earlier redo was interrupted, and the bucket
+            has refused it.
     """
+    if repository.syncs and (completed := complete(repository, op_log.REDO)) is not None:
+        return completed
     with repository.lake.kv.read() as txn:
         target = op_log.find_redo(txn, repository)
     if target is None:
@@ -162,7 +172,7 @@ def restore(
     """
     lake = repository.lake
     kept = op_log.find_operation(repository, id).operation
-    completed = _complete(repository, op_log.RESTORE, committer) if remote else None
+    completed = complete(repository, op_log.RESTORE, committer) if remote else None
     if completed is not None and completed.appended.metadata.get(RESTORES) == kept.id.hex():
         return completed.appended
     with lake.kv.read() as txn:
@@ -225,21 +235,37 @@ def _put_back(repository: Repository, appended: Operation) -> bool:
     return when_none_under_way(repository, act)
 
 
-def _complete(repository: Repository, kind: str, committer: str) -> Undone | None:
-    """Complete what an interrupted command was to move back in the bucket, without automatic sync.
+def complete(repository: Repository, kind: str, committer: str = "") -> Undone | None:
+    """Complete what an interrupted command was to move back in the bucket.
+
+    With automatic sharing, `BranchMover.catch_up` has done so. The first call on a handle says it.
+
+    Args:
+        repository: the repository of the refs.
+        kind: ``undo``, ``redo`` or ``op restore``.
+        committer: who moves refs in the bucket.
 
     Returns:
         What that command did, if it was the last one; ``None``: there is something else to do.
+
+    Raises:
+        LostRace, AlreadyExists, Refused: the bucket has refused it.
     """
     from lakecli.kv import operations as log
 
     moved = back_in_bucket.complete(repository, kind, committer=committer)
+    names = {(each.kind, each.name) for each in moved}
     with repository.lake.kv.read() as txn:
-        newest = _newest(txn, repository)
-        if not moved or newest is None or newest.kind != kind:
+        logged = (each.operation for each in op_log.iter_logged(txn, repository))
+        newest = next((each for each in logged if not op_log.is_passed_over(each)), None)
+        if newest is None or newest.kind != kind:
             return None
-        undone = bytes.fromhex(newest.metadata.get(op_log.UNDOES, ""))
-        return Undone(log.find(txn, repository.key, undone) or newest, newest, tuple(moved))
+        if not names.intersection((each.kind, each.name) for each in newest.refs):
+            return None
+        link = op_log.REDOES if kind == op_log.REDO else op_log.UNDOES
+        concerned = log.find(txn, repository.key, bytes.fromhex(newest.metadata.get(link, "")))
+        remote = () if kind == op_log.REDO else tuple(moved)
+        return Undone(concerned or newest, newest, remote, is_completed=True)
 
 
 def _newest(txn: ReadTransaction, repository: Repository) -> Operation | None:
