@@ -15,7 +15,8 @@ from lakecli.repository import branch, tag
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.undo.undo import redo, undo
+from lakecli.repository.undo.log import iter_log
+from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, make_commit, synced
 from tests.support.lakes import read, stage
 
@@ -283,3 +284,30 @@ def test_undoing_a_deletion_leaves_what_others_made_since(world: World) -> None:
         undo(shared, remote=True, committer="me")
     settle(ada)
     assert there(ada) == here(ada) == theirs
+
+
+@pytest.mark.parametrize("step", ["pack", "intent", "move", "read", "put", "track"])
+def test_a_branch_that_is_restored_while_its_deletion_is_sent_stays(
+    world: World, step: str
+) -> None:
+    """To a position that it has in the bucket, before the unpushed commit."""
+    ada = world.ada
+    kept = next(each.operation for each in iter_log(ada) if each.operation.kind == "push")
+    sharing = synced(ada, "ada")
+    sharing.catch_up()
+    branch.delete(sharing.repository, "dev")
+    runtime = ada.lake.runtime
+    pending = [step]
+
+    def on_step(name: str) -> None:
+        if pending == [name]:
+            pending.clear()
+            ada.lake.runtime = runtime
+            with auto(ada) as (shared, _):
+                restore(shared, kept.id.hex(), remote=True, committer="me")
+
+    ada.lake.runtime = runtime._replace(on_step=on_step)
+    sharing.finish()
+    assert pending == []
+    settle(ada)
+    assert here(ada) == there(ada) == world.pushed

@@ -131,8 +131,8 @@ def note(
 
 def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> None:
     """Refuse to delete a ref here that the bucket has and would keep; raises `LostRace`."""
-    noted = find_unsent(txn, repository, deletion.kind, deletion.name)
-    deletion_lease.check(txn, repository, deletion, noted)
+    found = find_unsent(txn, repository, deletion.kind, deletion.name)
+    deletion_lease.check(txn, repository, deletion, found)
 
 
 def _is_new(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
@@ -306,16 +306,15 @@ def note_taken_back(
         by: the `BranchMover.command_id` of the command that sent it.
 
     Returns:
-        The note of the way back; ``None`` if the ref was not put back to where it began.
+        The note of the way back; ``None`` if the ref was not put back, or made again if deleted.
     """
     here = RefStore(txn, repository.key).position(move.kind, move.name)
-    was_undone = move.is_known and here == move.before != move.after
-    if not was_undone or find_unsent(txn, repository, move.kind, move.name) is not None:
+    was_undone = here == move.before != move.after or (move.after is None and here is not None)
+    is_noted = find_unsent(txn, repository, move.kind, move.name) is not None
+    if is_noted or not (move.is_known and was_undone):
         return None
-    back = move._replace(
-        operation="undo", before=move.after, after=move.before, by=(by.hex(),), lease=None
-    )
-    put(txn, repository, back)
+    back = move._replace(operation="undo", before=move.after, after=here, by=(by.hex(),))
+    put(txn, repository, back := back._replace(lease=None))
     return back
 
 
