@@ -23,7 +23,7 @@ from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.pipeline.gc.lakefs import _names_between
 from lakecli.pipeline.gc.rules import Rules, put_rules
 from lakecli.pipeline.gc.run import Action, GcOptions, GcReport, advance, status, undo
-from lakecli.pipeline.gc.shared import LakeFsWrites, SharedNamespace
+from lakecli.pipeline.gc.shared import LakeFsWrites, NotConfirmed, SharedNamespace
 from lakecli.pipeline.gc.tasks import addresses_in, digests_of
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.refs.ref_store import RefStore
@@ -168,7 +168,8 @@ def test_nothing_of_lakefs_is_garbage_until_somebody_confirms_that_it_stopped(ta
     before = taken.listed()
     with pytest.raises(SharedNamespace, match="taken over from lakeFS") as caught:
         taken.collect()
-    assert "--lakefs-stopped" in (caught.value.hint or "")
+    assert isinstance(caught.value, NotConfirmed)
+    assert (caught.value.hint or "").endswith("then confirm it, once")
     assert taken.listed("_lakefs/") | taken.listed("data/") <= before
     assert not taken.listed("_lakecli/gc/marks/")
     taken.collect(force_shared=True)
