@@ -24,6 +24,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     directories | progress       directories that only their owner may read | how verbs report
                                  their progress (both beside these two)
     native | proto               bulk work in C | varints, and lakeFS's protobuf messages
+    named_tuple                  named tuples that are quick to define (beside these two)
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
 ``repository/core/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives

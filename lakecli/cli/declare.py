@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from os import PathLike
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from lakecli.cli.argv import OptionSyntax
 from lakecli.cli.reading import Completion, Kind, Parser, ValueIfBare
+from lakecli.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 from lakecli.cli.declare import Option
 from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import NotFound, PermissionDenied, UsageError
+from lakecli.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

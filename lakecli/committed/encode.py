@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import repeat
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from blake3 import blake3
 
@@ -19,6 +19,7 @@ from lakecli.errors import UsageError
 from lakecli.identity import entry_identity, frame_map, frame_str
 from lakecli.layout import data_key, is_content_address
 from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
+from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import PAIR_BITS, continued_pairs, encode_varint, small_varints
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ parents), as a drawing needs it. They differ only where dates contradict ancestr
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakecli.errors import NotFound
+from lakecli.named_tuple import NamedTuple
 from lakecli.refs.graph import get_commit, get_parent
 
 if TYPE_CHECKING:

@@ -37,10 +37,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.layout import GC, MAX_KEEP_SIZE, MAX_STATE_SIZE
+from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound
 from lakecli.remote.collection_state import (
     DEFAULT_GRACE,

@@ -16,11 +16,12 @@ import json
 import re
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import WriteId
 from lakecli.layout import GC, MAX_STATE_SIZE
+from lakecli.named_tuple import NamedTuple
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 

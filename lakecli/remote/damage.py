@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakecli.layout import pack_key, ref_key
+from lakecli.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from lakecli.remote.packs import BadCommit, DamagedPack, Pack

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from lakecli.named_tuple import NamedTuple
 from lakecli.repository.core.merge_base import find_merge_points
 from lakecli.repository.core.same_bytes import SameBytes
 from lakecli.repository.core.uncommitted import compare_staged, uncommitted

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakecli.errors import UsageError
+from lakecli.named_tuple import NamedTuple
 from lakecli.refs.expression import split_range
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore

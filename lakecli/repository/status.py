@@ -6,10 +6,11 @@ exist in this clone only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import ChangeType, RefKind
+from lakecli.named_tuple import NamedTuple
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import tracking

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.committed.encode import Contents, encode_contents, encode_entry
 from lakecli.committed.values import decode_entry, identity_of
@@ -14,6 +14,7 @@ from lakecli.identity import is_md5
 from lakecli.kv import file_hashes
 from lakecli.layout import data_digest, data_key
 from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
+from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.objectstore.uploads import PART_SIZE, uploads_of
 from lakecli.progress import NO_PROGRESS, Progress

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import NamedTuple
 
+from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import CONTINUES, Malformed, encode_varint
 from lakecli.sstable.block import decode_pairs, encode_restarts, seal, shared_prefix_size
 from lakecli.sstable.format import (

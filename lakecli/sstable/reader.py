@@ -6,9 +6,10 @@ Every defect of a file raises `CorruptTable`, which names the file and the offse
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakecli import native
+from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import read_directory

@@ -155,11 +155,11 @@ def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "most"),
     [
-        ("version", 16),
-        ("branch list lakefs://demo", 44),
-        ("log lakefs://demo/main", 49),
+        ("version", 17),
+        ("branch list lakefs://demo", 45),
+        ("log lakefs://demo/main", 50),
         ("rev-parse lakefs://demo/main", 47),
-        ("status lakefs://demo", 57),
+        ("status lakefs://demo", 58),
         ("fs stat lakefs://demo/main/a", 93),
         ("fs ls lakefs://demo/main/", 96),
     ],

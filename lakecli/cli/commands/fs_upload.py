@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Upload
@@ -31,6 +31,7 @@ from lakecli.cli.transfers import (
     summary_lines,
 )
 from lakecli.errors import UsageError
+from lakecli.named_tuple import NamedTuple
 from lakecli.uri import SCHEME, LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:

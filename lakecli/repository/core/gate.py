@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.layout import data_digest, lakefs_object, sstable_key
+from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import BucketNotFound
 from lakecli.repository.core.address import key_of
 from lakecli.repository.core.commit_record import ClaimedCommit

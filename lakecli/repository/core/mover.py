@@ -19,7 +19,9 @@ gets its mover when it is made and keeps it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+from lakecli.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from lakecli.errors import LakeError

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from blake3 import blake3
 
 from lakecli.errors import IntegrityError, NotFound, Unreachable
 from lakecli.identity import is_md5
 from lakecli.layout import data_digest
+from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.repository.core.address import is_external, locate
 

@@ -7,10 +7,11 @@ newest first, so the log must have the order of the writes.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
+from lakecli.named_tuple import NamedTuple
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import gate, operations, staging_tokens
 from lakecli.repository.core.under_way import check_none_sent, when_none_under_way

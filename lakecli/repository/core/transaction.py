@@ -22,9 +22,10 @@ Whoever loses the comparison builds again on the new head.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LostRace, NothingToDo
+from lakecli.named_tuple import NamedTuple
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
 from lakecli.repository.core.clean import check_clean, seal_clean

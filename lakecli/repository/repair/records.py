@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from lakecli.named_tuple import NamedTuple
 from lakecli.repository.core.findings import FsckCounts
 
 if TYPE_CHECKING:

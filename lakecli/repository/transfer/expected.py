@@ -6,12 +6,13 @@ is known, which its entry records.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
 from lakecli.identity import is_md5
 from lakecli.ids import DataDigest
+from lakecli.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
