@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import UsageError
+from lakecli.model import is_repository_name
+from lakecli.named_tuple import NamedTuple
 from lakecli.setting_values import (
     parse_count,
     parse_duration,
@@ -154,9 +155,6 @@ BY_NAME: Final = {key.name: key for key in KEYS}
 """Every setting for all repositories, by name."""
 
 _OF_REPOSITORIES: Final = {key.name: key for key in REPOSITORY_KEYS}
-_OF_REPOSITORY: Final = (
-    rf"repo\.([a-z0-9][a-z0-9-]{{2,62}})\.({'|'.join(map(re.escape, _OF_REPOSITORIES))})"
-)
 
 
 def find_key(name: str) -> Key:
@@ -168,11 +166,12 @@ def find_key(name: str) -> Key:
     key = BY_NAME.get(name)
     if key is not None:
         return key
-    if (named := re.fullmatch(_OF_REPOSITORY, name)) is not None:
-        own = _OF_REPOSITORIES[named[2]]
-        summary = f"`{named[2]}`" if own.name in BY_NAME else own.summary
+    repository, _, own_name = name.removeprefix(OF_REPOSITORY).partition(".")
+    own = _OF_REPOSITORIES.get(own_name)
+    if own is not None and name.startswith(OF_REPOSITORY) and is_repository_name(repository):
+        summary = f"`{own_name}`" if own_name in BY_NAME else own.summary
         return own._replace(
-            name=name, summary=f"{summary} of lakefs://{named[1]} only", default=None
+            name=name, summary=f"{summary} of lakefs://{repository} only", default=None
         )
     raise UsageError(f"no setting {name!r}", hint=_nearest(name))
 

@@ -7,15 +7,20 @@ makes a path or a key from one requires the type or checks again.
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar, Self
 
 from lakecli.errors import IntegrityError
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_DIGEST_OR_EMPTY = re.compile(r"(?:[0-9a-f]{64})?")
-_RANDOM = re.compile(r"[0-9a-f]{32}")
+_DIGITS = "0123456789abcdef"
+_DIGEST = (64,)
+_DIGEST_OR_EMPTY = (64, 0)
+_RANDOM = (32,)
 _SHOWN = 80
+
+
+def is_hex(text: str) -> bool:
+    """Return whether `text` consists of lowercase hex digits, or is empty."""
+    return not text.strip(_DIGITS)
 
 
 class MalformedId(IntegrityError):
@@ -31,12 +36,12 @@ class MalformedId(IntegrityError):
 
 
 class HexId(str):
-    """Base of all identifiers; each subclass defines its name in errors and its grammar."""
+    """Base of all identifiers; each subclass defines its name in errors and its size."""
 
     __slots__ = ()
 
     _what: ClassVar[str] = "an identifier"
-    _grammar: ClassVar[re.Pattern[str]] = _DIGEST
+    _sizes: ClassVar[tuple[int, ...]] = _DIGEST
 
     def __new__(cls, text: str) -> Self:
         """Check a text and return it as an identifier.
@@ -53,7 +58,7 @@ class HexId(str):
     @classmethod
     def is_valid(cls, text: object) -> bool:
         """Return whether `text` has the grammar of this identifier."""
-        return isinstance(text, str) and cls._grammar.fullmatch(text) is not None
+        return isinstance(text, str) and len(text) in cls._sizes and is_hex(text)
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Self:
@@ -84,7 +89,7 @@ class MetarangeId(HexId):
 
     __slots__ = ()
     _what = "a metarange ID"
-    _grammar = _DIGEST_OR_EMPTY
+    _sizes = _DIGEST_OR_EMPTY
 
 
 class PackId(HexId):
@@ -106,7 +111,7 @@ class WriteId(HexId):
 
     __slots__ = ()
     _what = "a write ID"
-    _grammar = _RANDOM
+    _sizes = _RANDOM
 
 
 class IncomingId(HexId):
@@ -114,7 +119,7 @@ class IncomingId(HexId):
 
     __slots__ = ()
     _what = "the ID of a link"
-    _grammar = _RANDOM
+    _sizes = _RANDOM
 
 
 class RepositoryUuid(HexId):
@@ -122,7 +127,7 @@ class RepositoryUuid(HexId):
 
     __slots__ = ()
     _what = "the UUID of a repository"
-    _grammar = _RANDOM
+    _sizes = _RANDOM
 
     @property
     def key(self) -> bytes:

@@ -95,12 +95,9 @@ MAX_SEQUENCE: Final = 10**15
 _FOLDERS = {RefKind.BRANCH: "branches", RefKind.TAG: "tags"}
 _KINDS = {folder: kind for kind, folder in _FOLDERS.items()}
 _SEQUENCE_DIGITS = 16
-_ESCAPED = re.compile(rb"[^a-z0-9._-]")
-_UNESCAPED = re.compile(rb"%([0-9A-F]{2})")
-_DATA_KEY = re.compile(r"data/[0-9a-f]{2}/[0-9a-f]{62}")
-_LAKEFS_KEY = re.compile(
-    r"(data/[0-9a-v]{20}/[0-9a-v]{20}|[0-9a-v]{20}|[0-9a-f]{32})(,[A-Za-z0-9_-]{1,100})?"
-)
+# Compiled on first use: most commands need none of them.
+_ESCAPED = rb"[^a-z0-9._-]"
+_UNESCAPED = rb"%([0-9A-F]{2})"
 _LONGEST_NAME = 255
 """Bytes of an escaped name of a ref in a key, at most: the limit of file names."""
 
@@ -153,9 +150,8 @@ def is_content_address(address: str, checksum: str) -> bool:
 
 def data_digest(key: str) -> str | None:
     """Return the digest in a content address, or ``None`` if `key` is not one."""
-    if not _DATA_KEY.fullmatch(key):
-        return None
-    return key[5:7] + key[8:]
+    digest = key[5:7] + key[8:]
+    return digest if key[:5] == DATA and key[7:8] == "/" and DataDigest.is_valid(digest) else None
 
 
 def lakefs_object(key: str) -> str | None:
@@ -165,20 +161,23 @@ def lakefs_object(key: str) -> str | None:
     signature may follow a comma, which is no part of the name: addresses omit it where they escape
     the comma.
     """
-    found = _LAKEFS_KEY.fullmatch(key)
+    found = re.fullmatch(
+        r"(data/[0-9a-v]{20}/[0-9a-v]{20}|[0-9a-v]{20}|[0-9a-f]{32})(,[A-Za-z0-9_-]{1,100})?",
+        key,
+    )
     return None if found is None else found[1]
 
 
 def escape_name(name: str) -> str:
     """Return the name of a ref as it is written in keys."""
     data = name.encode("utf-8", "surrogateescape")
-    return _ESCAPED.sub(lambda found: b"%%%02X" % found[0][0], data).decode("ascii")
+    return re.sub(_ESCAPED, lambda found: b"%%%02X" % found[0][0], data).decode("ascii")
 
 
 def unescape_name(escaped: str) -> str:
     """Return the name of which `escaped` is the escaped form."""
     data = escaped.encode("utf-8", "surrogateescape")
-    plain = _UNESCAPED.sub(lambda found: bytes([int(found[1], 16)]), data)
+    plain = re.sub(_UNESCAPED, lambda found: bytes([int(found[1], 16)]), data)
     return plain.decode("utf-8", "surrogateescape")
 
 

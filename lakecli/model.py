@@ -7,10 +7,11 @@ of whole seconds; sizes are in bytes.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, NewType
+from typing import TYPE_CHECKING, Final, NewType
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MetarangeId, RangeId, RepositoryUuid
+from lakecli.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,7 @@ __all__ = [
     "RepositoryUuid",
     "StagingToken",
     "Tag",
+    "is_repository_name",
 ]
 
 
@@ -73,6 +75,17 @@ _MAX_TIME_DIGITS = 20
 
 CLIENT_MTIME = "::lakefs::client-mtime"
 """The uploaded file's own modification time, in unix seconds as a decimal string."""
+
+
+_NAME_SIZES = range(3, 64)
+_NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"
+
+
+def is_repository_name(text: str) -> bool:
+    """Return whether a repository may be called `text`."""
+    return (
+        len(text) in _NAME_SIZES and not text.startswith("-") and not text.strip(_NAME_CHARACTERS)
+    )
 
 
 NO_METADATA: Final[Mapping[str, str]] = {}

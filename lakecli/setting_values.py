@@ -10,8 +10,12 @@ from lakecli.errors import UsageError
 
 _DURATION: Final = r"([0-9]+)\s*([smhd])"
 _DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_SIZE: Final = r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgtp])(i?))?b?"
-_SIZE_STEPS: Final = "kmgtp"
+_SIZES: Final = {"": 1} | {
+    f"{letter}{binary}": (1024 if binary else 1000) ** (power + 1)
+    for power, letter in enumerate("kmgtp")
+    for binary in ("", "i")
+}
+_SIZE_LETTERS: Final = "kmgtpib"
 _USED: Final = r"lakefs://[a-z0-9][a-z0-9-]{2,62}(/[^/\s]+)?/?"
 _MAX_DAYS = 100_000
 _MAX_SIZE = 1 << 60
@@ -53,14 +57,17 @@ def parse_size(text: str) -> int:
     Raises:
         UsageError: it has another form.
     """
-    match = re.fullmatch(_SIZE, text.strip(), re.IGNORECASE)
-    if not match:
+    # Without a pattern: every command reads the size of the cache.
+    written = text.strip().lower()
+    number = written.rstrip(_SIZE_LETTERS)
+    unit = _SIZES.get(written[len(number) :].removesuffix("b"))
+    whole, point, fraction = number.rstrip().partition(".")
+    digits = (whole, fraction) if point else (whole,)
+    if unit is None or not all(each.isascii() and each.isdecimal() for each in digits):
         raise UsageError(
             f"not a size: {_shown(text)}", hint="write 500 MB, 10 GiB or a number of bytes"
         )
-    step = 1024 if match[3] else 1000
-    power = _SIZE_STEPS.index(match[2].lower()) + 1 if match[2] else 0
-    size = float(match[1]) * step**power
+    size = float(f"{whole}.{fraction}") * unit
     if size > _MAX_SIZE:
         raise UsageError(f"larger than any disk: {_shown(text)}", hint="write 500 MB or 10 GiB")
     return int(size)

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.model import MAX_PATH_SIZE
+from lakecli.model import MAX_PATH_SIZE, is_repository_name
+from lakecli.named_tuple import NamedTuple
 
 SCHEME = "lakefs://"
 _OF_FILES = f"files of this machine: lakecli fs upload FILE {SCHEME}REPOSITORY/BRANCH/"
@@ -27,7 +27,6 @@ _NO_DEFAULT = (
     f"write {SCHEME}REPOSITORY[/REF[/PATH]], or set a default repository: "
     f"lakecli use {SCHEME}REPOSITORY[/BRANCH]"
 )
-REPOSITORY_NAME = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 
 _NAMESPACE = (
     r"(?:(?:s3|gs|az|local|file|memory)://[^@]|https://[^@/]+\.blob\.core\.windows\.net/|/)"
@@ -92,7 +91,7 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
         repository = repository.rstrip("/")
     elif full.startswith(SCHEME):
         repository, _, rest = full[len(SCHEME) :].partition("/")
-        if not REPOSITORY_NAME.fullmatch(repository):
+        if not is_repository_name(repository):
             raise UsageError(
                 f"illegal repository name {repository!r} in {full!r}",
                 hint="3 to 63 of a-z, 0-9 and '-', not starting with '-'",
@@ -123,7 +122,7 @@ def _meant(text: str) -> str | None:
     if is_namespace(text) and "@" in text:
         namespace = text.partition("@")[0].rstrip("/")
         name = namespace.rpartition("/")[2]
-        name = name if REPOSITORY_NAME.fullmatch(name) else "NAME"
+        name = name if is_repository_name(name) else "NAME"
         return f"this command needs a clone: lakecli clone {namespace} {SCHEME}{name}"
     is_uri = bool(colon) and rest.startswith("//")
     if text.startswith(("/", ".", "~")) or (is_uri and scheme.lower() in ("file", "local")):
@@ -131,7 +130,7 @@ def _meant(text: str) -> str | None:
     if is_uri:
         return f"objects of a bucket: lakecli import --from {text} --to {SCHEME}REPOSITORY/BRANCH/"
     repository, _, rest = text.partition("/")
-    if rest and REPOSITORY_NAME.fullmatch(repository):
+    if rest and is_repository_name(repository):
         return f"did you mean {SCHEME}{text}?"
     return None
 

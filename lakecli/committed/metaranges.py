@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.values import MalformedValue, decode_value, encode_value
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
+from lakecli.named_tuple import NamedTuple
 from lakecli.proto.messages import RANGE_DATA
 from lakecli.proto.varint import Malformed
 
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 
 TREE_PROPERTY: Final = "lakecli.tree"
 
-_TREE = re.compile(rb"1;n=([0-9]{1,18})")
-_ID = re.compile(rb"[0-9a-f]{64}")
+_TREE = rb"1;n=([0-9]{1,18})"
 _ID_FRAME = b"\x80\x01"
 """The length of an identity of 64 bytes."""
 
@@ -58,7 +58,7 @@ def encode_tree_property(range_entries: int) -> bytes:
 
 def decode_tree_property(value: bytes | None) -> int | None:
     """Return the N of a tree cut by this version's rule, or ``None``."""
-    match = _TREE.fullmatch(value or b"")
+    match = re.fullmatch(_TREE, value or b"")
     return int(match[1]) if match else None
 
 
@@ -100,10 +100,10 @@ def range_id_of(value: bytes) -> RangeId:
     Raises:
         MalformedValue: it is not an ID, and so must not become part of a key.
     """
-    name = value[2:66] if value[:2] == _ID_FRAME else b""
-    if not _ID.fullmatch(name):
+    name = value[2:66].decode("latin-1") if value[:2] == _ID_FRAME else ""
+    if not RangeId.is_valid(name):
         raise MalformedValue("a range without an ID")
-    return RangeId(name.decode())
+    return RangeId(name)
 
 
 class Metarange:

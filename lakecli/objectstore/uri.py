@@ -17,9 +17,9 @@ Nothing is decoded: a percent sign, ``?`` or ``#`` is an ordinary character, exc
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from lakecli.errors import UsageError
+from lakecli.named_tuple import NamedTuple
 
 SUPPORTED = (
     "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX, "
@@ -31,7 +31,7 @@ _OF_REPOSITORIES = (
 AZURE = "az://ACCOUNT/CONTAINER/PREFIX"
 
 # Compiled on first use: most commands open one kind of namespace.
-_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"
+_SCHEME = r"[a-z][a-z0-9+.-]*"
 _BUCKET = r"[A-Za-z0-9._-]{1,255}"
 _ACCOUNT = r"[a-z0-9]{3,24}"
 _CONTAINER = r"[a-z0-9](-?[a-z0-9]){2,62}|\$(root|web|logs)"
@@ -66,13 +66,8 @@ def parse(text: str) -> NamespaceUri:
     """
     if text.startswith("/"):
         return _directory(text, text)
-    matched = re.match(_SCHEME, text, re.ASCII)
-    if matched is None:
-        raise UsageError(
-            f"not a storage namespace: {text!r}",
-            hint=f"{SUPPORTED}; a directory needs its absolute path",
-        )
-    scheme, rest = matched[1].lower(), text[matched.end() :]
+    scheme, separator, rest = text.partition("://")
+    scheme = scheme.lower() if separator and scheme.isascii() else ""
     if scheme in {"local", "file"}:
         return _directory(rest, text)
     if scheme in {"s3", "gs", "memory"}:
@@ -81,6 +76,11 @@ def parse(text: str) -> NamespaceUri:
         return _container(rest, text)
     if scheme == "https" and rest.partition("/")[0].lower().endswith(_AZURE_HOST):
         return _container_url(rest)
+    if not re.fullmatch(_SCHEME, scheme):
+        raise UsageError(
+            f"not a storage namespace: {text!r}",
+            hint=f"{SUPPORTED}; a directory needs its absolute path",
+        )
     raise UsageError(
         f"unsupported scheme {scheme!r} of a storage namespace: {text!r}",
         hint=_OF_REPOSITORIES if scheme == "lakefs" else SUPPORTED,

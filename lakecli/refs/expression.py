@@ -16,9 +16,9 @@ defining a frozen dataclass takes half a millisecond.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from lakecli.errors import UsageError
+from lakecli.named_tuple import NamedTuple
 
 MAX_NUMBER = 2**31 - 1
 """The largest number after a modifier: no history is longer, generations being 32-bit."""
@@ -164,6 +164,9 @@ def parse(text: str) -> RefExpression:
     """
     if not text:
         raise UsageError("empty ref expression", hint="name a branch, a tag or a commit ID")
+    # Most refs are plain names: no pattern is compiled for them.
+    if text.isascii() and text.replace("-", "0").replace("_", "0").isalnum():
+        return RefExpression(text, ())
     # A date in braces may contain spaces.
     plain = re.sub(_BRACES, lambda found: "." * len(found[0]), text) if "@{" in text else text
     blank = re.search(_BLANK, plain)

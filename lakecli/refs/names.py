@@ -6,7 +6,6 @@ A name must be usable in ref expressions, in a URI (so no ``/``), and as one obj
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from lakecli.errors import UsageError
@@ -17,9 +16,13 @@ if TYPE_CHECKING:
 MAX_KEY_SIZE = 255
 """Bytes of an escaped name in a key, at most: the limit of file names."""
 
-_BRANCH = re.compile(r"\w[-\w:]*", re.ASCII)
-_FULL_COMMIT_ID = re.compile(r"[0-9a-fA-F]{64}")
-_LITERAL_IN_KEYS = re.compile(rb"[a-z0-9._-]")
+_LOWER = "abcdefghijklmnopqrstuvwxyz"
+_DIGITS = "0123456789"
+_HEX_DIGITS = _DIGITS + "abcdefABCDEF"
+_FIRST_IN_BRANCHES = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "_")
+_LATER_IN_BRANCHES = _FIRST_IN_BRANCHES | frozenset("-:")
+_LITERAL_IN_KEYS = (_LOWER + _DIGITS + "._-").encode()
+_ID_SIZE = 64
 _GRAMMAR_MARKS = "~^@$"
 _RESERVED_IN_TAGS = "/?*[\\"
 
@@ -31,7 +34,12 @@ _BRANCH_HINT = "letters, digits, '_', '-' and ':' of ASCII, starting with a lett
 
 def is_full_commit_id(text: str) -> bool:
     """Return whether `text` is 64 hex digits of either case, and so always means a commit."""
-    return _FULL_COMMIT_ID.fullmatch(text) is not None
+    return len(text) == _ID_SIZE and is_commit_prefix(text)
+
+
+def is_commit_prefix(text: str) -> bool:
+    """Return whether a commit ID may begin with `text`, in which case does not matter."""
+    return 0 < len(text) <= _ID_SIZE and not text.strip(_HEX_DIGITS)
 
 
 def is_branch_name(text: str) -> bool:
@@ -76,10 +84,9 @@ def _branch_faults(name: str) -> Iterator[tuple[str, str]]:
     """Yield each fault of a branch name, and the rule it breaks."""
     if not name:
         yield "it is empty", _BRANCH_HINT
-    elif not _BRANCH.fullmatch(name):
-        for position, char in enumerate(name):
-            if not _BRANCH.fullmatch(char if position == 0 else "_" + char):
-                yield f"{char!r} cannot {'start it' if position == 0 else 'be in it'}", _BRANCH_HINT
+    for position, char in enumerate(name):
+        if char not in (_LATER_IN_BRANCHES if position else _FIRST_IN_BRANCHES):
+            yield f"{char!r} cannot {'be in it' if position else 'start it'}", _BRANCH_HINT
     yield from _common_faults(name)
 
 
@@ -109,7 +116,7 @@ def _common_faults(name: str) -> Iterator[tuple[str, str]]:
     if is_full_commit_id(name):
         yield "64 hex digits always mean a commit", "use fewer or other characters"
     data = name.encode("utf-8", "surrogatepass")  # only counted
-    key_size = 3 * len(data) - 2 * len(_LITERAL_IN_KEYS.findall(data))
+    key_size = len(data) + 2 * len(data.translate(None, _LITERAL_IN_KEYS))
     if key_size > MAX_KEY_SIZE:
         yield (
             f"it is too long: {key_size} bytes as a key of the bucket",

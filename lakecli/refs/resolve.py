@@ -9,14 +9,14 @@ Where braces follow, the base is a branch or a tag, and may be one that only the
 
 from __future__ import annotations
 
-import re
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakecli.errors import NotFound, UsageError
 from lakecli.model import CommitId, RefKind
+from lakecli.named_tuple import NamedTuple
 from lakecli.refs.graph import get_commit, get_parent
-from lakecli.refs.names import is_branch_name, is_full_commit_id, is_tag_name
+from lakecli.refs.names import is_branch_name, is_commit_prefix, is_full_commit_id, is_tag_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,6 @@ MAX_CANDIDATES = 10
 """Commits listed for an ambiguous prefix, at most."""
 
 _MESSAGE_WIDTH = 50
-_COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{1,64}")
 
 
 class Step(NamedTuple):
@@ -168,7 +167,7 @@ def _resolve_base(
     tag = reader.find_tag(base) if is_tag_name(base) else None
     if tag is not None:
         return RefKind.TAG, tag.name, None, tag.commit_id
-    if _COMMIT_PREFIX.fullmatch(base):
+    if is_commit_prefix(base):
         commit_id = _find_by_prefix(reader, base)
         return RefKind.COMMIT, commit_id, None, commit_id
     raise NotFound(f"no branch or tag {base!r}")

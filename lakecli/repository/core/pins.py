@@ -14,16 +14,18 @@ key itself ends like a pinned address, an empty ID follows it, so every address 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from lakecli.errors import UsageError
+from lakecli.named_tuple import NamedTuple
 
 MARK: Final = "?versionId="
 
 _MARK: Final = MARK.encode()
 _ID: Final = r"[A-Za-z0-9._~-]{0,1024}"
-_PINNED: Final = re.compile(rf"\?versionId=({_ID})\Z")
-_PINNED_BYTES: Final = re.compile(rf"\?versionId=({_ID})\Z".encode())
+# Compiled on first use: most addresses have no mark.
+_PINNED: Final = rf"\?versionId=({_ID})\Z"
+_PINNED_BYTES: Final = _PINNED.encode()
 
 
 class Pin(NamedTuple):
@@ -60,17 +62,17 @@ def pinned_bytes(uri: bytes, version_id: str) -> bytes:
 
 def unpinned(uri: str) -> str:
     """Return the address of the current object at a URI."""
-    return uri + MARK if MARK in uri and _PINNED.search(uri) else uri
+    return uri + MARK if MARK in uri and re.search(_PINNED, uri) else uri
 
 
 def unpinned_bytes(uri: bytes) -> bytes:
     """Return what `unpinned` does, as bytes."""
-    return uri + _MARK if _MARK in uri and _PINNED_BYTES.search(uri) else uri
+    return uri + _MARK if _MARK in uri and re.search(_PINNED_BYTES, uri) else uri
 
 
 def split_pin(address: str) -> Pin:
     """Split an address into its parts."""
-    found = _PINNED.search(address) if MARK in address else None
+    found = re.search(_PINNED, address) if MARK in address else None
     return Pin(address, "") if found is None else Pin(address[: found.start()], found[1])
 
 
