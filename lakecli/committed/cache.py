@@ -15,9 +15,8 @@ from lakecli.directories import make_private
 from lakecli.ids import HexId
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakecli.committed.reads import Reads
+    from lakecli.directories import StrPath
 
 DEFAULT_SIZE_LIMIT = 1 << 30
 
@@ -36,18 +35,18 @@ class SstableCache:
         size_limit: of all files together, in bytes.
     """
 
-    def __init__(self, directory: Path, *, size_limit: int = DEFAULT_SIZE_LIMIT) -> None:
-        self._directory = directory
+    def __init__(self, directory: StrPath, *, size_limit: int = DEFAULT_SIZE_LIMIT) -> None:
+        self._directory = os.fspath(directory)
         self._size_limit = size_limit
         self._size: int | None = None  # unknown until the directory was read once
         self._used: set[str] = set()
 
-    def find(self, table_id: str) -> Path | None:
-        """Return the file of a table and mark it as used, or ``None``."""
+    def find(self, table_id: str) -> str | None:
+        """Return the path of a table's file and mark it as used, or ``None``."""
         path = self._path(table_id)
         try:
             if table_id in self._used:
-                return path if path.exists() else None
+                return path if os.path.exists(path) else None
             os.utime(path)
         except OSError:
             return None
@@ -73,32 +72,32 @@ class SstableCache:
         path = self._path(table_id)
         self._used.discard(table_id)
         with suppress(OSError):
-            path.unlink()
+            os.unlink(path)
 
     def add_reads(self, counts: Reads) -> None:
         """Add to the counts of reads that are kept beside the tables; a failure loses them."""
         reads.add_reads(self._directory, counts)
 
-    def _path(self, table_id: str) -> Path:
+    def _path(self, table_id: str) -> str:
         """Return the file of a table; only an ID is accepted, so no name can leave the directory.
 
         Raises:
             MalformedId: `table_id` is not an ID.
         """
-        return self._directory / HexId(table_id)
+        return os.path.join(self._directory, HexId(table_id))
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: str, data: bytes) -> None:
         import tempfile  # takes milliseconds to import, and most commands cache nothing
 
         with tempfile.NamedTemporaryFile(dir=self._directory, prefix=".", delete=False) as file:
-            temporary = self._directory / file.name
+            temporary = os.path.join(self._directory, file.name)
             try:
                 file.write(data)
                 file.flush()
-                temporary.replace(path)
+                os.replace(temporary, path)
             except BaseException:
                 with suppress(OSError):
-                    temporary.unlink()
+                    os.unlink(temporary)
                 raise
 
     def _evict(self, added: int) -> None:
@@ -123,12 +122,12 @@ class SstableCache:
                     break
                 self._used.discard(name)
                 with suppress(OSError):
-                    (self._directory / name).unlink()
+                    os.unlink(os.path.join(self._directory, name))
                 total -= size
         self._size = total
 
 
-def size_of(directory: Path) -> int:
+def size_of(directory: StrPath) -> int:
     """Return the bytes of the tables in the directory of a cache; 0 if it cannot be read."""
     total = 0
     with suppress(OSError), os.scandir(directory) as entries:

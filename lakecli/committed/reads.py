@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from lakecli.directories import make_private
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from lakecli.directories import StrPath
 
     Tier = Literal["memory", "disk", "bucket"]
     Reads = dict[Tier, int]
@@ -38,7 +38,7 @@ def no_reads() -> Reads:
     return {MEMORY: 0, DISK: 0, BUCKET: 0}
 
 
-def add_reads(directory: Path, reads: Reads) -> None:
+def add_reads(directory: StrPath, reads: Reads) -> None:
     """Add counts to those kept in a directory; if that fails, they are lost.
 
     Args:
@@ -47,7 +47,7 @@ def add_reads(directory: Path, reads: Reads) -> None:
     """
     if not any(reads.values()):
         return
-    file = directory / FILE
+    file = os.path.join(directory, FILE)
     record = _RECORD.pack(reads[MEMORY], reads[DISK], reads[BUCKET])
     with suppress(OSError):
         make_private(directory)
@@ -59,16 +59,17 @@ def add_reads(directory: Path, reads: Reads) -> None:
             os.close(descriptor)
         if size >= _MAX_SIZE:
             total = kept_reads(directory)
-            beside = file.with_name(f"{FILE}-{os.getpid()}")
-            beside.write_bytes(_RECORD.pack(total[MEMORY], total[DISK], total[BUCKET]))
-            beside.replace(file)
+            beside = f"{file}-{os.getpid()}"
+            with open(beside, "wb") as written:
+                written.write(_RECORD.pack(total[MEMORY], total[DISK], total[BUCKET]))
+            os.replace(beside, file)
 
 
-def kept_reads(directory: Path) -> Reads:
+def kept_reads(directory: StrPath) -> Reads:
     """Return the counts kept in a directory; a file that cannot be read counts as empty."""
     total = no_reads()
     data = b""
-    with suppress(OSError), (directory / FILE).open("rb") as file:
+    with suppress(OSError), open(os.path.join(directory, FILE), "rb") as file:
         data = file.read(2 * _MAX_SIZE)
     whole = len(data) - len(data) % _RECORD.size
     for memory, disk, bucket in _RECORD.iter_unpack(data[:whole]):

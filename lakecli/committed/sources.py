@@ -9,8 +9,6 @@ from lakecli.errors import IntegrityError
 from lakecli.objectstore.base import ObjectNotFound
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakecli.objectstore.base import ObjectStore
 
 
@@ -32,7 +30,7 @@ class PathSource:
         path: of the file.
     """
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: str) -> None:
         self.name = name
         self._path = path
 
@@ -46,7 +44,7 @@ class PathSource:
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
         """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
-        size = self._path.stat().st_size
+        size = os.stat(self._path).st_size
         offset = max(0, size - length)
         return self.read(offset, size - offset), size
 

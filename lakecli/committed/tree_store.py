@@ -8,6 +8,7 @@ not mix two.
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -250,7 +251,7 @@ class TreeStore:
         if path is None and self._cache is not None:
             self._cache.put(table_id, body)
         try:
-            return len(body) if path is None else path.stat().st_size
+            return len(body) if path is None else os.stat(path).st_size
         except OSError:
             return len(body)
 
@@ -307,7 +308,7 @@ class TreeStore:
         path = cache.find(table_id)
         if path is not None:
             try:
-                found = Table(BytesSource(f"{key} in the cache", path.read_bytes()))
+                found = Table(BytesSource(f"{key} in the cache", _bytes_of(path)))
             except (OSError, CorruptTable):
                 cache.drop(table_id)
             else:
@@ -347,3 +348,8 @@ class TreeStore:
             return self.store.head(key).size
         except ObjectNotFound:
             raise MissingTable(key, self.store.uri) from None
+
+
+def _bytes_of(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

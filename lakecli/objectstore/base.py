@@ -16,14 +16,14 @@ What only some stores can do is in `capabilities`.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, NewType, Protocol
 
 from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
+from lakecli.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from datetime import datetime, timedelta
-    from pathlib import Path
 
 Version = NewType("Version", str)
 """Opaque: an ETag or a generation. Compare it for equality only."""
@@ -283,8 +283,8 @@ class ObjectStore(Protocol):
             Unsupported: the store has no URLs.
         """
 
-    def local_path(self, key: str) -> Path | None:
-        """Return the file of this machine that holds the object, or ``None``."""
+    def local_path(self, key: str) -> str | None:
+        """Return the path of the file of this machine that holds the object, or ``None``."""
 
     def batch(self) -> Batch:
         """Start a batch of create-only writes that become durable together."""

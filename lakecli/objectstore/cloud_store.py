@@ -25,7 +25,6 @@ from lakecli.objectstore.streams import batches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from lakecli.objectstore.base import ObjectInfo, Version
     from lakecli.objectstore.cloud_errors import Translator
@@ -127,7 +126,7 @@ class CloudStore(ObjectStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock)
 
         return ParallelBatch(self)
 
-    def local_path(self, key: str) -> Path | None:
+    def local_path(self, key: str) -> str | None:
         """Return ``None``: no file of this machine holds the object."""
         del key
         return None

@@ -23,7 +23,6 @@ from lakecli.objectstore.base import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
-    from pathlib import Path
 
     from lakecli.objectstore.base import (
         Batch,
@@ -121,7 +120,7 @@ class OverlayStore:
         )
         return store.presign(key, request, now=now)
 
-    def local_path(self, key: str) -> Path | None:
+    def local_path(self, key: str) -> str | None:
         """See `ObjectStore.local_path`."""
         return self.upper.local_path(key) or self.lower.local_path(key)
 

@@ -10,7 +10,6 @@ from lakecli.objectstore.ranges import open_range
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
-    from pathlib import Path
 
     from lakecli.objectstore.base import (
         ObjectInfo,
@@ -68,7 +67,7 @@ class ReadOnlyStore:
             self.put()
         return self._store.presign(key, request, now=now)
 
-    def local_path(self, key: str) -> Path | None:
+    def local_path(self, key: str) -> str | None:
         """See `ObjectStore.local_path`."""
         return self._store.local_path(key)
 

@@ -13,9 +13,10 @@ responses were lost, so a resumed upload sends only the parts that are missing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NewType, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NewType, Protocol
 
 from lakecli.errors import NotFound
+from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.capabilities import HasUploads
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from lakecli.objectstore.capabilities import HasVersions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
-    from pathlib import Path
 
     from lakecli.objectstore.base import (
         Batch,
@@ -137,7 +136,7 @@ class AtVersion:
             self._refuse(key)
         return self._store.presign(key, request, now=now, version_id=self._version_id)
 
-    def local_path(self, key: str) -> Path | None:
+    def local_path(self, key: str) -> str | None:
         """Return ``None``: no directory keeps versions."""
         del key
         return None

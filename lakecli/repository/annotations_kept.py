@@ -74,9 +74,9 @@ class KeptAnnotations:
         if path is None:
             return
         try:
-            with path.open("rb") as file:
+            with Path(path).open("rb") as file:
                 data = file.read(_LARGEST + 1)
-            table = Table(BytesSource(str(path), data))
+            table = Table(BytesSource(path, data))
             keys, values = table.read_all()
         except (OSError, CorruptTable):
             self._cache.drop(self._name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEPT: Final = timedelta(days=7)
 
 
-def local_files(repository: Repository, files: Sequence[TableFile]) -> list[Path] | None:
+def local_files(repository: Repository, files: Sequence[TableFile]) -> list[str] | None:
     """Return the paths of files' bytes on this machine; ``None`` if some are elsewhere."""
     paths = []
     for file in files:
@@ -40,14 +40,14 @@ def local_files(repository: Repository, files: Sequence[TableFile]) -> list[Path
     return paths
 
 
-def _local_path(repository: Repository, address: str) -> Path | None:
+def _local_path(repository: Repository, address: str) -> str | None:
     store, key = repository.addresses.locate(address)
     if is_outside(address) and not is_local(store.uri):
         return None
     return store.local_path(key)
 
 
-def lay_out(repository: Repository, files: Sequence[TableFile], paths: Sequence[Path]) -> Path:
+def lay_out(repository: Repository, files: Sequence[TableFile], paths: Sequence[str]) -> Path:
     """Return a directory in which each file has its name.
 
     Raises:
@@ -73,7 +73,7 @@ def lay_out(repository: Repository, files: Sequence[TableFile], paths: Sequence[
     return target
 
 
-def _link(directory: Path, files: Sequence[TableFile], paths: Sequence[Path]) -> None:
+def _link(directory: Path, files: Sequence[TableFile], paths: Sequence[str]) -> None:
     made: set[Path] = set()
     for file, path in zip(files, paths, strict=True):
         link = directory / file.name

@@ -128,7 +128,7 @@ def place_of(repository: Repository, file: Remote) -> tuple[str, str]:
         )
     store, key = repository.addresses.locate(file.address)
     place = parse(store.uri)
-    path = str(store.local_path(key) or "") if place.scheme == "local" else f"{place.path}/{key}"
+    path = store.local_path(key) or "" if place.scheme == "local" else f"{place.path}/{key}"
     parts = path.removeprefix("/").split("/")
     if (
         place.scheme not in _SCHEMES

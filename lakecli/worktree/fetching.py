@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from functools import partial
 from itertools import count, groupby
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -224,9 +225,10 @@ class Fetcher:
         """Link a file with its object, verified."""
         entry, directory = wanted.entry, place.descriptor
         store, key = locate(self._worktree.repository, entry)
-        source = store.local_path(key)
-        if source is None:
+        path = store.local_path(key)
+        if path is None:
             raise gone(self._worktree.repository, store, key)
+        source = Path(path)
         mode = self._worktree.linking
         with translated(os.path.join(self._incoming, name)):
             if mode is LinkMode.HARDLINK:

@@ -694,8 +694,8 @@ def test_local_path_returns_the_file(store: LocalStore, tmp_path: Path) -> None:
         store.put(key, b"here", ANY)
         path = store.local_path(key)
         assert path is not None
-        assert path.read_bytes() == b"here"
-        assert path.is_relative_to(tmp_path)
+        assert Path(path).read_bytes() == b"here"
+        assert Path(path).is_relative_to(tmp_path)
 
 
 def test_a_directory_has_no_urls(store: LocalStore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +24,6 @@ from tests.support.lakes import START, entry_of, make_repository, open_lake, thr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from lakecli.model import Commit
     from lakecli.repository.annotate import Annotation
@@ -192,16 +192,16 @@ def test_damaged_answers_are_asked_again(repository: Repository, damage: str) ->
         assert kept.commit_id == made[-1].id
         file = kept._cache.find(kept._name)
         assert file is not None
-        data = file.read_bytes()
+        data = Path(file).read_bytes()
         if damage == "unknown":
             nowhere = made[0]._replace(id=CommitId("5" * 64))
             kept.keep(made[-1], dict.fromkeys([b"t/1", b"t/2"], nowhere))
     if damage == "cut":
-        file.write_bytes(data[:-20])
+        Path(file).write_bytes(data[:-20])
     elif damage == "flipped":
-        file.write_bytes(data[:30] + bytes([data[30] ^ 1]) + data[31:])
+        Path(file).write_bytes(data[:30] + bytes([data[30] ^ 1]) + data[31:])
     elif damage == "gone":
-        file.unlink()
+        Path(file).unlink()
     fresh = through(repository)
     assert annotated(fresh, "main", b"t/") == before
     assert fresh.trees.counts.metaranges_opened > 30

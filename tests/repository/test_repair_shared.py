@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,6 @@ from tests.support.clones import Clones, machine, make_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
 
@@ -83,7 +83,7 @@ def test_a_damaged_pack_is_rewritten(clones: Clones, tmp_path: Path) -> None:
     for info in list(ada.store.list(COMMITS)):
         path = ada.store.local_path(info.key)
         assert path is not None
-        path.write_bytes(path.read_bytes()[:-1])
+        Path(path).write_bytes(Path(path).read_bytes()[:-1])
     assert heal(bob) == []
     assert list(fsck(ada)) == []
     with machine(tmp_path, "carol") as lake:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,6 @@ from tests.support.collection import make_state
 from tests.support.counting import CountingStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakecli.objectstore.base import ObjectStore
 
 GRACE = timedelta(days=2)
@@ -236,14 +235,14 @@ def test_a_file_gets_a_new_time_without_being_copied(tmp_path: Path) -> None:
     store.put(KEY, b"x", ANY)
     path = store.local_path(KEY)
     assert path is not None
-    inode = path.stat().st_ino
+    inode = Path(path).stat().st_ino
     os.utime(path, (1, 1))
     move(store, Seen(GcState(), None, None), make_state(Phase.IDLE, grace=GRACE))
     guard = GcGuard(store)
     guard.begin()
     guard.settle(found=[KEY], written=[])
-    assert path.stat().st_mtime > 1_000_000
-    assert path.stat().st_ino == inode
+    assert Path(path).stat().st_mtime > 1_000_000
+    assert Path(path).stat().st_ino == inode
 
 
 def test_a_sweep_while_a_keep_is_written_is_noticed(

@@ -48,7 +48,6 @@ from lakecli.objectstore.local.listing import info_of, version_of, walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime, timedelta
-    from pathlib import Path
 
     from lakecli.objectstore.access import Access
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
@@ -266,15 +265,14 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
         with self._directory.translated("temporary files"):
             return clear_temporaries(self._directory, before_ns=self._directory.now_ns() - age_ns)
 
-    def local_path(self, key: str) -> Path | None:
+    def local_path(self, key: str) -> str | None:
         """Return the object's file, or ``None`` if there is no such object."""
         try:
             self.head(key)
         except ObjectNotFound:
             return None
-        from pathlib import Path
 
-        return Path(self._directory.root, os.fsdecode(key_bytes(key)))
+        return os.path.join(self._directory.root, os.fsdecode(key_bytes(key)))
 
     def batch(self) -> LocalBatch:
         """Start a batch, made durable by one sync of the file system."""

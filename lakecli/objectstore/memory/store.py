@@ -36,7 +36,6 @@ from lakecli.objectstore.base import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from pathlib import Path
 
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.memory.uploads import MemoryUpload, MemoryUploads
@@ -254,7 +253,7 @@ class MemoryStore:
         del request, now
         raise Unsupported(f"cannot presign, {self.uri} is in memory: {key!r}")
 
-    def local_path(self, key: str) -> Path | None:
+    def local_path(self, key: str) -> str | None:
         """Return ``None``: no object is a file."""
         del key
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import BufferedReader
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from lakecli.model import NO_ACCOUNT
@@ -37,7 +38,7 @@ def open_object(uri: str, account: Account = NO_ACCOUNT) -> BinaryIO:
     store = open_by_uri(bucket, account=account)
     path = store.local_path(key)
     if path is not None:
-        return path.open("rb")
+        return Path(path).open("rb")
     return BufferedReader(_Pieces(store, key), READ_AHEAD)
 
 

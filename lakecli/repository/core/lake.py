@@ -6,16 +6,18 @@ comes in here, as a `Home` and a `Runtime`.
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from functools import cached_property, partial
 from time import sleep
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from lakecli.directories import make_private
 from lakecli.elapsed import elapsed
 from lakecli.errors import NotFound
 from lakecli.kv.env import LocalStore
 from lakecli.model import NO_ACCOUNT
+from lakecli.named_tuple import NamedTuple
 from lakecli.progress import NO_PROGRESS, ignore_step
 from lakecli.repository.core import records
 from lakecli.repository.core.mover import LOCAL_MOVER
@@ -347,13 +349,13 @@ class Repository:
     def trees(self) -> TreeStore:
         """The committed trees in the storage namespace, cached in the lake's home."""
         if self._trees is None:
-            from pathlib import Path
-
             from lakecli.committed.cache import SstableCache
             from lakecli.committed.tree_store import TreeStore
 
             home = self.lake.home
-            cache = SstableCache(Path(home.cache, self.record.uuid), size_limit=home.cache_size)
+            cache = SstableCache(
+                os.path.join(home.cache, self.record.uuid), size_limit=home.cache_size
+            )
             self._trees = TreeStore(
                 self.store,
                 cache=cache,

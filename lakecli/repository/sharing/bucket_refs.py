@@ -8,6 +8,7 @@ handle shows one state of each ref.
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -292,7 +293,7 @@ class CachedPacks(ReadOnlyStore):
         if path is None:
             return None
         try:
-            with path.open("rb") as file:
+            with Path(path).open("rb") as file:
                 data = file.read(length)
         except OSError:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,7 +42,6 @@ from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from lakecli.errors import LakeError
     from lakecli.pipeline.exports.records import ExportReport
@@ -213,8 +213,8 @@ def test_damage_is_found_on_the_way(repository: Repository, tmp_path: Path) -> N
     )
     assert bad is not None
     assert gone is not None
-    bad.write_bytes(b"3 !")
-    gone.unlink()
+    Path(bad).write_bytes(b"3 !")
+    Path(gone).unlink()
     target = tmp_path / "out"
     target.mkdir()
     (target / "_SUCCESS").touch()  # of an earlier export
