@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import pytest
 
@@ -30,12 +30,14 @@ from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.scratch import Kept, Scratch
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.store_location import OpenStore, StoreLocation
+from lakecli.remote.collection import LEASE, Phase, StateMoved, read_state
 from tests.pipeline.gc.test_runners import let_lakefs_be_gone, make_history
-from tests.support.lakes import make_repository, open_lake, stage
+from tests.support.lakes import make_repository, open_lake, stage, through
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.gc.run import GcReport
     from lakecli.pipeline.runner import Runner
 
@@ -239,6 +241,79 @@ def test_the_lease_is_kept_while_spark_compares(
             collect(place.directory, runner, Action.SWEPT)
     assert len(checked) == 1
     assert data <= contents(place.directory).keys()
+
+
+class Unconditional:
+    """A directory as a store that deletes whatever is there, as S3 does."""
+
+    def __init__(self, directory: Path) -> None:
+        self._store = LocalStore(str(directory / "namespace"))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "delete_matching":
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+
+def then(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
+    """Let something happen once Spark has compared, before anything is made of it."""
+    compare = getattr(JoinedSet, name)
+
+    def compared(*args: Any, **options: Any) -> Iterator[Any]:
+        found = [*compare(*args, **options)]
+        act()
+        yield from found
+
+    monkeypatch.setattr(JoinedSet, name, compared)
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_sweep_that_was_taken_over_while_spark_compared_deletes_nothing(
+    place: Place, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = data_key(h(b"299").hex())
+    now = 0.0
+    collect(place.directory, LocalRunner(), Action.CONDEMNED)
+    with open_lake(place.directory) as lake, place.runner(spark) as runner:
+        store = Unconditional(place.directory)
+        repository = through(lake.repository("demo"), cast("ObjectStore", store))
+
+        def take_over() -> None:
+            nonlocal now
+            now += LEASE.total_seconds() + 60
+            grow_old(place.directory)
+            assert advance(through(repository), LocalRunner(), GcOptions()).action is Action.SWEPT
+            assert again not in contents(place.directory)
+            store.put_new(again, b"x" * 299)
+
+        then(monkeypatch, "iter_found", take_over)
+        with pytest.raises(StateMoved):
+            advance(repository, runner, GcOptions(elapsed=lambda: now))
+        assert now
+        assert read_state(repository.store).phase is Phase.IDLE
+    assert contents(place.directory)[again] == b"x" * 299
+
+
+@pytest.mark.xdist_group("spark")
+def test_of_two_that_condemn_while_spark_compares_one_does(
+    place: Place, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lists that the state names are those of the other one, which come to be swept."""
+    states = []
+    with open_lake(place.directory) as lake, place.runner(spark) as runner:
+        repository = lake.repository("demo")
+
+        def condemn() -> None:
+            report = advance(through(repository), LocalRunner(), GcOptions())
+            assert report.action is Action.CONDEMNED
+            states.append(read_state(repository.store))
+
+        then(monkeypatch, "iter_unreached", condemn)
+        with pytest.raises(StateMoved):
+            advance(repository, runner, GcOptions())
+        assert [read_state(repository.store)] == states
+    grow_old(place.directory)
+    assert collect(place.directory, LocalRunner(), Action.SWEPT).spared == 0
 
 
 def test_without_the_right_to_write_the_set_is_here(
