@@ -255,6 +255,16 @@ class WriteTransaction(ReadTransaction):
 
     _writes = True
 
+    def __enter__(self) -> Self:
+        """Begin the transaction; end it if an interrupt comes before the block."""
+        try:
+            return super().__enter__()
+        except BaseException:
+            begun = getattr(self, "_txn", None)
+            if begun is not None:
+                self._environment.abort(begun)
+            raise
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -262,10 +272,12 @@ class WriteTransaction(ReadTransaction):
         traceback: TracebackType | None,
     ) -> None:
         """Make everything durable, or undo everything if the block raised."""
-        self._environment.writer = None  # before the next writer can set it
-        if error is None:
-            self._environment.commit(self._txn)
-        else:
+        try:
+            if error is None:
+                self._environment.commit(self._txn)
+        finally:
+            self._environment.abort(self._txn)  # an interrupt must leave no writer behind
+        if error is not None:
             super().__exit__(kind, error, traceback)
 
     def for_writing(self) -> WriteTransaction:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from threading import Lock, get_ident
 from time import sleep
 from typing import TYPE_CHECKING, Final
+from weakref import ref
 
 from lakecli.directories import make_private
 from lakecli.errors import LakeError
@@ -24,7 +25,7 @@ from lakecli.kv.mounts import MOUNT_TABLE, network_type
 from lakecli.kv.sentinel import Sentinel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import lmdb
 
@@ -64,8 +65,9 @@ class Environment:
         self.directory = directory
         self.identity = identity
         self.handles = 0
-        self.writer: int | None = None
-        """The thread of this process that is inside a write transaction."""
+        self._writer: tuple[int, Callable[[], lmdb.Transaction[bytes] | None]] | None = None
+        """The thread of this process that is inside a write transaction, and a weak reference to
+        that: an interrupt may come before anything can end it."""
         self.lmdb_error = lmdb.Error
         self._lmdb = lmdb_env
         self._sentinel = sentinel
@@ -93,7 +95,7 @@ class Environment:
             LakeError: this thread is inside a write transaction already.
         """
         self.check_process()
-        if write and self.writer == get_ident():
+        if write and self._is_writing():
             raise LakeError("a write transaction inside another would wait for itself")
         try:
             txn = self._lmdb.begin(write=write)
@@ -101,12 +103,23 @@ class Environment:
             raise self.translate(error) from error
         try:
             self.check_schema(txn)
+            if write:
+                self._writer = get_ident(), ref(txn)
         except BaseException:
             txn.abort()
             raise
-        if write:
-            self.writer = get_ident()
         return txn
+
+    def _is_writing(self) -> bool:
+        """Tell whether this thread is inside a write transaction."""
+        writer = self._writer
+        return writer is not None and writer[0] == get_ident() and writer[1]() is not None
+
+    def abort(self, txn: lmdb.Transaction[bytes]) -> None:
+        """End this thread's write transaction without effect, unless it was committed."""
+        if self._writer is not None and self._writer[1]() is txn:
+            self._writer = None  # before the next writer can set it
+        txn.abort()
 
     def commit(self, txn: lmdb.Transaction[bytes]) -> None:
         """Make this thread's write transaction durable.
@@ -114,6 +127,7 @@ class Environment:
         Raises:
             Unreachable: the disk failed to write; nothing was changed.
         """
+        self._writer = None  # before the next writer can set it
         try:
             txn.commit()
         except self.lmdb_error as error:

@@ -47,7 +47,7 @@ class Solo:
         steps: the names of its announced and its durable steps, in order.
         writes: whether it changed anything.
         after: the state afterwards.
-        found: what it read and wrote.
+        found: what it read and wrote, in order.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class Solo:
         self.steps = tuple(steps)
         self.writes = writes
         self.after = after
-        self._found = found
+        self.found = found
         self._parts: dict[tuple[int, int], Accesses] = {}
 
     @cached_property
     def shares(self) -> bool:
         """Whether it changed the bucket."""
-        return any(each.space == "bucket" and each.change is not None for each in self._found)
+        return any(each.space == "bucket" and each.change is not None for each in self.found)
 
     @cached_property
     def accesses(self) -> Accesses:
@@ -89,7 +89,7 @@ class Solo:
         key = pause, later
         if key not in self._parts:
             self._parts[key] = Accesses(
-                each for each in self._found if pause < each.position <= later
+                each for each in self.found if pause < each.position <= later
             )
         return self._parts[key]
 

@@ -221,28 +221,6 @@ def test_digests_that_are_lost_condemn_nothing(
     assert contents(place.directory, MARKS) == {}
 
 
-@pytest.mark.xdist_group("spark")
-def test_the_lease_is_kept_while_spark_compares(
-    place: Place, spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checked: list[bool] = []
-
-    def taken_over(_lease: lease.Lease) -> NoReturn:
-        checked.append(True)
-        raise LostRace("taken over")
-
-    with place.runner(spark) as runner:
-        collect(place.directory, LocalRunner(), Action.CONDEMNED)
-        data = {key for key in contents(place.directory) if key.startswith("data/")}
-        monkeypatch.setattr("lakecli.pipeline.gc.sweep.Sweep._tables", lambda *_: [])
-        monkeypatch.setattr("lakecli.pipeline.gc.sweep.Sweep._rest", lambda *_: [])
-        monkeypatch.setattr(lease.Lease, "check", taken_over)
-        with pytest.raises(LostRace, match="taken over"):
-            collect(place.directory, runner, Action.SWEPT)
-    assert len(checked) == 1
-    assert data <= contents(place.directory).keys()
-
-
 class Unconditional:
     """A directory as a store that deletes whatever is there, as S3 does."""
 
@@ -265,6 +243,30 @@ def then(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) ->
         yield from found
 
     monkeypatch.setattr(JoinedSet, name, compared)
+
+
+@pytest.mark.xdist_group("spark")
+def test_the_lease_is_kept_while_spark_compares(
+    place: Place, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[bool] = []
+    compared: list[bool] = []
+
+    def taken_over(_lease: lease.Lease) -> NoReturn:
+        checked.append(True)
+        raise LostRace("taken over")
+
+    with place.runner(spark) as runner:
+        collect(place.directory, LocalRunner(), Action.CONDEMNED)
+        data = {key for key in contents(place.directory) if key.startswith("data/")}
+        monkeypatch.setattr("lakecli.pipeline.gc.sweep.Sweep._tables", lambda *_: [])
+        monkeypatch.setattr("lakecli.pipeline.gc.sweep.Sweep._rest", lambda *_: [])
+        monkeypatch.setattr(lease.Lease, "check", taken_over)
+        then(monkeypatch, "iter_found", lambda: compared.append(True))
+        with pytest.raises(LostRace, match="taken over"):
+            collect(place.directory, runner, Action.SWEPT)
+    assert (checked, compared) == ([True], [])
+    assert data <= contents(place.directory).keys()
 
 
 @pytest.mark.xdist_group("spark")

@@ -9,14 +9,16 @@ import pytest
 
 from lakecli.errors import PermissionDenied, Refused, Unreachable
 from lakecli.identity import h
-from lakecli.layout import data_key
+from lakecli.layout import DATA, SSTABLES, data_key, sstable_key
+from lakecli.model import MetarangeId
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.pipeline.gc.lease import LONGEST_DELETE, RENEW_AFTER, Lease, SweepTooSlow
 from lakecli.pipeline.gc.marks import add_expired
-from lakecli.pipeline.gc.run import Action, status, undo
+from lakecli.pipeline.gc.run import REPORTS, Action, status, undo
 from lakecli.remote.collection import (
     LEASE,
     NEVER_RAN,
+    STATE_KEY,
     GcState,
     Phase,
     Seen,
@@ -24,6 +26,7 @@ from lakecli.remote.collection import (
     SweepRunning,
     iter_expired,
     iter_keeps,
+    look,
     move,
     read_state,
     write_keep,
@@ -349,3 +352,103 @@ def test_no_deletion_begins_if_renewing_the_lease_takes_too_long() -> None:
     assert not lease.is_unsure
     # The lease was renewed, so the sweep can be ended.
     assert read_state(MemoryStore(bucket, "ns/")) == lease.state != state
+
+
+def test_a_state_that_another_machine_has_written_stops_even_a_young_lease() -> None:
+    store = MemoryStore(MemoryBucket(), "ns/")
+    state = GcState(Phase.SWEEPING, 1, "1-" + "5f" * 16, write_id="0f" * 16)
+    move(store, Seen(NEVER_RAN, None, None), state)
+    lease = Lease(
+        store,
+        state,
+        taken_at=0.0,
+        elapsed=lambda: 0.0,
+        new_id=lambda: "1f" * 16,
+        uri="lakefs://demo",
+    )
+    deletions: list[int] = []
+    lease.run(lambda: deletions.append(1))
+    move(store, look(store), state._replace(write_id="2f" * 16))
+    with pytest.raises(StateMoved):
+        lease.run(lambda: deletions.append(2))
+    assert deletions == [1]
+
+
+class Writing(Unconditional):
+    """A store that tells before each object that it writes."""
+
+    def __init__(self, bucket: MemoryBucket) -> None:
+        super().__init__(bucket)
+        self.before_put: Callable[[str], None] = lambda _key: None
+
+    def put(self, key: str, *args: Any, **options: Any) -> Version:
+        self.before_put(key)
+        return super().put(key, *args, **options)
+
+
+def test_the_lease_begins_before_the_request_that_takes_it(shared: Shared) -> None:
+    """So if the store took long to write the state, it is renewed before the first deletion."""
+    store = Writing(shared.bucket)
+    written: list[int] = []
+
+    def put(key: str) -> None:
+        if key == STATE_KEY:
+            if not written:
+                shared.time.pass_by(RENEW_AFTER + MINUTE)
+            written.append(len(shared.data))
+
+    store.before_put = put
+    assert shared.collect(through(shared.clones[0], store)).action is Action.SWEPT
+    before, after = written[0], len(shared.data)
+    assert before > after
+    assert written == [before, before, after]  # taken, renewed, ended
+
+
+def test_the_end_of_a_sweep_that_was_taken_over_leaves_the_state_alone(shared: Shared) -> None:
+    store = Writing(shared.bucket)
+    taken: list[GcState] = []
+
+    def put(key: str) -> None:
+        if key.startswith(REPORTS) and not taken:  # behind the last deletion
+            shared.time.pass_by(LEASE + MINUTE)
+            seen = look(shared.store)
+            taken.append(seen.state._replace(write_id="3f" * 16))
+            move(shared.store, seen, taken[0])
+
+    store.before_put = put
+    with pytest.raises(StateMoved):
+        shared.collect(through(shared.clones[0], store))
+    assert [read_state(shared.store)] == taken
+    assert taken[0].phase is Phase.SWEEPING
+
+
+def test_trees_are_deleted_before_what_they_refer_to(tmp_path: Path) -> None:
+    """So what is left of an interrupted sweep is no tree whose objects are missing."""
+
+    class Recording(Unconditional):
+        def delete(self, keys: Iterable[str]) -> None:
+            wanted = list(keys)
+            deleted.extend(wanted)
+            super().delete(wanted)
+
+    deleted: list[str] = []
+    with Shared(tmp_path, "ada", "ben") as shared:
+        ada, ben = shared.clones
+        branch.create(ben, "side", source="main")
+        make_commit(ben, {b"side/%d" % number: b"%d" % number for number in range(3)}, "side")
+        push(ben, "side")
+        push_deletion(ben, "side", options=PushOptions(who="me"))
+        shared.time.pass_by(MONTHS)
+        assert shared.collect(ada).action is Action.CONDEMNED
+        shared.time.pass_by(LONG)
+        assert shared.collect(through(ada, Recording(shared.bucket))).action is Action.SWEPT
+        trees = {sstable_key(MetarangeId(each)) for each in iter_expired(shared.store)}
+    of_trees = [number for number, key in enumerate(deleted) if key in trees]
+    others = [
+        number
+        for number, key in enumerate(deleted)
+        if key not in trees and key.startswith((DATA, SSTABLES))
+    ]
+    assert len(of_trees) == len(trees) == 1
+    assert len(others) > 3
+    assert max(of_trees) < min(others)

@@ -16,11 +16,13 @@ from lakecli.pipeline.gc.packs import read_all, superseded
 from lakecli.remote.commit_data import encode_commit
 from lakecli.remote.packs import REPLACES, read_pack, write_pack
 from lakecli.sstable.writer import TableWriter
+from tests.pipeline.gc.shared import LONG, Shared, make_commit, push
 from tests.remote.test_packs import AT, make
 from tests.support.counting import CountingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from lakecli.model import Commit
     from lakecli.objectstore.base import ObjectInfo
@@ -159,3 +161,25 @@ def test_a_pack_stays_if_it_or_its_replacement_has_a_record_that_cannot_be_read(
     write_bad(store, [B, C], replaces=[second])
     assert len(read_all(store).replaces) == 2
     assert garbage(store) == {}
+
+
+def test_a_pack_stays_while_its_replacement_is_not_listed(store: MemoryStore) -> None:
+    """A store may list late; what is not listed could be deleted as well."""
+    first = write_pack(store, [A])
+    by = write_pack(store, [A, B], replaces=[first])
+    replaces = read_all(store).replaces
+    assert superseded(store, [first], replaces) == {}
+    assert superseded(store, [first, by], replaces) == {first: by}
+
+
+def test_a_pack_stays_while_its_replacement_is_young(tmp_path: Path) -> None:
+    """A process that has listed the packs before still reads the old one."""
+    with Shared(tmp_path) as shared:
+        make_commit(shared.clones[0], {b"a": b"a"})
+        push(shared.clones[0])
+        first = write_pack(shared.store, [A])
+        shared.time.pass_by(LONG)
+        write_pack(shared.store, [A, B], replaces=[first])
+        assert not shared.collect().garbage
+        shared.time.pass_by(LONG)
+        assert {each.kind: each.objects for each in shared.collect().garbage} == {"pack": 1}

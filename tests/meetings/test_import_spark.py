@@ -1,0 +1,130 @@
+"""An import on Spark meets other commands as one in this process does.
+
+The same parts run in either, on executors in place of threads. The only difference is the results
+of executors, which are in the bucket for a while; of the other commands, only a collection sees
+them.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from lakecli.pipeline import scratch as scratches
+from lakecli.pipeline.scratch import Scratch
+from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.pipeline.store_location import StoreLocation
+from tests.meetings.accesses import Accesses
+from tests.meetings.arguments import REPOSITORY, command_lines
+from tests.meetings.outcomes import Meeting
+from tests.meetings.situations import SITUATIONS
+from tests.meetings.world import MACHINES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakecli.repository.core.lake import Repository
+    from tests.meetings.matrix import Matrix
+    from tests.meetings.serial import Solo
+
+IMPORT: Final = tuple(command_lines()["import"][0])
+COLLECT: Final = ("gc", "run", REPOSITORY, "--yes")
+RUN: Final = b"results of spark"
+RESULTS: Final = f"/_lakecli/scratch/{RUN.hex()}/".encode()
+"""Part of the keys of the results."""
+
+BY_SYNC = pytest.mark.parametrize("sync", [False, True], ids=["manual", "auto"])
+
+
+class InProcess:
+    """A session and a context of Spark, whose only executor is this process."""
+
+    master = "local[1]"
+    pythonExec = sys.executable  # noqa: N815 - Spark's name
+    defaultParallelism = 1  # noqa: N815 - as above
+
+    @property
+    def sparkContext(self) -> InProcess:  # noqa: N802 - as above
+        """The context."""
+        return self
+
+    def setJobGroup(self, *_: object, **__: object) -> None:  # noqa: N802 - as above
+        """Do nothing."""
+
+    def parallelize(self, items: list[Any], _slices: int) -> InProcess:
+        """Take the rows of a dataset."""
+        self._items = items
+        return self
+
+    def map(self, task: Callable[[Any], Any]) -> InProcess:
+        """Apply a function to each row."""
+        self._items = [task(item) for item in self._items]
+        return self
+
+    def collect(self) -> list[Any]:
+        """Return the rows."""
+        return self._items
+
+
+@pytest.fixture
+def on_spark(matrix: Matrix) -> Iterator[Callable[[], None]]:
+    """A function from whose call on imports run on Spark, and results are in the bucket."""
+
+    @contextmanager
+    def open_runner(*_: object, repository: Repository, **__: object) -> Iterator[SparkRunner]:
+        kept = Scratch(StoreLocation.of(repository), RUN)
+        with SparkRunner(InProcess(), scratch=kept) as runner:
+            yield runner
+
+    with pytest.MonkeyPatch.context() as patch:
+
+        def begin() -> None:
+            matrix.forget()
+            patch.setattr("lakecli.cli.commands.import_.open_runner", open_runner)
+            patch.setattr(scratches, "LIMIT", 0)
+
+        yield begin
+    matrix.forget()
+
+
+def _only_there(here: Solo, there: Solo) -> Accesses:
+    """Return what an import on Spark reads and writes, and one in this process does not."""
+    known = {(each.space, each.key, each.end) for each in here.found}
+    return Accesses(each for each in there.found if (each.space, each.key, each.end) not in known)
+
+
+@BY_SYNC
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_an_import_on_spark_meets_others_as_one_in_this_process_does(
+    matrix: Matrix, on_spark: Callable[[], None], situation: str, *, sync: bool
+) -> None:
+    """It meets only those to whom the difference matters; all others meet the one in here."""
+    here = matrix.solo(situation, IMPORT, "ada", sync=sync)
+    others = {
+        line: matrix.solo(situation, line, "ada", sync=sync).accesses
+        for line in matrix.writers(situation, sync=sync)
+        if line != IMPORT
+    }
+    on_spark()
+    there = matrix.solo(situation, IMPORT, "ada", sync=sync)
+    assert there.reply == here.reply
+    assert there.accesses.changed == here.accesses.changed  # the results are gone
+    left_out = {(each.space, each.key, each.end) for each in here.found} - {
+        (each.space, each.key, each.end) for each in there.found
+    }
+    assert not left_out
+    more = _only_there(here, there)
+    assert here.reply.exit_code or any(RESULTS in each.key for each in there.found)
+    seen = [line for line, each in others.items() if more.conflict(each)]
+    assert (COLLECT in seen) is (COLLECT in others and not here.reply.exit_code)
+    problems = [
+        problem
+        for line in seen
+        for first, second in ((IMPORT, line), (line, IMPORT))
+        for machine in MACHINES
+        for problem in matrix.problems(Meeting(situation, sync, first, second, machine))
+    ]
+    assert problems == []
