@@ -9,7 +9,7 @@ import textwrap
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lmdb
 import pytest
@@ -23,9 +23,12 @@ from lakecli.errors import (
     Refused,
     Unreachable,
 )
-from lakecli.kv import environment, sentinel
+from lakecli.kv import env, environment, sentinel
 from lakecli.kv.env import MAX_KEY_SIZE, LocalStore, Table, WriteTransaction
 from tests.support.stores import scratch
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 SCHEMA_KEY = b"schema"
 keys = st.binary(min_size=1, max_size=6)
@@ -445,6 +448,38 @@ class TestHandles:
             pass
         with store.write() as txn:  # and the store goes on
             assert isinstance(txn, WriteTransaction)
+
+    @pytest.mark.parametrize("method", ["__enter__", "__exit__"])
+    def test_an_interrupt_leaves_no_writer(self, store: LocalStore, method: str) -> None:
+        """It may come before each line of them: in a notebook the process goes on."""
+        lines = set()
+
+        def interrupt(frame: FrameType, event: str, _argument: object) -> Any:
+            code = frame.f_code
+            if not (code.co_name == method and code.co_filename == env.__file__):
+                return interrupt if event == "call" else None
+            frame.f_trace_lines = True
+            if event == "line" and frame.f_lineno not in lines:
+                lines.add(frame.f_lineno)
+                raise KeyboardInterrupt
+            return interrupt
+
+        def write(key: bytes) -> None:
+            with store.write() as txn:
+                txn.put(Table.META, key, b"")
+
+        interrupts, before = 0, sys.gettrace()
+        while interrupts == len(lines):
+            sys.settrace(interrupt)
+            try:
+                write(b"a")
+                break
+            except KeyboardInterrupt:
+                interrupts += 1
+            finally:
+                sys.settrace(before)
+            write(b"b")
+        assert interrupts == len(lines) > 2
 
     def test_threads_write_in_turn(self, store: LocalStore) -> None:
         def add() -> None:

@@ -121,8 +121,8 @@ class Serial:
         self.recorder = recorder
         self._beginnings: dict[str, Snapshot] = {}
         self._values: dict[tuple[str, str], dict[str, str]] = {}
-        self._ordered: dict[tuple[object, ...], Ordered] = {}
-        self._solo: dict[tuple[object, ...], Solo] = {}
+        self._ordered: dict[tuple[str, bool, tuple[Command, ...]], Ordered] = {}
+        self._solo: dict[tuple[str, Line, str, bool], Solo] = {}
         self._observed: dict[tuple[bytes, bool], str] = {}
         self._damage: dict[tuple[str, frozenset[str]], str] = {}
         self._ended = (b"", False)
@@ -133,6 +133,13 @@ class Serial:
         self._solo.clear()
         self._observed.clear()
         self._damage.clear()
+
+    def forget_command(self, line: Line) -> None:
+        """Forget what one command does: it is carried out in another way from now on."""
+        for key in [key for key in self._solo if key[1] == line]:
+            del self._solo[key]
+        for key in [key for key in self._ordered if any(line == each for _, each in key[2])]:
+            del self._ordered[key]
 
     # -- alone -------------------------------------------------------------------------------
 

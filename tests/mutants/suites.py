@@ -69,6 +69,24 @@ SUITES = (
         ),
     ),
     Suite(
+        "comparing listings with what is in use",
+        (
+            "pipeline/gc/compare.py",
+            "pipeline/gc/join_tasks.py",
+            "pipeline/gc/joined.py",
+            "pipeline/gc/lakefs.py",
+        ),
+        (
+            "pipeline/gc/test_joined.py::test_without_the_right_to_write_the_set_is_here",
+            "pipeline/gc/test_joined.py::test_rows_become_records_again",
+            "pipeline/gc/test_joined.py::test_digests_are_read_whole_or_not_at_all",
+            "pipeline/gc/test_joined.py::test_tasks_are_sized_by_bytes",
+            "pipeline/gc/test_joined_here.py",
+            "pipeline/gc/test_lakefs.py",
+            "pipeline/gc/test_runners.py::test_a_large_namespace_is_listed_in_parts",
+        ),
+    ),
+    Suite(
         "use of collected objects",
         ("repository/core/gc_guard.py", "repository/core/gate.py"),
         (

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -1057,3 +1058,23 @@ def test_a_failed_sync_of_a_file_system_has_the_reason_of_the_system() -> None:
     with pytest.raises(files.SyncError) as raised:
         files.sync_file_system(-1)
     assert raised.value.errno == errno.EBADF
+
+
+def test_an_interrupt_closes_no_directory_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may have got the same descriptor meanwhile."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    opened = directory.Directory(str(tmp_path), clock_ns=time.time_ns)
+    close, closed = os.close, []
+
+    def interrupted(descriptor: int) -> None:
+        close(descriptor)
+        closed.append(descriptor)
+        if len(closed) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "close", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opened.open_directory([b"a", b"b"])
+    assert len(closed) == len(set(closed)) == 2

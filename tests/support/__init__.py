@@ -6,6 +6,7 @@
     gcs, gcs_server, gcs_parts   Google Cloud Storage as a server that is as strict as the real one
     servers, moto_server         S3 servers, and a stub that gives any answer
     spark, environments          one Spark session for all tests of a process; other Pythons for it
+    in_process_spark             Spark without Java, whose only executor is this process
     flaky, proxies               proxies that fail, delay or change requests
     counting, faulty             stores that count requests, and that fail as a test says
     stores                       transactions on a local store that are rolled back

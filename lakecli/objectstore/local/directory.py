@@ -194,9 +194,8 @@ class Directory:
         current = self.open_root()
         try:
             for name in names:
-                below = open_below(current, name, create=create, sync=sync)
-                os.close(current)
-                current = below
+                above, current = current, open_below(current, name, create=create, sync=sync)
+                os.close(above)
         except BaseException:
             os.close(current)
             raise

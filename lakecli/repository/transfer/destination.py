@@ -295,9 +295,8 @@ class Destination:
         current = self._open_root(make=make)
         try:
             for component in components:
-                below = _enter(current, component, make=make)
-                os.close(current)
-                current = below
+                above, current = current, _enter(current, component, make=make)
+                os.close(above)
             yield current
         finally:
             os.close(current)
