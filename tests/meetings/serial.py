@@ -136,10 +136,10 @@ class Serial:
 
     def forget_command(self, line: Line) -> None:
         """Forget what one command does: it is carried out in another way from now on."""
-        for key in [key for key in self._solo if key[1] == line]:
-            del self._solo[key]
-        for key in [key for key in self._ordered if any(line == each for _, each in key[2])]:
-            del self._ordered[key]
+        for alone in [key for key in self._solo if key[1] == line]:
+            del self._solo[alone]
+        for order in [key for key in self._ordered if any(line == each for _, each in key[2])]:
+            del self._ordered[order]
 
     # -- alone -------------------------------------------------------------------------------
 

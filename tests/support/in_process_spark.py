@@ -135,7 +135,8 @@ def _mapped(
     from pyspark import TaskContext
 
     before = TaskContext._taskContext
-    TaskContext._taskContext = SimpleNamespace(partitionId=lambda: number)
+    context: Any = SimpleNamespace(partitionId=lambda: number)
+    TaskContext._taskContext = context
     try:
         batches = [pa.RecordBatch.from_pylist(rows, _schema(rows))] if rows else []
         made = [row for batch in task(iter(batches)) for row in batch.to_pylist()]
