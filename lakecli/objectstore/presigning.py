@@ -5,7 +5,9 @@ Google's V4 process is Amazon's Signature Version 4 with other names and another
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 LONGEST: Final = timedelta(days=7)
 """What V4 signatures allow; Azure's URLs get no more, so that all stores agree."""
+
+_NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
+"""What a file name does not have in the plain form: not printable ASCII, or quoted there."""
 
 MOMENT: Final = "%Y%m%dT%H%M%SZ"
 """How V4 signatures write a time."""
@@ -89,12 +94,16 @@ def content_disposition(file_name: str, *, attachment: bool = False) -> str:
 
     Old clients and curl read the plain form, where everything but harmless ASCII is ``_``.
     """
-    plain = "".join(
-        c if c.isascii() and c.isprintable() and c not in '"\\%' else "_" for c in file_name
-    )
+    plain = _NOT_PLAIN.sub("_", file_name)
     exact = quote(file_name.encode("utf-8", "surrogateescape"), safe="!#$&+-.^_`|~")
     kind = "attachment" if attachment else "inline"
     return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{exact}"
+
+
+@lru_cache(1024)
+def _quoted(text: str) -> str:
+    """Return the value of a parameter, percent-encoded; most are those of the last URL, too."""
+    return quote(text, safe="~")
 
 
 def text_to_sign(
@@ -166,7 +175,7 @@ def presign_v4(
         **parameters,
     }
     query |= {f"response-{name}": value for name, value in response_headers(request).items()}
-    encoded = "&".join([f"{name}={quote(query[name], safe='~')}" for name in sorted(query)])
+    encoded = "&".join([f"{name}={_quoted(query[name])}" for name in sorted(query)])
     text = text_to_sign(
         v4,
         moment,

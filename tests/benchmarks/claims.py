@@ -50,6 +50,7 @@ RCLONE: Final = "rclone copy"
 SPARK_PARQUET: Final = "Spark on the same rows in Parquet"
 SPARK_FILES: Final = "Spark on the same files"
 PROTOBUF: Final = "protobuf"
+RSA: Final = "openssl speed rsa2048"
 ONE_MILLION: Final = "the same ratio at one million"
 
 CLAIMS: Final = {
@@ -124,6 +125,8 @@ CLAIMS: Final = {
     "presign of 10,000, S3": Claim(Bound.BELOW, 3, "s"),
     "presign of 10,000, GCS": Claim(Bound.BELOW, 5, "s"),
     "presign of 10,000, Azure": Claim(Bound.BELOW, 3, "s"),
+    # Signatures a second of the whole command, on all cores.
+    "presign of 10,000, GCS, rate": Claim(Bound.AT_LEAST, 0.85, "x", RSA),
     "presign of 10,000, memory": Claim(Bound.BELOW, 100, "MiB"),
     "fs stat --pre-sign": Claim(Bound.AT_MOST, 1.5, "x", STAT),
     # Entries as a DataFrame, two million of them, on two cores.

@@ -6,6 +6,7 @@ signed is recorded as a failure, and the others are signed.
 
 from __future__ import annotations
 
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ from lakecli.repository.core.view import no_such_path, open_view
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
     from datetime import timedelta
 
     from lakecli.model import Entry
@@ -30,14 +32,16 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
 
+    Signed = PresignedUrl | LakeError
+
 SLOW_TO_SIGN: Final = "gs://"
 """Stores whose signatures take long: by RSA, or by a request to Google's IAM."""
 
 SIGNERS: Final = 8
 """Threads that sign for such a store; both ways release the interpreter lock."""
 
-BATCH: Final = 256
-"""Objects that are signed together."""
+MOST_AT_ONCE: Final = 32
+"""Objects that one call of a thread signs, at most; the first calls sign one each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +185,7 @@ class Handoff:
 
     def _signed(
         self, records: Iterator[tuple[bytes, bytes]]
-    ) -> Iterator[tuple[bytes, Entry, PresignedUrl | LakeError]]:
+    ) -> Iterator[tuple[bytes, Entry, Signed]]:
         """Yield each path with its entry and its signed URL or failure, in the same order."""
         repository = self._view.repository
         signer = Presigner(
@@ -191,7 +195,7 @@ class Handoff:
             inline=self._inline,
         )
 
-        def sign(item: tuple[bytes, Entry]) -> PresignedUrl | LakeError:
+        def sign(item: tuple[bytes, Entry]) -> Signed:
             try:
                 return signer.presign(*item)
             except LakeError as error:
@@ -203,10 +207,30 @@ class Handoff:
         if not repository.record.storage_namespace.startswith(SLOW_TO_SIGN):
             yield from ((*item, sign(item)) for item in items)
             return
-        with ThreadPoolExecutor(SIGNERS) as pool:
-            while batch := list(islice(items, BATCH)):
-                for item, signed in zip(batch, pool.map(sign, batch), strict=True):
-                    yield *item, signed
+        for item, signed in in_threads(sign, items):
+            yield *item, signed
+
+
+def in_threads(
+    sign: Callable[[tuple[bytes, Entry]], Signed], items: Iterator[tuple[bytes, Entry]]
+) -> Iterator[tuple[tuple[bytes, Entry], Signed]]:
+    """Yield items with their signatures, in order; several threads sign ahead."""
+    waiting: deque[tuple[list[tuple[bytes, Entry]], Future[list[Signed]]]] = deque()
+    pool = ThreadPoolExecutor(SIGNERS)
+    calls = 0
+    try:
+        while True:
+            calls += 1
+            part = list(islice(items, min(-(-calls // SIGNERS), MOST_AT_ONCE)))
+            if part:
+                waiting.append((part, pool.submit(lambda part: list(map(sign, part)), part)))
+            elif not waiting:
+                return
+            if not part or len(waiting) > 2 * SIGNERS:
+                signed, future = waiting.popleft()
+                yield from zip(signed, future.result(), strict=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager

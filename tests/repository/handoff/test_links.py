@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import io
 import tracemalloc
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound, PermissionDenied, Unsupported
+from lakecli.model import Entry
 from lakecli.objectstore.base import PresignedUrl, PresignRequest
 from lakecli.objectstore.presigning import response_headers
 from lakecli.repository.commit import commit
@@ -16,13 +17,18 @@ from lakecli.repository.core.places import remember
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.handoff import documents
 from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
-from lakecli.repository.handoff.links import Handoff, open_handoff
+from lakecli.repository.handoff.links import (
+    MOST_AT_ONCE,
+    SIGNERS,
+    Handoff,
+    in_threads,
+    open_handoff,
+)
 from lakecli.repository.presign import presign_entry
 from tests.support.lakes import checksums, entry_of, stage, stage_entries, unclaimed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping
 
     from lakecli.repository.core.lake import Repository
     from tests.support.signing import SigningStore
@@ -246,3 +252,43 @@ def test_browsers_save_types_that_they_would_run(
     assert [each.attachment for each in asked] == [attachment, False, attachment, False]
     said = response_headers(asked[0])["content-disposition"]
     assert said.startswith("attachment;" if attachment else "inline;")
+
+
+def test_threads_sign_many_objects_in_their_order() -> None:
+    entry = Entry("data/x", 1, "c", datetime(2026, 1, 1, tzinfo=UTC))
+    items = [(b"%d" % number, entry) for number in range(3_000)]
+    drawn = 0
+
+    def drawing() -> Iterator[tuple[bytes, Entry]]:
+        nonlocal drawn
+        for item in items:
+            drawn += 1
+            yield item
+
+    def sign(item: tuple[bytes, Entry]) -> PresignedUrl:
+        return PresignedUrl(item[0].decode(), entry.modified_at, {})
+
+    ahead = 0
+    for number, (item, signed) in enumerate(in_threads(sign, drawing())):
+        assert isinstance(signed, PresignedUrl)
+        assert item is items[number]
+        assert signed.url == f"{number}"
+        ahead = max(ahead, drawn - number)
+    assert number == len(items) - 1
+    assert ahead <= (2 * SIGNERS + 1) * MOST_AT_ONCE
+
+
+def test_an_error_of_a_thread_ends_the_signing() -> None:
+    entry = Entry("data/x", 1, "c", datetime(2026, 1, 1, tzinfo=UTC))
+    signed: list[bytes] = []
+
+    def sign(item: tuple[bytes, Entry]) -> PresignedUrl:
+        if item[0] == b"20":
+            raise PermissionDenied("no key")
+        signed.append(item[0])
+        return PresignedUrl("", entry.modified_at, {})
+
+    items = [(b"%d" % number, entry) for number in range(100_000)]
+    with pytest.raises(PermissionDenied, match="no key"):
+        list(in_threads(sign, iter(items)))
+    assert len(signed) < 2_000
