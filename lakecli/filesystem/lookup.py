@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lakecli.filesystem.paths import Place
     from lakecli.model import Entry
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.reader import Reader
     from lakecli.repository.core.view import View
 
 Info = dict[str, Any]
@@ -81,13 +82,13 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             if not place.ref:
                 with lakes.repository(self.home, place.repository):
                     return _directory(path)
-            with self._view(place) as view:
+            with self._reader(place) as (repository, reader):
                 if not place.path:
                     return _directory(path)
-                value = view.find(place.path)
-                if value is not None:
-                    return _file(view.repository, path, decode_entry(value))
-                if path in self._made or _has_any(view, place):
+                entry = reader.find(place.path)
+                if entry is not None:
+                    return _file(repository, path, entry)
+                if path in self._made or _has_any(reader.iter(prefix=place.directory)):
                     return _directory(path)
         raise _missing(path)
 
@@ -152,16 +153,16 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             return super().find(path, maxdepth, withdirs=withdirs, detail=detail, **options)
         found: dict[str, Info] = {}
         try:
-            with finding(path), self._view(place) as view:
-                for below, value in view.scan(prefix=place.directory):
+            with finding(path), self._reader(place) as (repository, reader):
+                for below, entry in reader.iter(prefix=place.directory):
                     name = place.name(below)
                     if withdirs:
                         _add_parents(found, path, name)
                     if not below.endswith(b"/"):
-                        found[name] = _file(view.repository, name, decode_entry(value))
-                own = view.find(place.path) if place.path and not found else None
+                        found[name] = _file(repository, name, entry)
+                own = reader.find(place.path) if place.path and not found else None
                 if own is not None:
-                    found[path] = _file(view.repository, path, decode_entry(own))
+                    found[path] = _file(repository, path, own)
         except FileNotFoundError:
             return {} if detail else []
         found = dict(sorted(found.items()))
@@ -219,9 +220,18 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             value = view.find(place.path)
             if value is not None:
                 return place, value
-            if path in self._made or _has_any(view, place):
+            if path in self._made or _has_any(view.scan(prefix=place.directory)):
                 raise IsADirectoryError(errno.EISDIR, "a directory", path)
         raise _missing(path)
+
+    @contextmanager
+    def _reader(self, place: Place) -> Iterator[tuple[Repository, Reader]]:
+        """Open a ref for the thread that calls; the trees behind it are shared by all threads."""
+        with (
+            lakes.repository(self.home, place.repository) as repository,
+            repository.reader(place.ref) as reader,
+        ):
+            yield repository, reader
 
     @contextmanager
     def _view(self, place: Place) -> Iterator[View]:
@@ -232,9 +242,9 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             yield view
 
 
-def _has_any(view: View, place: Place) -> bool:
+def _has_any(below: Iterator[object]) -> bool:
     """Return whether there are objects below a path."""
-    return next(view.scan(prefix=place.directory), None) is not None
+    return next(below, None) is not None
 
 
 def _directory(name: str) -> Info:

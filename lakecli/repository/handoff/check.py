@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import tee
 from typing import TYPE_CHECKING
 
-from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
-from lakecli.repository.core.view import open_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime, timedelta
 
+    from lakecli.model import Entry
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
     from lakecli.repository.handoff.manifest import Item, Source
 
 
@@ -68,15 +67,15 @@ def check(
             f"the manifest is of another repository than {repository.uri}",
             hint="check it on the machine where it was written",
         )
-    with open_view(repository, source.ref) as view:
-        for item in items:
-            yield Checked(item.path, _state(view, item), item.expires_at, item.expires_at - now)
+    listed, asked = tee(items)
+    with repository.reader(source.ref) as reader:
+        present = reader.stat_many(item.path for item in asked)
+        for item, entry in zip(listed, present, strict=True):
+            yield Checked(item.path, _state(entry, item), item.expires_at, item.expires_at - now)
 
 
-def _state(view: View, item: Item) -> State:
-    value = view.find(item.path)
-    if value is None:
+def _state(entry: Entry | None, item: Item) -> State:
+    if entry is None:
         return State.REMOVED
-    entry = decode_entry(value)
     is_same = (entry.checksum, entry.size) == (item.checksum, item.size)
     return State.SAME if is_same else State.CHANGED
