@@ -213,8 +213,10 @@ class PointReader:
             number = table.find_block(key)
         self._misses += 1
         is_full = self._has_dropped and self._misses % _ADMIT_EVERY
-        if is_full or number == table.block_count:
-            return table.get(key)
+        if number == table.block_count:
+            return None
+        if is_full:
+            return table.search(number, key)
         numbers: Sequence[int] = (number,)
         is_known = opened.reads > LOAD_AFTER * table.block_count
         if is_known and opened.tier != BUCKET and self._has_room_for(table):

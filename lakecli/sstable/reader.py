@@ -134,6 +134,14 @@ class Table:
             return None
         if self._cache is not None:
             return self._cached_block(self._cache, number).get(key)
+        return self.search(number, key)
+
+    def search(self, number: int, key: bytes) -> bytes | None:
+        """Return the value of `key` in a block, or ``None``; `find_block` returns its number.
+
+        Raises:
+            CorruptTable: the block is damaged.
+        """
         size = self._sizes[number]
         stored = self._read(self._offsets[number], size)
         try:

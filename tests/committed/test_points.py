@@ -140,18 +140,18 @@ class Decoded:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.blocks: list[tuple[str, int]] = []
         self.searches = 0
-        decode, search = Table._decoded, Table.get
+        decode, search = Table._decoded, Table.search
 
         def block(table: Table, number: int, stored: bytes) -> Block:
             self.blocks.append((table.name, number))
             return decode(table, number, stored)
 
-        def get(table: Table, path: bytes) -> bytes | None:
+        def counted(table: Table, number: int, path: bytes) -> bytes | None:
             self.searches += 1
-            return search(table, path)
+            return search(table, number, path)
 
         monkeypatch.setattr(Table, "_decoded", block)
-        monkeypatch.setattr(Table, "get", get)
+        monkeypatch.setattr(Table, "search", counted)
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
