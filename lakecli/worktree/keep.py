@@ -8,6 +8,7 @@ records of an area that belongs to no branch: undoing the operation stages them 
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -50,6 +51,9 @@ DIRECTORY: Final = "directory"
 COMMIT: Final = "commit"
 """Key of an operation's metadata: the commit whose files took their place."""
 
+RESOLVED: Final = "resolved"
+"""Key of an operation's metadata: the conflicts that it has resolved, as a list in JSON."""
+
 
 def keep(
     worktree: Worktree,
@@ -58,6 +62,7 @@ def keep(
     kind: str,
     commit: CommitId | None,
     options: UploadOptions,
+    resolves: bool = True,
 ) -> Operation | None:
     """Keep files of a working directory before they are overwritten or deleted.
 
@@ -67,6 +72,7 @@ def keep(
         kind: of the operation.
         commit: whose files take their place; ``None``: they are deleted.
         options: of the upload.
+        resolves: whether this resolves conflicts at these paths.
 
     Raises:
         OSError: a file cannot be read.
@@ -78,6 +84,10 @@ def keep(
     claimed = _bring_in(worktree, paths, options)
     token = StagingToken(repository.lake.runtime.new_id())
     named = os.fspath(worktree.root)
+    metadata = {DIRECTORY: named, COMMIT: commit or ""}
+    resolved = sorted({*worktree.link.unresolved}.intersection(paths)) if resolves else []
+    if resolved:
+        metadata[RESOLVED] = json.dumps([os.fsdecode(path) for path in resolved])
     with repository.lake.kv.write() as txn:
         operation = operations.append(
             txn,
@@ -85,7 +95,7 @@ def keep(
             kind=kind,
             staging=[StagingChange(f"{DIRECTORY} {named}", token)],
             sealed=[token],  # expires with the operation
-            metadata={DIRECTORY: named, COMMIT: commit or ""},
+            metadata=metadata,
         )
         area.put_many(txn, token, claimed)
         log.save_images(txn, operation.id, token, [path for path, _ in claimed])
@@ -178,13 +188,22 @@ def restore_kept(
             if not writer.report.can_repeat:
                 with repository.lake.kv.write() as writing:
                     area.drop(writing, token)
-        # The index is not saved: these files differ from the base. Those that a pull had
-        # overwritten were conflicts, and are again.
+        # The index is not saved: these files differ from the base.
         written = writer.finish()
-        if operation.kind == PULL and written.downloaded:
-            again = {each.path for each in writer.published}
+        again = _resolved(operation, {each.path for each in writer.published})
+        if again:
             worktree.relink(unresolved=tuple(sorted({*worktree.link.unresolved, *again})))
         return written
+
+
+def _resolved(operation: Operation, paths: set[bytes]) -> set[bytes]:
+    """Return which of these paths were conflicts that an operation has resolved.
+
+    Whatever a pull has overwritten was one.
+    """
+    if operation.kind == PULL:
+        return paths
+    return paths.intersection(map(os.fsencode, json.loads(operation.metadata.get(RESOLVED, "[]"))))
 
 
 def is_unfinished(repository: Repository, operation: Operation) -> bool:
@@ -251,8 +270,9 @@ def overwrite_again(
         on_step("settle")
         failed = [path for path, _ in (*written.failures, *written.impossible)]
         done |= wanted.keys() - {*written.kept, *failed}
+        done = _resolved(operation, done)
         left = tuple(path for path in worktree.link.unresolved if path not in done)
-        if operation.kind == PULL and left != worktree.link.unresolved:
+        if left != worktree.link.unresolved:
             worktree.relink(unresolved=left)
         return written
 

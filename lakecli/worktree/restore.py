@@ -64,7 +64,14 @@ def restore(
         uploading = UploadOptions(parallelism=options.parallelism)
         if overwritten:
             commit = worktree.link.at_head if source is None else source.id
-            keep(worktree, overwritten, kind=RESTORE, commit=commit, options=uploading)
+            keep(
+                worktree,
+                overwritten,
+                kind=RESTORE,
+                commit=commit,
+                options=uploading,
+                resolves=source is None,
+            )
             brought.kept = len(overwritten)
         _write(worktree, wanted, changes, brought, options)
         if source is None and not brought.failures:

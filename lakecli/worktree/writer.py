@@ -291,13 +291,13 @@ class Writer:
         if isinstance(expected, FileState):
             return state_of(found) == expected
         tracked = self._worktree.index.find(path)
-        if tracked is None or tracked.state.inode:
-            return tracked is not None and state_of(found) == tracked.state
+        if tracked is None or state_of(found) == tracked.state:
+            return tracked is not None
+        if tracked.digest == NO_DIGEST:
+            # Its time has decided in the scan, which nothing can repeat.
+            return not tracked.state.inode
         try:
-            # Without a digest, its time has decided in the scan, which nothing can repeat.
-            return tracked.digest == NO_DIGEST or (
-                hash_file(os.path.join(self._root, path))[0] == tracked.digest.hex()
-            )
+            return hash_file(os.path.join(self._root, path))[0] == tracked.digest.hex()
         except OSError:
             return False
 

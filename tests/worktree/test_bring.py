@@ -578,3 +578,33 @@ def test_an_undo_tells_what_is_damaged_and_is_complete(repository: Repository, r
     assert [path for path, _ in written.failures] == [b"a"]
     assert files(root)["a"] == "1"
     assert not is_unfinished(repository, operation)
+
+
+@pytest.mark.parametrize("command", ["restore", "restore --source", "discard"])
+def test_what_was_a_conflict_is_one_again_after_undo(
+    repository: Repository, root: Path, command: str
+) -> None:
+    write(root, {"a": "mine", "b": "mine"})
+    commit_contents(repository, {"a": "theirs"})
+    assert pull(reopen(repository, root)).conflicts == [b"a"]
+
+    def unresolved() -> tuple[bytes, ...]:
+        return reopen(repository, root).link.unresolved
+
+    if command == "discard":
+        go_to(repository, root, "main", Policy.DISCARD)
+    else:
+        worktree = reopen(repository, root)
+        first = worktree.commit(CommitId(first_commit(repository)))
+        source = first if "source" in command else None
+        restore(worktree, [b"a", b"b"], source=source, options=DOWNLOADS)
+    resolved = (b"a",) if "source" in command else ()
+    assert unresolved() == resolved
+    for _ in range(2):
+        take_back(repository)
+        assert files(root)["a"] == "mine"
+        assert unresolved() == (b"a",)
+        with pytest.raises(WorktreeConflict, match="unresolved"):
+            commit_worktree(reopen(repository, root))
+        assert do_again(repository) is not None
+        assert unresolved() == resolved

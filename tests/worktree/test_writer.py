@@ -234,3 +234,18 @@ def test_the_executable_bit_of_a_file_in_it(
     assert os.access(tmp_path / "other/d/run.sh", os.X_OK)
     assert not os.access(tmp_path / "other/d/a", os.X_OK)
     assert is_clean(repository, tmp_path / "other")
+
+
+def test_a_file_that_was_touched_is_replaced(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state is not that of the index; its bytes are those of the base."""
+    monkeypatch.setattr("lakecli.worktree.index.TICK_NS", 0)
+    commit_contents(repository, {"a": "1", "b": "2"})
+    clone(repository, tmp_path / "wd")
+    for name in ("a", "b"):
+        os.utime(tmp_path / "wd" / name)
+    commit_contents(repository, {"a": "theirs", "b": None})
+    brought = pull(reopen(repository, tmp_path / "wd"))
+    assert (brought.conflicts, brought.downloaded, brought.removed) == ([], 1, 1)
+    assert files(tmp_path / "wd") == {"a": "theirs"}
