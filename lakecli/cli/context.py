@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 LAKECTL_SUFFIXES: Final = (".yaml", ".yml")
 """The ends of the names of lakectl's configuration files; lakecli's are TOML."""
 
+_UNQUOTED: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
+"""Characters that a shell reads as they are, as `shlex` knows them."""
+
 _MAX_COMMAND = 500
 """Characters of the command line that the operation log keeps."""
 
@@ -326,11 +329,14 @@ class Context:
 
     def _command_line(self) -> str:
         """Return the command as the operation log records it."""
-        import shlex
-
         from lakecli.cli.argv import without_secrets
 
-        return shlex.join(without_secrets(self._argv))[:_MAX_COMMAND]
+        words = without_secrets(self._argv)
+        if all(word and not word.strip(_UNQUOTED) for word in words):
+            return " ".join(words)[:_MAX_COMMAND]
+        import shlex  # 0.4 ms with its pattern
+
+        return shlex.join(words)[:_MAX_COMMAND]
 
     def run(self, argv: Sequence[str]) -> int:
         """Run another command line in the same environment, and return its exit code.

@@ -11,9 +11,9 @@ over a tree larger than the cache stay cheap.
 
 from __future__ import annotations
 
+from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from bisect import bisect_left
 from collections import deque
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.ranges import Mismatch
@@ -122,7 +122,7 @@ class PointReader:
         tables_limit: int = TABLES_SIZE,
     ) -> None:
         self._store = trees
-        self._lock = Lock()
+        self._lock = allocate_lock()
         self._trees: dict[MetarangeId, _Tree] = {}  # the oldest first
         self._open: dict[RangeId, _OpenRange] = {}  # of any tree, the oldest first
         self._open_size = 0
