@@ -6,10 +6,13 @@ import hashlib
 import json
 import random
 import subprocess
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tests.benchmarks.claims import LOCAL
+from tests.benchmarks.engines import compare_engines
 from tests.benchmarks.measure import LAKECLI, MIB, PYTHON, processor_seconds, repeat, seconds
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 COUNT = 2_000_000
 ROUNDS = 3
 CORES = 2
+LARGER = 3_000_000
 
 
 class Manifests(NamedTuple):
@@ -118,3 +122,21 @@ def test_on_spark(
         wall = f"{COUNT / figures['seconds']:,.0f}/s by the wall clock"
         report.check(f"import {name}, Spark", CORES * COUNT / figures["cpu"], wall)
     report.check("import on Spark, memory", told[-1]["memory"] / MIB, "VmHWM, JVM and Python")
+
+
+@pytest.mark.timeout(1800)
+def test_engines(
+    benchmark: BenchmarkFixture, report: Report, machine: Machine, place: Place, scratch: Path
+) -> None:
+    """The first line of the table that `python -m tests.benchmarks.engines` prints."""
+    manifest = write(scratch / "larger.parquet", sorted(range(LARGER), key=key_of))
+    works = compare_engines(
+        place, manifest, LARGER, environ=machine.environ, cache=scratch / "engines"
+    )
+    with closing(works):
+        work = repeat(benchmark, lambda: next(works), rounds=1)
+    detail = (
+        f"{work.spark.seconds:.1f} s : {work.local.seconds:.1f} s, {LOCAL}; processor "
+        f"{work.spark.cpu:.1f} s : {work.local.cpu:.1f} s"
+    )
+    report.check("import on Spark, time", work.ratio, detail)
