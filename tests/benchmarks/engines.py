@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.cli.context import random_id
 from lakecli.pipeline.exports.records import ExportOptions
 from lakecli.pipeline.exports.run import export
-from lakecli.pipeline.fsck import RunnerBulk
+from lakecli.pipeline.fsck.bulk import RunnerBulk
 from lakecli.pipeline.gc.run import GcOptions, advance
 from lakecli.pipeline.imports.job import import_objects
 from lakecli.pipeline.imports.report import ImportOptions
@@ -167,11 +167,8 @@ def _gc(repository: Repository, runner: Runner) -> object:
 
 def _fsck(repository: Repository, runner: Runner) -> None:
     """Check as the command does, which has no bulk work in this process unless it reads data."""
-    bulk = (
-        None
-        if runner.name == "local"
-        else RunnerBulk(repository, runner, progress=NO_PROGRESS, reads_ranges=True)
-    )
+    is_local = runner.name == "local"
+    bulk = None if is_local else RunnerBulk(repository, runner, progress=NO_PROGRESS)
     findings = list(fsck(repository, thoroughness=Thoroughness(bulk=bulk)))
     assert not findings
 
