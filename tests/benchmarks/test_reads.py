@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import time
+from multiprocessing import get_context
 from statistics import median
 from typing import TYPE_CHECKING
 
+import lmdb
 import pytest
 
 from lakecli.committed.scan import find
@@ -18,6 +20,7 @@ from tests.benchmarks.measure import repeat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -50,6 +53,46 @@ def in_batches(trees: TreeStore, tree: MetarangeId, keys: list[bytes]) -> list[b
     return found
 
 
+def lmdb_rate(directory: Path, count: int, keys: list[bytes]) -> float:
+    """Return how many reads of the same entries LMDB does in a second, in one transaction."""
+    with lmdb.open(str(directory / "lmdb"), map_size=1 << 35, sync=False) as environment:
+        with environment.begin(write=True) as txn, txn.cursor() as cursor:
+            cursor.putmulti(dataset.records(count), append=True)
+        with environment.begin() as txn:
+            start = time.process_time()
+            found = [txn.get(key) for key in keys]
+            taken = time.process_time() - start
+    assert None not in found
+    return len(keys) / taken
+
+
+def rate_of_batches(million: Large) -> float:
+    """Return how many entries a second of processor time this process reads, in batches."""
+    keys = [dataset.key_of(number) for number in range(million.count)]
+    random.Random(1).shuffle(keys)
+    with million.open() as repository, open_view(repository, EVERYTHING) as view:
+        start = time.process_time()
+        found = in_batches(repository.trees, view.commit.metarange_id, keys)
+        taken = time.process_time() - start
+    assert None not in found
+    return len(keys) / taken
+
+
+def test_point_reads_of_two_processes(
+    benchmark: BenchmarkFixture, report: Report, million: Large
+) -> None:
+    """Two processes read the same tree at once; no lock is shared."""
+    with get_context("spawn").Pool(2) as pool:
+
+        def run() -> list[float]:
+            return pool.map(rate_of_batches, [million] * 2, chunksize=1)
+
+        rates = repeat(benchmark, run, rounds=1)
+        (alone,) = pool.map(rate_of_batches, [million])
+    detail = f"one of them alone {alone:,.0f}/s"
+    report.check("point reads, 1,000 at a time, two processes", sum(rates), detail)
+
+
 @pytest.mark.parametrize(
     ("name", "read"),
     [("point reads", one_by_one), ("point reads, 1,000 at a time", in_batches)],
@@ -59,6 +102,7 @@ def test_point_reads(
     report: Report,
     million: Large,
     shuffled: dict[bytes, bytes],
+    tmp_path: Path,
     *,
     name: str,
     read: Callable[[TreeStore, MetarangeId, list[bytes]], list[bytes | None]],
@@ -80,7 +124,8 @@ def test_point_reads(
         return found
 
     assert repeat(benchmark, run, rounds=ROUNDS) == expected
-    detail = f"{len(keys) / median(again):,.0f}/s the second time, in the same order"
+    peer = lmdb_rate(tmp_path, million.count, keys)
+    detail = f"{len(keys) / median(again):,.0f}/s the second time, LMDB {peer:,.0f}/s"
     report.check(name, len(keys) / median(taken), detail)
 
 
@@ -93,6 +138,7 @@ def test_point_reads_of_ten_million(
     benchmark: BenchmarkFixture,
     report: Report,
     both: tuple[Large, Large],
+    tmp_path: Path,
     *,
     name: str,
     read: Callable[[TreeStore, MetarangeId, list[bytes]], list[bytes | None]],
@@ -111,7 +157,9 @@ def test_point_reads_of_ten_million(
         return found
 
     assert None not in repeat(benchmark, run, rounds=1)
-    report.check(name, len(keys) / median(taken), "most blocks are read for one entry")
+    peer = lmdb_rate(tmp_path, large.count, keys)
+    detail = f"most blocks are read for one entry; LMDB {peer:,.0f}/s"
+    report.check(name, len(keys) / median(taken), detail)
 
 
 @pytest.mark.parametrize("name", ["stat, ref resolved each time", "stat by a reader"])
