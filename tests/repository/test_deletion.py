@@ -311,3 +311,24 @@ def test_a_branch_that_is_restored_while_its_deletion_is_sent_stays(
     assert pending == []
     settle(ada)
     assert here(ada) == there(ada) == world.pushed
+
+
+def test_what_is_restored_past_unpushed_commits_goes_back_in_the_bucket_too(world: World) -> None:
+    ada = world.ada
+    settle(ada)
+    kept, before = next(iter_log(ada)).operation.id.hex(), here(ada, "main")
+    with auto(ada) as (shared, _):
+        branch.create(shared, "new", source="main")
+        make_commit(shared, b"pushed")
+    pushed = there(ada, "main")
+    unpushed = [make_commit(ada, b"mine", name).id for name in ("new", "main")]
+    with auto(ada) as (shared, _):
+        restore(shared, kept, remote=True, committer="me")
+    settle(ada)
+    assert here(ada, "new") is there(ada, "new") is None
+    assert here(ada, "main") == there(ada, "main") == before != pushed
+    with auto(ada) as (shared, _):
+        undo(shared, remote=True, committer="me")
+    settle(ada)
+    assert [here(ada, name) for name in ("new", "main")] == unpushed
+    assert [there(ada, name) for name in ("new", "main")] == unpushed

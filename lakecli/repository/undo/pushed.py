@@ -135,7 +135,8 @@ def find_pushed(
 ) -> list[Pushed]:
     """Return the refs that would fall behind what was pushed of these operations.
 
-    With `remote`, these are also branches that an undo or restore has moved back in the bucket.
+    With `remote`, these are also branches that an undo or restore has moved back in the bucket, and
+    branches with commits on top that were never pushed.
 
     Args:
         txn: the state of the local store.
@@ -155,7 +156,8 @@ def find_pushed(
         tracked = tracking.find(kind, name)
         if tracked is None:
             continue
-        for run in _own_runs(changes):
+        for own in _own_runs(changes):
+            run = _pushed_part(own, tracked) if remote else own
             ours = [each for each in run if _is_ours(txn, repository, *each)]
             if ours:
                 before, after = commit_of(ours[-1][0].before), commit_of(run[0][0].after)
@@ -185,6 +187,20 @@ def _own_runs(
             run = []
     if run:
         yield run
+
+
+def _pushed_part(
+    run: list[tuple[RefChange, Operation]], tracked: Tracked
+) -> list[tuple[RefChange, Operation]]:
+    """Return a run of moves, newest first, without those after the bucket's position."""
+    if tracked.commit_id is None:
+        return run
+    ends = (
+        number
+        for number, (change, _) in enumerate(run)
+        if commit_of(change.after) == tracked.commit_id
+    )
+    return run[next(ends, 0) :]
 
 
 def _is_ours(
