@@ -327,12 +327,14 @@ def test_without_the_right_to_write_the_set_is_here(
     store = MemoryStore()
     runner = SparkRunner.__new__(SparkRunner)
     runner.scratch = Scratch(OpenStore(store), RUN)  # type: ignore[arg-type]
-    assert isinstance(open_live(runner), JoinedSet)
+    live = open_live(runner)
+    assert isinstance(live, JoinedSet)
+    live.add(RECORDS[:DIGEST] * 3)
+    assert live.added == 3
     monkeypatch.setattr(store, "put", denied)
-    with open_live(runner) as live:
-        assert isinstance(live, DigestSet)
-    with open_live(LocalRunner()) as live:
-        assert isinstance(live, DigestSet)
+    for each in (runner, LocalRunner()):
+        with open_live(each) as here:
+            assert isinstance(here, DigestSet)
 
 
 def test_rows_become_records_again() -> None:
@@ -341,7 +343,7 @@ def test_rows_become_records_again() -> None:
     found = Remainder(iter(batches))
     assert found.records == RECORDS
     assert (found.keys, found.versions) == (keys, versions)
-    assert (found.counts, found.rows) == ([[7, "x"]], 200)
+    assert (found.number, found.counts, found.rows) == (0, [[7, "x"]], 200)
     plain = Remainder(rows(3, RECORDS))
     assert (plain.records, plain.keys, plain.versions) == (RECORDS, [], [])
 

@@ -56,7 +56,8 @@ def unused(*_: object) -> NoReturn:
     pytest.fail("the set of this process was used")
 
 
-def test_progress_of_joins_ends_at_its_total(place: Place) -> None:
+@pytest.mark.parametrize("joins", [False, True])
+def test_progress_ends_at_its_total(place: Place, *, joins: bool) -> None:
     class Counting(Progress):
         expected = done = 0
 
@@ -68,7 +69,8 @@ def test_progress_of_joins_ends_at_its_total(place: Place) -> None:
 
     for expected in (Action.CONDEMNED, Action.SWEPT):
         shown = Counting()
-        with place.runner(InProcess()) as runner, open_lake(place.directory) as lake:
+        runner = place.runner(InProcess()) if joins else LocalRunner()
+        with runner, open_lake(place.directory) as lake:
             report = advance(lake.repository("demo"), runner, GcOptions(progress=shown))
         assert report.action is expected
         assert shown.done == shown.expected > 1
