@@ -52,6 +52,7 @@ SPARK_FILES: Final = "Spark on the same files"
 LOCAL: Final = "--engine local"
 PROTOBUF: Final = "protobuf"
 RSA: Final = "openssl speed rsa2048"
+OBSTORE: Final = "obstore"
 ONE_MILLION: Final = "the same ratio at one million"
 
 CLAIMS: Final = {
@@ -124,6 +125,11 @@ CLAIMS: Final = {
     "4 of 256 MiB down": Claim(Bound.AT_MOST, 1.2, "x", RCLONE),
     "4 of 256 MiB down, processor": Claim(Bound.AT_MOST, 2, "x", RCLONE),
     "4 of 256 MiB down, memory": Claim(Bound.BELOW, 250, "MiB"),
+    # Our own client of S3 against obstore, which is written in Rust; starting both included.
+    "S3 client, 1,000 objects up": Claim(Bound.AT_MOST, 1.15, "x", OBSTORE),
+    "S3 client, 1,000 objects up, processor": Claim(Bound.AT_MOST, 1.6, "x", OBSTORE),
+    "S3 client, 1,000 objects down": Claim(Bound.AT_MOST, 1.15, "x", OBSTORE),
+    "S3 client, 1,000 objects down, processor": Claim(Bound.AT_MOST, 1.6, "x", OBSTORE),
     # Handing over 10,000 objects, a manifest and a script, everything included.
     "presign of 10,000, S3": Claim(Bound.BELOW, 3, "s"),
     "presign of 10,000, GCS": Claim(Bound.BELOW, 5, "s"),
@@ -196,6 +202,9 @@ class Report:
         Raises:
             AssertionError: the claim does not hold.
         """
-        row = Row(name, figure, detail)
-        self.rows.append(row)
-        assert CLAIMS[name].holds(figure), str(row)
+        assert self.add(name, figure, detail), str(self.rows[-1])
+
+    def add(self, name: str, figure: float, detail: str = "") -> bool:
+        """Record the figure of a claim; return whether the claim holds."""
+        self.rows.append(Row(name, figure, detail))
+        return CLAIMS[name].holds(figure)
