@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -31,6 +33,7 @@ from lakecli.pipeline.scratch import Kept, Scratch
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.store_location import OpenStore, StoreLocation
 from lakecli.remote.collection import LEASE, Phase, StateMoved, read_state
+from lakecli.repository.check.fsck import fsck
 from tests.pipeline.gc.test_runners import let_lakefs_be_gone, make_history
 from tests.support.lakes import make_repository, open_lake, stage, through
 
@@ -316,6 +319,47 @@ def test_of_two_that_condemn_while_spark_compares_one_does(
         assert [read_state(repository.store)] == states
     grow_old(place.directory)
     assert collect(place.directory, LocalRunner(), Action.SWEPT).spared == 0
+
+
+def collected(place: Place) -> dict[str, bytes]:
+    """Return what a collection in this process leaves, and go back."""
+    collect(place.directory, LocalRunner(), Action.CONDEMNED)
+    collect(place.directory, LocalRunner(), Action.SWEPT)
+    left = contents(place.directory)
+    place.restore()
+    return left
+
+
+def check_sound(place: Place) -> None:
+    """Check whatever is reached; the garbage has names that are not the digests of its bytes."""
+    with open_lake(place.directory) as lake:
+        found = list(fsck(lake.repository("demo"), hash_data=True))
+    assert [each for each in found if each.kind != "data" or each.path is not None] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("step", ["lease 1", "gc:delete 1", "gc:delete 2", "gc:idle 1"])
+def test_the_same_command_after_the_driver_was_killed_in_a_sweep(
+    place: Place, spark: Any, step: str
+) -> None:
+    whole = collected(place)
+    collect(place.directory, LocalRunner(), Action.CONDEMNED)
+    command = [sys.executable, "-m", "tests.pipeline.gc.spark_driver", str(place.directory), step]
+    killed = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, cwd=Path.cwd()
+    )
+    assert killed.returncode == -signal.SIGKILL, killed
+    assert whole.keys() <= contents(place.directory).keys()
+    check_sound(place)
+    with place.runner(spark) as runner:
+        # For all that others know, the sweep goes on until its lease is over.
+        collect(place.directory, runner, Action.WAITS)
+        collect(place.directory, runner, Action.SWEPT)
+        check_sound(place)
+        collect(place.directory, runner, Action.CONDEMNED)
+        collect(place.directory, runner, Action.SWEPT)
+    assert contents(place.directory) == whole
 
 
 def test_without_the_right_to_write_the_set_is_here(
