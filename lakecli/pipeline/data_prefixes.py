@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from lakecli.identity import DIGEST_SIZE
 from lakecli.layout import DATA, data_digest
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ OBJECTS_PER_PREFIX: Final = 250_000
 
 LEAST_DIGITS: Final = 2
 MOST_DIGITS: Final = 5
-_DIGEST_DIGITS: Final = 64
+_DIGEST_DIGITS: Final = 2 * DIGEST_SIZE
 
 
 def digits_for(store: ObjectStore) -> int:

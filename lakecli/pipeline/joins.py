@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 RESULT: Final = "number int, body binary"
 """The columns that the last tasks of a job yield: the number of a part, and its packed result."""
 
+ROWS_PER_PARTITION: Final = 1 << 20
+"""Rows that a task of a join is meant to have."""
+
+MAX_PARTITIONS: Final = 1 << 14
+"""Tasks of a join, at most: forged records may count any number of entries."""
+
+
+def partitions_of(rows: int) -> int:
+    """Return the number of tasks that join a number of rows."""
+    return min(MAX_PARTITIONS, 1 + rows // ROWS_PER_PARTITION)
+
 
 def frame_by_number(
     runner: SparkRunner, task: Callable[[Iterator[Any]], Iterator[Any]], count: int, columns: str

@@ -23,7 +23,6 @@ from lakecli.model import NO_ACCOUNT
 from lakecli.pipeline.data_prefixes import digits_of
 from lakecli.pipeline.exports.records import PART_ENTRIES
 from lakecli.pipeline.fsck.index import PART_RANGES
-from lakecli.pipeline.fsck.lookup import partitions_of
 from lakecli.pipeline.fsck.tasks import (
     RESULT_RANGES,
     Checking,
@@ -36,6 +35,7 @@ from lakecli.pipeline.gc.reach import PART_TABLES
 from lakecli.pipeline.gc.tasks import Tables, read_ranges
 from lakecli.pipeline.imports import listing_split
 from lakecli.pipeline.imports.listing import LISTING_PARTS
+from lakecli.pipeline.joins import partitions_of
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.scratch import Kept
 from lakecli.pipeline.store_location import StoreLocation

@@ -20,7 +20,7 @@ from lakecli.pipeline.fsck.tasks import (
     object_rows,
     read_references,
 )
-from lakecli.pipeline.joins import RESULT, frame_by_number, frame_by_part, results_of
+from lakecli.pipeline.joins import RESULT, frame_by_number, frame_by_part, partitions_of, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from lakecli.pipeline.fsck.tasks import Checking, PartResult, ToRead
     from lakecli.pipeline.spark_runner import SparkRunner
     from lakecli.progress import Progress
-
-ROWS_PER_PARTITION: Final = 1 << 20
-"""Rows that a task of the join is meant to have."""
-
-MAX_PARTITIONS: Final = 1 << 14
-"""Tasks of the join, at most: forged records may count any number of entries."""
-
 
 _IS_LEFT: Final = (
     "stat IS NOT NULL OR listed IS NOT NULL"
@@ -58,11 +51,6 @@ class Lookup(NamedTuple):
     entries: int
     digits: int
     damaged: Sequence[bytes]
-
-
-def partitions_of(entries: int) -> int:
-    """Return the number of tasks that join a number of references with the objects."""
-    return min(MAX_PARTITIONS, 1 + entries // ROWS_PER_PARTITION)
 
 
 def look_up(

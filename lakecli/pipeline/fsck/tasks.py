@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.committed.check import Problem, check_range
 from lakecli.errors import LakeError
+from lakecli.identity import DIGEST_SIZE
 from lakecli.layout import DATA, data_digest
 from lakecli.pipeline.errors_as_json import carried
 from lakecli.pipeline.fsck.hashing import bounds_of
@@ -43,7 +44,7 @@ DAMAGED: Final = -1
 
 _NO_SIZE: Final = -2
 _MOST: Final = 1 << 63
-_NAME: Final = 1 + 32
+_NAME: Final = 1 + DIGEST_SIZE
 _FACT: Final = _NAME + 8
 _BATCH: Final = 65_536
 _INLINE: Final = 1 << 10

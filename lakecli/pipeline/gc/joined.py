@@ -28,7 +28,7 @@ from lakecli.pipeline.gc.join_tasks import (
 )
 from lakecli.pipeline.gc.live import DIGEST, DigestSet, total_of
 from lakecli.pipeline.gc.tasks import DataPart
-from lakecli.pipeline.joins import RESULT, frame_by_number, ignore_beat, results_of
+from lakecli.pipeline.joins import RESULT, frame_by_number, ignore_beat, partitions_of, results_of
 from lakecli.pipeline.spark_runner import SparkRunner
 
 if TYPE_CHECKING:
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 
 BYTES_PER_TASK: Final = 64 << 20
 """Bytes of digests that one task reads, at most, unless one object has more."""
-
-ROWS_PER_PARTITION: Final = 1 << 20
-"""Rows that a task of a join is meant to have."""
 
 _BUFFERED: Final = 32 << 20
 
@@ -133,7 +130,7 @@ class JoinedSet:
         """Return the set as a DataFrame, in partitions of bounded size."""
         groups = group_names(self._names)
         rows = self._frame(partial(read_digests, groups=groups, read=read), len(groups))
-        return rows.select("digest").repartition(1 + self.added // ROWS_PER_PARTITION, "digest")
+        return rows.select("digest").repartition(partitions_of(self.added), "digest")
 
     def _results(
         self,

@@ -14,12 +14,14 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from lakecli.identity import DIGEST_SIZE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.pipeline.gc.tasks import TablesRead
 
-DIGEST: Final = 32
+DIGEST: Final = DIGEST_SIZE
 RECORD: Final = DIGEST + 8
 """Bytes of a list's record: the digest and the size (8, big-endian) of an object."""
 

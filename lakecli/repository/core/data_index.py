@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 from blake3 import blake3
 
 from lakecli.errors import LakeError
-from lakecli.identity import h
+from lakecli.identity import DIGEST_SIZE, h
 from lakecli.layout import DATA, data_digest
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.progress import NO_PROGRESS, Progress
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.base import ObjectStore
 
-_DIGEST: Final = 32
+_DIGEST: Final = DIGEST_SIZE
 _RECORD: Final = _DIGEST + 8
 _BUCKETS: Final = 1 << 16
 _PIECE: Final = 4 << 20

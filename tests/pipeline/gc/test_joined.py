@@ -95,7 +95,7 @@ class Place(NamedTuple):
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setattr(joined, "BYTES_PER_TASK", 4_096)
-    monkeypatch.setattr(joined, "ROWS_PER_PARTITION", 100)
+    monkeypatch.setattr("lakecli.pipeline.joins.ROWS_PER_PARTITION", 100)
     monkeypatch.setattr("lakecli.pipeline.spark_runner.BEAT", 0.05)
     with open_lake(tmp_path) as lake:
         repository = make_repository(lake, tmp_path)
