@@ -120,7 +120,7 @@ def note(
         if is_shared or is_local(operation, change):
             rows.delete(_row(_UNSENT, change.kind, change.name))
             if repository.syncs and not is_shared:
-                _hold(txn, repository, change)
+                hold(txn, repository, change)
         else:
             # Without automatic sharing, existing notes are kept right and none is made.
             starts = repository.syncs and (not is_undo or _is_new(txn, repository, change))
@@ -363,7 +363,7 @@ def _extend(
     put(txn, repository, made)
 
 
-def _hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> None:
+def hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> None:
     """Hold a ref at the position that it was moved back to, until it moves in the bucket."""
     tracked = TrackingStore(txn, repository.key).find(change.kind, change.name)
     if tracked is not None and tracked.commit_id != commit_of(change.after):

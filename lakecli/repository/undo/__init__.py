@@ -4,7 +4,7 @@
 
     log             reads it
     undo            takes an operation back, by apply
-    pushed          what the bucket has of it
+    pushed, ours    what the bucket has of it, and whether this clone sent that
     back_in_bucket  moves refs back there too
     put_back        puts back here what the bucket refused to delete or rename
     claims          what that brings into use again

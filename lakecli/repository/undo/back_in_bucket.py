@@ -17,17 +17,20 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.kv import operations as log
+from lakecli.kv.tracking import TrackingStore
 from lakecli.model import RefKind
-from lakecli.repository.core import unsent
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core import ref_changes, unsent
 from lakecli.repository.core.unsent import Unsent, Verdict
-from lakecli.repository.undo.log import REDOES, UNDOES
+from lakecli.repository.undo.log import REDOES, RESTORE, UNDO, UNDOES
 from lakecli.repository.undo.pushed import Pushed, moved_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.kv.operations import Operation
+    from lakecli.kv.operations import Operation, RefChange
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.sharing.notes import Sent
 
@@ -47,6 +50,9 @@ def note(
 ) -> None:
     """Note the refs that are to be moved back in the bucket, in the transaction that undoes.
 
+    With automatic sharing, a branch that an undo leaves behind the bucket is held: it would follow
+    at once, which would take back the undo.
+
     Args:
         txn: that transaction.
         repository: the repository of the refs.
@@ -56,6 +62,25 @@ def note(
     for each in pushed:
         made = _note_of(repository, appended, each)
         unsent.put(txn, repository, made._replace(replaces=_renamed(each, pushed)))
+    if repository.syncs and appended.kind in {UNDO, RESTORE}:
+        for change in appended.refs:
+            if _is_left_behind(txn, repository, change):
+                unsent.hold(txn, repository, change)
+
+
+def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
+    """Return whether a branch went back to below the bucket's position, and nothing is sent."""
+    if change.kind is not RefKind.BRANCH or not ref_changes.moves_commit(change):
+        return False
+    there = TrackingStore(txn, repository.key).position(change.kind, change.name)
+    here = ref_changes.commit_of(change.after)
+    return (
+        there is not None
+        and here is not None
+        and change.before is not None
+        and unsent.find_unsent(txn, repository, change.kind, change.name) is None
+        and is_ancestor(RefStore(txn, repository.key), here, there)
+    )
 
 
 def send(

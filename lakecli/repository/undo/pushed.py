@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import LostRace, Refused
-from lakecli.kv import operations as log
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import RefKind
+from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository.core.ref_changes import commit_of, is_local
 from lakecli.repository.undo import log as op_log
+from lakecli.repository.undo.ours import RESET, is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.operations import Operation, RefChange
     from lakecli.kv.tracking import Tracked
-    from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
 
-
-RESET: Final = "branch reset"
-"""The kind of an operation that moves a branch anywhere."""
 
 _BACK: Final = {op_log.UNDO, op_log.RESTORE}
 """Kinds of operations that move branches back; undoing these leaves commits to push, at worst."""
@@ -158,7 +154,7 @@ def find_pushed(
             continue
         for own in _own_runs(changes):
             run = _pushed_part(own, tracked) if remote else own
-            ours = [each for each in run if _is_ours(txn, repository, *each)]
+            ours = [each for each in run if is_ours(txn, repository, *each)]
             if ours:
                 before, after = commit_of(ours[-1][0].before), commit_of(run[0][0].after)
                 resets = any(operation.kind in anywhere for _, operation in run)
@@ -201,44 +197,6 @@ def _pushed_part(
         if commit_of(change.after) == tracked.commit_id
     )
     return run[next(ends, 0) :]
-
-
-def _is_ours(
-    txn: ReadTransaction, repository: Repository, change: RefChange, operation: Operation
-) -> bool:
-    """Return whether this clone made a move in the bucket, not somebody else the same one.
-
-    A commit has one author. For other moves the log decides, not dates: clocks may be wrong.
-    """
-    before, after = commit_of(change.before), commit_of(change.after)
-    if before is not None and after is not None and change.kind is RefKind.BRANCH:
-        return True
-    pushed = {"ref": change.name, "kind": change.kind, "after": after or ""}
-    created = None
-    if before is None:
-        moves = iter_moves(txn, repository.key, change.kind, change.name)
-        created = next((move.after for move in moves if move.before is None), None)
-        if created is None:
-            return False
-        pushed = {"ref": change.name, "kind": change.kind, "before": "", "after": created}
-    for newer in log.iter_operations(txn, operation.repository):
-        if newer.sequence <= operation.sequence:
-            break
-        if newer.kind == "push" and pushed.items() <= newer.metadata.items():
-            return True
-        if created is not None and _makes(newer, change, created):
-            return True
-    return False
-
-
-def _makes(operation: Operation, change: RefChange, commit_id: CommitId) -> bool:
-    """Return whether an operation moved the ref of a change to a commit and shared it at once."""
-    return any(
-        (each.kind, each.name) == (change.kind, change.name)
-        and commit_of(each.after) == commit_id
-        and not is_local(operation, each)
-        for each in operation.refs
-    )
 
 
 def _has_seen(
