@@ -51,11 +51,15 @@ def test_tuples_have_names_and_defaults(point: Any) -> None:
 
 
 def test_wrong_arguments_are_refused(point: Any) -> None:
-    for _ in range(2):  # the first call compiles the constructor
+    for _ in range(2):  # the first error compiles the constructor
         with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
             point()
         with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
             point(1, z=2)
+        with pytest.raises(TypeError, match="multiple values for argument 'x'"):
+            point(1, x=1)
+        with pytest.raises(TypeError, match="takes from 2 to 4 positional arguments"):
+            point(1, 2, "a", 4)
     with pytest.raises(ValueError, match="unexpected field names"):
         point(1)._replace(z=2)
     with pytest.raises(TypeError, match="Expected 3"):
@@ -100,8 +104,29 @@ def test_records_are_pickled() -> None:
 
 def test_the_constructor_is_compiled_once() -> None:
     point = body(NamedTuple)
-    assert point.__new__ is body(NamedTuple).__new__  # nothing is compiled yet
-    point(1)
+    first = body(NamedTuple).__new__
+    for number in range(4):
+        made = point(number), point(number, name="a"), point(name="a", x=number, y=3)
+        assert made == ((number, 2, ""), (number, 2, "a"), (number, 3, "a"))
     compiled = point.__new__
-    point(2)
-    assert point.__new__ is compiled is not body(NamedTuple).__new__
+    assert compiled is not first
+    point(8)
+    assert point.__new__ is compiled
+    assert body(NamedTuple).__new__ is first
+
+
+def test_a_class_with_few_tuples_compiles_nothing() -> None:
+    point = body(NamedTuple)
+    point(1)
+    assert point.__new__ is body(NamedTuple).__new__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [((), {}), ((1,), {"z": 2}), ((1,), {"x": 1}), ((1, 2, "a", 4), {}), ((1, 2, "a"), {"y": 2})],
+)
+def test_a_first_tuple_of_wrong_arguments_is_refused(
+    arguments: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    with pytest.raises(TypeError):
+        body(NamedTuple)(*arguments, **named)

@@ -8,6 +8,7 @@
     resolve      from an expression to a commit
     ref_store    branches, tags and commits in the local store
     reader       the protocols through which history is read
+    parents      from a commit to its parents
     graph        merge bases and ancestors
     bisection    which commit to test next
     history      the order of the log

@@ -12,7 +12,8 @@ from math import isqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import Refused
-from lakecli.refs.graph import get_commit, is_ancestor, iter_merge_bases, iter_unreached
+from lakecli.refs.graph import is_ancestor, iter_merge_bases, iter_unreached
+from lakecli.refs.parents import get_commit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

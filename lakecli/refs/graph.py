@@ -11,7 +11,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from lakecli.errors import IntegrityError
+from lakecli.refs.parents import get_commit, get_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,43 +24,6 @@ _LEFT = 1
 _RIGHT = 2
 _COMMON = _LEFT | _RIGHT
 _BELOW = 4
-
-
-class DamagedHistory(IntegrityError):
-    """A commit of the history is missing, or contradicts its parents."""
-
-
-def get_commit(reader: CommitReader, id: CommitId) -> Commit:
-    """Return a commit that another record refers to.
-
-    Raises:
-        DamagedHistory: this clone does not have it.
-    """
-    commit = reader.find_commit(id)
-    if commit is None:
-        raise DamagedHistory(f"missing commit {id}", hint="look for more damage: lakecli fsck")
-    return commit
-
-
-def get_parent(reader: CommitReader, child: Commit, id: CommitId) -> Commit:
-    """Return one of the parents of a commit.
-
-    Raises:
-        DamagedHistory: this clone does not have it, or its generation is not below its child's.
-    """
-    parent = reader.find_commit(id)
-    if parent is None:
-        raise DamagedHistory(
-            f"missing commit {id}, a parent of {child.id}",
-            hint="look for more damage: lakecli fsck",
-        )
-    if parent.generation >= child.generation:
-        raise DamagedHistory(
-            f"generation {child.generation} of commit {child.id} is not above "
-            f"{parent.generation}, that of its parent {id}",
-            hint="look for more damage: lakecli fsck",
-        )
-    return parent
 
 
 def merge_base(reader: CommitReader, left: CommitId, right: CommitId) -> Commit | None:

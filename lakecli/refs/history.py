@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.errors import NotFound
 from lakecli.named_tuple import NamedTuple
-from lakecli.refs.graph import get_commit, get_parent
+from lakecli.refs.parents import get_commit, get_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from lakecli.errors import NotFound, UsageError
 from lakecli.model import CommitId, RefKind
 from lakecli.named_tuple import NamedTuple
-from lakecli.refs.graph import get_commit, get_parent
 from lakecli.refs.names import is_branch_name, is_commit_prefix, is_full_commit_id, is_tag_name
+from lakecli.refs.parents import get_commit, get_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

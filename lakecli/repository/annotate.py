@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import NotFound
 from lakecli.model import EMPTY_TREE
-from lakecli.refs.graph import get_parent
+from lakecli.refs.parents import get_parent
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.annotations_kept import KeptAnnotations
 from lakecli.repository.core.view import View, commit_at, no_such_path, resolve_ref, view_of_branch

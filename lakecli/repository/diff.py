@@ -58,7 +58,7 @@ def diff_commit(repository: Repository, commit: Commit) -> Iterator[Difference]:
     """
     from lakecli.committed.diff import diff
     from lakecli.model import EMPTY_TREE
-    from lakecli.refs.graph import get_parent
+    from lakecli.refs.parents import get_parent
     from lakecli.refs.ref_store import RefStore
 
     before = EMPTY_TREE

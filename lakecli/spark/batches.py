@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.refs.graph import get_commit, get_parent
+from lakecli.refs.parents import get_commit, get_parent
 from lakecli.repository.core.commit_record import CHERRY_PICK_ORIGIN
 
 if TYPE_CHECKING:

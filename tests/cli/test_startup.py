@@ -160,7 +160,7 @@ def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
         ("branch list lakefs://demo", 44),
         ("log lakefs://demo/main", 49),
         ("rev-parse lakefs://demo/main", 46),
-        ("status lakefs://demo", 58),
+        ("status lakefs://demo", 59),
         ("fs stat lakefs://demo/main/a", 93),
         ("fs ls lakefs://demo/main/", 96),
     ],

@@ -163,7 +163,7 @@ with SparkRunner(
 ) as runner:
     try:
         from tests.pipeline import tasks
-        print(list(runner.run(tasks.square, [3, 4])))
+        print(sorted(runner.run(tasks.square, [3, 4])))
     except LakeError as error:
         print(type(error).__name__, error)
 """

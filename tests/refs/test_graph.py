@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.refs.graph import (
-    DamagedHistory,
     count_ahead_behind,
     is_ancestor,
     iter_merge_bases,
@@ -15,6 +14,7 @@ from lakecli.refs.graph import (
     iter_unreached,
     merge_base,
 )
+from lakecli.refs.parents import DamagedHistory
 from tests.refs.strategies import histories
 from tests.support.graphs import FakeRefs, graph, id_of, name_of, names_of
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import NotFound
-from lakecli.refs.graph import DamagedHistory
 from lakecli.refs.history import _iter_dated, _Source, iter_log
+from lakecli.refs.parents import DamagedHistory
 from tests.refs.strategies import histories
 from tests.support.graphs import EPOCH, FakeRefs, graph, id_of, names_of
 

@@ -13,7 +13,7 @@ from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY, PresignRequest
 from lakecli.objectstore.memory.store import MemoryBucket
-from lakecli.refs.graph import DamagedHistory
+from lakecli.refs.parents import DamagedHistory
 from lakecli.remote.packs import list_packs, read_pack
 from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone

@@ -148,7 +148,7 @@ def _marks(repository: Repository, txn: ReadTransaction, base: str) -> Iterator[
 def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator[str]:
     """Yield the ancestors or the parents of the commit before the last ``~`` or ``^``."""
     from lakecli.refs.expression import parse
-    from lakecli.refs.graph import get_commit, get_parent
+    from lakecli.refs.parents import get_commit, get_parent
     from lakecli.refs.ref_store import RefStore
     from lakecli.repository.core.view import commit_at
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.kv.packed import PackedStore
 from lakecli.model import EMPTY_TREE
-from lakecli.refs.graph import DamagedHistory, iter_unreached
+from lakecli.refs.graph import iter_unreached
+from lakecli.refs.parents import DamagedHistory
 from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from lakecli.errors import LakeError, PermissionDenied
 from lakecli.kv.packed import PackedStore
 from lakecli.layout import pack_key
 from lakecli.named_tuple import NamedTuple
-from lakecli.refs.graph import get_commit, get_parent
+from lakecli.refs.parents import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
