@@ -69,17 +69,22 @@ def note(
 
 
 def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
-    """Return whether a branch went back to below the bucket's position, and nothing is sent."""
-    if change.kind is not RefKind.BRANCH or not ref_changes.moves_commit(change):
+    """Return whether a branch went back from what the bucket has of it, and nothing is sent.
+
+    What was undone may as well be a commit that others, who moved on, never had.
+    """
+    if change.kind is not RefKind.BRANCH:
         return False
     there = TrackingStore(txn, repository.key).position(change.kind, change.name)
-    here = ref_changes.commit_of(change.after)
+    before, here = ref_changes.commit_of(change.before), ref_changes.commit_of(change.after)
+    if there is None or before is None or here is None:
+        return False
+    refs = RefStore(txn, repository.key)
     return (
-        there is not None
-        and here is not None
-        and change.before is not None
+        here not in (before, there)
         and unsent.find_unsent(txn, repository, change.kind, change.name) is None
-        and is_ancestor(RefStore(txn, repository.key), here, there)
+        and is_ancestor(refs, here, there)
+        and (is_ancestor(refs, there, before) or is_ancestor(refs, before, there))
     )
 
 
