@@ -37,7 +37,8 @@ else:
             is_plain = not values
             row = dict(zip(owner._fields, args, strict=False))
         is_first = owner._made < _COMPILED_AT  # noqa: SLF001
-        if is_first and is_plain and len(row) == len(owner._fields) >= len(args):
+        is_whole = len(args) <= len(owner._fields) and row.keys() == set(owner._fields)
+        if is_first and is_plain and is_whole:
             return tuple.__new__(cls, map(row.__getitem__, owner._fields))
         defaults = owner._field_defaults.values()
         new = namedtuple(owner.__name__, owner._fields, defaults=defaults).__new__  # noqa: PYI024

@@ -123,7 +123,14 @@ def test_a_class_with_few_tuples_compiles_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [((), {}), ((1,), {"z": 2}), ((1,), {"x": 1}), ((1, 2, "a", 4), {}), ((1, 2, "a"), {"y": 2})],
+    [
+        ((), {}),
+        ((), {"z": 2}),
+        ((1,), {"z": 2}),
+        ((1,), {"x": 1}),
+        ((1, 2, "a", 4), {}),
+        ((1, 2, "a"), {"y": 2}),
+    ],
 )
 def test_a_first_tuple_of_wrong_arguments_is_refused(
     arguments: tuple[Any, ...], named: dict[str, Any]
