@@ -125,20 +125,25 @@ class Matrix(Serial):
         second: list[tuple[Reply, Accesses]] = []
         count = 0
 
+        def run_second() -> None:
+            with self.hook.calling(None), self.recorder.recording() as found:
+                reply = self.run(
+                    meeting.situation, meeting.second, meeting.machine, sync=meeting.sync
+                )
+            second.append((reply, Accesses(found)))
+
         def pause(_name: str) -> None:
             nonlocal count
             count += 1
             if count == step + 1:
-                with self.hook.calling(None), self.recorder.recording() as found:
-                    reply = self.run(
-                        meeting.situation, meeting.second, meeting.machine, sync=meeting.sync
-                    )
-                second.append((reply, Accesses(found)))
+                run_second()
 
         with self.hook.calling(pause):
             first = self.run(
                 meeting.situation, meeting.first, "ada", sync=meeting.sync, on_step=pause
             )
+        if not second and meeting.first[0] == "annotate":
+            run_second()  # answers that are kept by now may have saved it this step
         ((reply, accesses),) = second
         return Outcome(first, reply, ""), accesses
 
