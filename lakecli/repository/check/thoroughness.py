@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -31,6 +32,7 @@ class Sound(NamedTuple):
 class AheadIndex(ObjectIndex):
     """An index that looks up all references at once, before the ranges are checked one by one."""
 
+    @abstractmethod
     def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[tuple[str, int]]) -> None:
         """Check ranges, and look up what their entries and others refer to.
 
@@ -38,17 +40,16 @@ class AheadIndex(ObjectIndex):
             ranges: each of a repository once.
             staged: physical address and size of other references.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def sound(self, range_id: RangeId) -> Sound | None:
         """Return what is known of a range without problems; ``None`` if it has to be read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_up(
         self, range_id: RangeId, items: Iterator[CheckedEntry | Problem]
     ) -> Iterable[CheckedEntry | Problem]:
         """Return the items of a range that was read again, whose entries are looked up next."""
-        raise NotImplementedError
 
 
 class Bulk(Protocol):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from abc import ABC, abstractmethod
 from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
@@ -160,7 +161,7 @@ class _Unsorted:
                 yield record[:_DIGEST], int.from_bytes(record[_DIGEST:])
 
 
-class ObjectIndex:
+class ObjectIndex(ABC):
     """The data objects of a namespace, in which a check looks up what entries refer to.
 
     Use it as a context manager, which releases its resources at the end.
@@ -178,14 +179,15 @@ class ObjectIndex:
         """Return the index itself."""
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:  # noqa: B027 - an index may have nothing to release
         """Do nothing."""
 
     @property
+    @abstractmethod
     def count(self) -> int:
         """The number of objects below ``data/``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fill(
         self,
         store: ObjectStore,
@@ -205,7 +207,6 @@ class ObjectIndex:
             hasher: reads the objects; by default in this process, one by one.
             takes: returns whether the object of a digest is to be read; by default all are.
         """
-        raise NotImplementedError
 
     def problem_of(self, key: str, size: int) -> str | None:
         """Return the defect of the object that an entry refers to, or ``None``.
@@ -232,6 +233,7 @@ class ObjectIndex:
             return f"{present} bytes where the entry says {size}"
         return self._damaged.get(digest)
 
+    @abstractmethod
     def _find(self, key: str, digest: bytes, size: int, *, is_own: bool) -> int | None:
         """Return the size of an object, or ``None`` if it does not exist.
 
@@ -241,7 +243,6 @@ class ObjectIndex:
             size: that is expected.
             is_own: whether the digest is in the key.
         """
-        raise NotImplementedError
 
     def _note_damage(self, hashed: Hashed) -> tuple[str, str]:
         """Record the defect of an object; return its key and the defect."""
