@@ -29,16 +29,11 @@ else:
         """Make one of the first tuples of a class; then, or for an error, compile a constructor."""
         owner = next(each for each in cls.__mro__ if "_fields" in each.__dict__)
         owner._made += 1  # noqa: SLF001
-        if len(args) < len(owner._fields):
-            given = {**dict(zip(owner._fields, args, strict=False)), **values}
-            is_plain = len(given) == len(args) + len(values)
-            row = {**owner._field_defaults, **given}
-        else:
-            is_plain = not values
-            row = dict(zip(owner._fields, args, strict=False))
+        given = dict(zip(owner._fields, args, strict=False))
+        row = {**owner._field_defaults, **given, **values}
+        is_right = len(args) == len(given) and given.keys().isdisjoint(values)
         is_first = owner._made < _COMPILED_AT  # noqa: SLF001
-        is_whole = len(args) <= len(owner._fields) and row.keys() == set(owner._fields)
-        if is_first and is_plain and is_whole:
+        if is_first and is_right and row.keys() == set(owner._fields):
             return tuple.__new__(cls, map(row.__getitem__, owner._fields))
         defaults = owner._field_defaults.values()
         new = namedtuple(owner.__name__, owner._fields, defaults=defaults).__new__  # noqa: PYI024

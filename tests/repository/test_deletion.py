@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
@@ -17,7 +16,7 @@ from lakecli.repository.push import Lease, PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
-from tests.support.clones import Clones, make_commit, synced
+from tests.support.clones import Clones, auto, make_commit, synced
 from tests.support.lakes import read, stage
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.mover import CaughtUp
 
 ME: Final = PushOptions(who="Me <me@example.com>")
 
@@ -55,14 +53,6 @@ def world(tmp_path: Path) -> Iterator[World]:
         mine = make_commit(ada, b"mine", "dev").id
         stage(ada, "dev", {b"staged": b"staged"})
         yield World(ada, bob, pushed, mine)
-
-
-@contextmanager
-def auto(repository: Repository) -> Iterator[tuple[Repository, CaughtUp]]:
-    """Run the block as one command under ``sync = auto``."""
-    sharing = synced(repository, "somebody")
-    yield sharing.repository, sharing.catch_up()
-    sharing.finish()
 
 
 def here(repository: Repository, name: str = "dev") -> CommitId | None:

@@ -24,7 +24,7 @@ from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.refusals import NonFastForward, StaleLease
 from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.undo.undo import Undone, redo, restore, undo
-from tests.support.clones import Clones, machine, make_commit, position, synced
+from tests.support.clones import Clones, auto, here, machine, make_commit, position, synced, there
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from lakecli.kv.operations import Operation
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.mover import CaughtUp
 
 ME = PushOptions(who="Me <me@example.com>")
 PULL = PullOptions(committer="me")
@@ -55,14 +54,6 @@ def clones(tmp_path: Path) -> Iterator[tuple[Repository, ...]]:
 
 
 @contextmanager
-def auto(repository: Repository) -> Iterator[tuple[Repository, CaughtUp]]:
-    """Run the block as one command under ``sync = auto``."""
-    sharing = synced(repository, "somebody")
-    yield sharing.repository, sharing.catch_up()
-    sharing.finish()
-
-
-@contextmanager
 def killed(repository: Repository) -> Iterator[Repository]:
     """Run the block as a command under ``sync = auto`` that is killed before it pushes."""
     yield synced(repository, "somebody").repository
@@ -73,20 +64,8 @@ def auto_undo(repository: Repository) -> Undone:
         return undo(shared, remote=True, committer="me")
 
 
-def there(
-    repository: Repository, name: str = "main", kind: RefKind = RefKind.BRANCH
-) -> CommitId | None:
-    """Return the commit of a ref in the bucket."""
-    ref = find_ref(repository.store, kind, name)
-    return None if ref is None else ref.commit_id
-
-
 def everything(repository: Repository) -> list[CommitId | None]:
     return [there(repository), there(repository, "dev"), there(repository, "v1", RefKind.TAG)]
-
-
-def here(repository: Repository, name: str = "main") -> CommitId:
-    return branch.show(repository, name).commit_id
 
 
 def newest(repository: Repository) -> Operation:

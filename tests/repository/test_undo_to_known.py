@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
 from lakecli.errors import Refused
-from lakecli.model import RefKind
-from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.push import Lease, PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
-from tests.support.clones import Clones, make_commit, synced
+from tests.support.clones import Clones, auto, here, make_commit, there
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,24 +45,6 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield World(ada, eve, first, second)
 
 
-@contextmanager
-def auto(repository: Repository) -> Iterator[Repository]:
-    """Run the block as one command under ``sync = auto``."""
-    sharing = synced(repository, "somebody")
-    sharing.catch_up()
-    yield sharing.repository
-    sharing.finish()
-
-
-def here(repository: Repository) -> CommitId:
-    return branch.show(repository, "main").commit_id
-
-
-def there(repository: Repository) -> CommitId | None:
-    ref = find_ref(repository.store, RefKind.BRANCH, "main")
-    return None if ref is None else ref.commit_id
-
-
 def newest(repository: Repository) -> bytes:
     return next(iter_log(repository)).operation.id
 
@@ -88,14 +67,14 @@ def go_back_and_forth(world: World) -> bytes:
 
 def test_restoring_what_was_never_sent_leaves_the_bucket(world: World) -> None:
     operation = go_back_and_forth(world)
-    with auto(world.eve) as shared:
+    with auto(world.eve) as (shared, _):
         restore(shared, operation.hex(), remote=True, committer="eve")
     check_parted(world)
 
 
 def test_undoing_what_was_never_sent_leaves_the_bucket(world: World) -> None:
     go_back_and_forth(world)
-    with auto(world.eve) as shared:
+    with auto(world.eve) as (shared, _):
         undo(shared, remote=True, committer="eve")
     check_parted(world)
 
@@ -104,7 +83,7 @@ def test_undoing_an_undo_that_was_never_sent_leaves_the_bucket(world: World) -> 
     branch.reset(world.eve, "main", to=world.first)
     operation = newest(world.eve)
     undo(world.eve)
-    with auto(world.eve) as shared:
+    with auto(world.eve) as (shared, _):
         restore(shared, operation.hex(), remote=True, committer="eve")
     check_parted(world)
 
@@ -118,15 +97,15 @@ def test_what_was_never_sent_is_undone_without_remote(world: World) -> None:
 def test_a_move_forward_that_was_sent_goes_back_in_the_bucket(world: World) -> None:
     branch.reset(world.eve, "main", to=world.first)
     push(world.eve, "main", options=PushOptions(who="Eve <e@example.com>", lease=Lease()))
-    with auto(world.eve) as shared:
+    with auto(world.eve) as (shared, _):
         branch.reset(shared, "main", to=world.second)
     assert there(world.eve) == world.second
     with pytest.raises(Refused, match="this was pushed"):
         undo(world.eve)
-    with auto(world.eve) as shared:
+    with auto(world.eve) as (shared, _):
         undo(shared, remote=True, committer="eve")
     assert here(world.eve) == there(world.eve) == world.first
-    with auto(world.eve) as shared:
+    with auto(world.eve) as (shared, _):
         redo(shared)
     assert here(world.eve) == there(world.eve) == world.second
 
@@ -136,17 +115,17 @@ def test_a_move_that_was_sent_below_a_commit_goes_back_in_the_bucket(world: Worl
     push(world.eve, "main", options=PushOptions(who="Eve <e@example.com>", lease=Lease()))
     operation = newest(world.eve)
     branch.reset(world.eve, "main", to=world.second)
-    with auto(world.eve) as shared:
+    with auto(world.eve) as (shared, _):
         make_commit(shared, b"third")
     assert there(world.eve) == here(world.eve) != world.second
-    with auto(world.eve) as shared:
+    with auto(world.eve) as (shared, _):
         restore(shared, operation.hex(), remote=True, committer="eve")
     assert here(world.eve) == there(world.eve) == world.first
 
 
 def test_a_branch_that_was_undone_here_follows_the_bucket_when_it_moves(world: World) -> None:
     go_back_and_forth(world)
-    with auto(world.eve) as shared:
+    with auto(world.eve) as (shared, _):
         undo(shared, remote=True, committer="eve")
     third = make_commit(world.ada, b"third").id
     push(world.ada, "main", options=ME)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import RefKind
+from lakecli.remote.refs import find_ref
+from lakecli.repository import branch as branches
 from lakecli.repository import repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
@@ -16,7 +18,7 @@ from lakecli.repository.undo.put_back import put_back
 from tests.support.lakes import Numbered, Ticking, open_lake, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import datetime
     from pathlib import Path
 
@@ -86,6 +88,27 @@ def synced(repository: Repository, who: str) -> Synced:
     handle = Repository(repository.lake, repository.record, mover=mover)
     handle.notices = repository.notices
     return Synced(handle, mover)
+
+
+@contextmanager
+def auto(repository: Repository) -> Iterator[tuple[Repository, CaughtUp]]:
+    """Run the block as one command under ``sync = auto``."""
+    sharing = synced(repository, "somebody")
+    yield sharing.repository, sharing.catch_up()
+    sharing.finish()
+
+
+def here(repository: Repository, name: str = "main") -> CommitId:
+    """Return the head of a branch of a clone."""
+    return branches.show(repository, name).commit_id
+
+
+def there(
+    repository: Repository, name: str = "main", kind: RefKind = RefKind.BRANCH
+) -> CommitId | None:
+    """Return the commit of a ref in the bucket."""
+    ref = find_ref(repository.store, kind, name)
+    return None if ref is None else ref.commit_id
 
 
 def make_commit(repository: Repository, path: bytes, branch: str = "main") -> Commit:
