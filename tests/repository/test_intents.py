@@ -165,6 +165,8 @@ def test_what_another_process_dropped_lands_once(repository: Repository) -> None
     # An operation of the log has moved the branch there, and was undone since.
     assert record("1") == first
     with repository.lake.kv.write() as txn:
-        for operation in list(iter_operations(txn, repository.key)):
+        *moves, created = iter_operations(txn, repository.key)
+        assert created.kind == "repo create"
+        for operation in moves:
             remove(txn, operation)
     assert record("2") == made.id

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from lakecli.errors import Refused
-from lakecli.repository import branch
+from lakecli.repository import branch, repo
 from lakecli.repository.push import Lease, PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.log import iter_log
@@ -70,6 +70,13 @@ def test_restoring_what_was_never_sent_leaves_the_bucket(world: World) -> None:
     with auto(world.eve) as (shared, _):
         restore(shared, operation.hex(), remote=True, committer="eve")
     check_parted(world)
+
+
+def test_a_deleted_repository_is_restored_as_it_was_before_a_reset(world: World) -> None:
+    operation = go_back_and_forth(world)
+    repo.delete(world.eve.lake, "demo")
+    restore(world.eve, operation.hex(), committer="eve")
+    assert (here(world.eve), there(world.eve)) == (world.first, world.second)
 
 
 def test_undoing_what_was_never_sent_leaves_the_bucket(world: World) -> None:

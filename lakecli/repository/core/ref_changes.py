@@ -33,10 +33,11 @@ def moves_commit(change: RefChange) -> bool:
 
 
 def commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:
-    """Return the commit that the fields of a branch or a tag point to."""
+    """Return the commit that the fields of a ref point to; ``None`` for none and a repository."""
     from lakecli.model import CommitId
 
-    return None if fields is None else CommitId(fields["commit_id"])
+    commit_id = None if fields is None else fields.get("commit_id")
+    return None if commit_id is None else CommitId(commit_id)
 
 
 def branch_change(before: Branch | None, after: Branch | None) -> RefChange:
