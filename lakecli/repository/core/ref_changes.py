@@ -27,8 +27,6 @@ def is_local(operation: Operation, change: RefChange) -> bool:
 
 def moves_commit(change: RefChange) -> bool:
     """Return whether a change moved, made or deleted a branch or tag."""
-    if change.kind is RefKind.REPOSITORY:
-        return False
     return commit_of(change.before) != commit_of(change.after)
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.kv.intents import IntentStore
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import NAMED_KINDS, RefKind
+from lakecli.model import RefKind
 from lakecli.named_tuple import NamedTuple
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
@@ -114,7 +114,7 @@ def note(
     renamed = _renamed(txn, repository, operation)
     for change in operation.refs:
         before, after = commit_of_ref(change)
-        if change.kind not in NAMED_KINDS or before == after:
+        if before == after:
             continue
         rows.delete(_row(_HELD, change.kind, change.name))
         if is_shared or is_local(operation, change):
@@ -321,8 +321,6 @@ def note_taken_back(
 
 def commit_of_ref(change: RefChange) -> tuple[CommitId | None, CommitId | None]:
     """Return the position of a branch or tag before and after a change."""
-    if change.kind not in NAMED_KINDS:
-        return None, None
     return commit_of(change.before), commit_of(change.after)
 
 
