@@ -117,7 +117,8 @@ def source(module: str) -> str:
     return (PACKAGE / module).read_text()
 
 
-def mutations(module: str) -> list[Mutation]:
+@cache
+def mutations(module: str) -> tuple[Mutation, ...]:
     """Return all mutants of a module, in a fixed order."""
     text = source(module)
     lines = text.splitlines()
@@ -129,4 +130,4 @@ def mutations(module: str) -> list[Mutation]:
             line = lines[number - 1].strip()
             if not WITHOUT_EFFECT.match(line):
                 found.append(Mutation(module, name, occurrence, number, line))
-    return found
+    return tuple(found)

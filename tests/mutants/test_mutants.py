@@ -179,9 +179,12 @@ def test_every_accepted_survivor_is_a_mutant_and_has_its_reason() -> None:
 
 
 def test_a_mutant_differs_from_its_module_by_its_operator() -> None:
-    critical = [module for suite in SUITES for module in suite.modules]
-    used = {each.operator for module in critical for each in mutations(module)}
-    assert used == set(OPERATORS)
+    unused = set(OPERATORS)
+    for module in (module for suite in SUITES for module in suite.modules):
+        unused -= {each.operator for each in mutations(module)}
+        if not unused:
+            break
+    assert not unused
     removed = next(each for each in mutations("remote/move.py") if each.operator == "RemoveCall")
     before, after = source(removed.module).splitlines(), removed.apply().splitlines()
     assert (after[removed.number - 1].strip(), removed.becomes()) == ("pass", "pass")

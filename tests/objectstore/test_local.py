@@ -785,6 +785,35 @@ def test_the_directories_above_a_new_root_are_durable(
     assert _open_descriptors() == before
 
 
+@pytest.mark.parametrize("first", ["put", "put_new", "replace", "delete", "renew"])
+def test_the_directory_that_temporaries_share_with_objects_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """Later objects find `_lakecli` there, and rely on it."""
+    store = LocalStore(str(tmp_path))
+    (tmp_path / "there").write_bytes(b"1")
+    found = store.head("there")
+    synced: list[str] = []
+    sync = files.sync_names
+
+    def sync_names(descriptor: int) -> None:
+        synced.append(str(Path(f"/dev/fd/{descriptor}").readlink()))
+        sync(descriptor)
+
+    monkeypatch.setattr(files, "sync_names", sync_names)
+    if first == "put":
+        store.put("other", b"2", ANY)
+    elif first == "put_new":
+        store.batch().put_new("other", b"2")
+    elif first == "replace":
+        store.put("there", b"2", Match(found.version))
+    elif first == "renew":
+        store.renew("there")
+    else:
+        store.delete_matching([("there", found.version)])
+    assert synced[:2] == [str(tmp_path), str(tmp_path / "_lakecli")]
+
+
 @pytest.mark.parametrize("other", ["", "_lakecli/tmp/of-another", "_lakecli/repository.json"])
 def test_directories_of_temporaries_are_removed_if_they_are_empty(
     tmp_path: Path, other: str
