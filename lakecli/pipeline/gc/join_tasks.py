@@ -176,7 +176,7 @@ def joined(digests: Any, sizes: Any) -> bytes:  # noqa: ANN401 - of pyarrow
     table = np.empty((count, RECORD), np.uint8)
     packed = b"".join(digests.to_pylist())
     table[:, :DIGEST] = np.frombuffer(packed, np.uint8).reshape(count, DIGEST)
-    big = np.asarray(sizes.to_numpy(zero_copy_only=False), ">i8")
+    big = np.asarray(sizes.to_numpy(), ">i8")
     table[:, DIGEST:] = big.view(np.uint8).reshape(count, RECORD - DIGEST)
     return table.tobytes()
 

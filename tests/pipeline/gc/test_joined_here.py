@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import os
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from lakecli.identity import h
-from lakecli.layout import data_key
+from lakecli.layout import SCRATCH, data_key
+from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.pipeline import data_prefixes
-from lakecli.pipeline.gc import join_tasks
-from lakecli.pipeline.gc.live import DigestSet
+from lakecli.pipeline.gc import join_tasks, joined
+from lakecli.pipeline.gc.compare import Listed
+from lakecli.pipeline.gc.join_tasks import Reading, counts_row, keep_listed, rows
+from lakecli.pipeline.gc.joined import JoinedSet, open_live
+from lakecli.pipeline.gc.live import DIGEST, DigestSet
 from lakecli.pipeline.gc.marks import MARKS, LostMarks
 from lakecli.pipeline.gc.run import Action, GcOptions, advance
 from lakecli.pipeline.runner import LocalRunner
+from lakecli.pipeline.scratch import Scratch
+from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.pipeline.store_location import OpenStore
 from lakecli.progress import Progress
-from tests.pipeline.gc.test_joined import Place, collect, contents, grow_old, place
+from tests.pipeline.gc.test_joined import RECORDS, Place, collect, contents, grow_old, place
+from tests.support import in_process_spark
 from tests.support.in_process_spark import InProcess
 from tests.support.lakes import open_lake
 
@@ -57,24 +65,66 @@ def unused(*_: object) -> NoReturn:
 
 
 @pytest.mark.parametrize("joins", [False, True])
-def test_progress_ends_at_its_total(place: Place, *, joins: bool) -> None:
+def test_progress_ends_at_its_total(
+    place: Place, monkeypatch: pytest.MonkeyPatch, *, joins: bool
+) -> None:
     class Counting(Progress):
-        expected = done = 0
+        expected = done = last = 0
 
         def expect(self, *, parts: int = 0, **_: int) -> None:
             self.expected += parts
+            self.last = parts
 
         def advance(self, *, parts: int = 0, **_: int) -> None:
             self.done += parts
 
+    run = in_process_spark._mapped
+    started: list[int] = []
+
+    def count(*arguments: Any) -> Any:
+        started.append(1)
+        return run(*arguments)
+
+    monkeypatch.setattr(in_process_spark, "_mapped", count)
     for expected in (Action.CONDEMNED, Action.SWEPT):
+        started.clear()
         shown = Counting()
         runner = place.runner(InProcess()) if joins else LocalRunner()
         with runner, open_lake(place.directory) as lake:
             report = advance(lake.repository("demo"), runner, GcOptions(progress=shown))
         assert report.action is expected
         assert shown.done == shown.expected > 1
+        assert shown.last == len(started) or not joins
         grow_old(place.directory)
+
+
+def test_each_digest_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever those in memory are large enough, and what is left by the job that reads them."""
+    monkeypatch.setattr(joined, "_BUFFERED", 2 * DIGEST)
+    store = MemoryStore()
+    runner = SparkRunner.__new__(SparkRunner)
+    runner.scratch = Scratch(OpenStore(store), bytes(16))  # type: ignore[arg-type]
+    live = open_live(runner)
+    assert isinstance(live, JoinedSet)
+    for number in range(5):
+        live.add(bytes([number]) * DIGEST)
+    written = [store.get(info.key) for info in store.list(SCRATCH)]
+    assert sorted(filter(None, written)) == [
+        bytes(DIGEST) + b"\1" * DIGEST,
+        b"\2" * DIGEST + b"\3" * DIGEST,
+    ]
+    assert live.added == 5
+
+
+def test_the_counts_of_all_tasks_of_a_part_are_added() -> None:
+    store = MemoryStore()
+    scratch = Scratch(OpenStore(store), bytes(16))  # type: ignore[arg-type]
+    read = Reading(OpenStore(store), scratch, "nonce")
+    tasks = [[3, 30, 1, "older"], [4, 40, 2, "newer"], [5, 50, 0, ""]]
+    batches = [*(counts_row(0, counts) for counts in tasks), *rows(0, RECORDS)]
+    (result,) = keep_listed(iter(batches), names=["all", "other"], read=read)
+    (body,) = result.column("body").to_pylist()
+    assert scratch.unpack(body) == Listed("all", RECORDS, 12, 120, 3, "newer")
 
 
 def test_a_damaged_list_deletes_nothing(place: Place) -> None:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import md5
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,12 +16,13 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.identity import h
-from lakecli.layout import LEGACY_LAKEFS_MARKER, REFS, REPOSITORY, SSTABLES, lakefs_object
+from lakecli.layout import LEGACY_LAKEFS_MARKER, REFS, REPOSITORY, SSTABLES, data_key, lakefs_object
 from lakecli.model import EMPTY_TREE, Entry
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
-from lakecli.pipeline.gc.lakefs import _names_between
+from lakecli.pipeline.gc.lakefs import PART, _names_between, lakefs_parts, recent_parts
+from lakecli.pipeline.gc.mark import Times
 from lakecli.pipeline.gc.rules import Rules, put_rules
 from lakecli.pipeline.gc.run import Action, GcOptions, GcReport, advance, status, undo
 from lakecli.pipeline.gc.shared import LakeFsWrites, NotConfirmed, SharedNamespace
@@ -506,6 +508,28 @@ def test_parts_of_a_large_namespace_have_all_partitions(
     assert counts(taken.collect_all(lakefs_stopped=True))["lakefs"] >= 1
     assert STAGED not in taken.listed()
     assert list(fsck(taken.clones[1], hash_data=True)) == []
+
+
+def test_a_large_namespace_is_listed_from_the_first_server_to_two_days_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lakecli.pipeline.gc.lakefs._FEW", 2)
+    now = datetime(2027, 1, 1, tzinfo=UTC)
+    times = Times(now, GRACE)
+    store = MemoryStore()
+    work: Any = SimpleNamespace(repository=SimpleNamespace(store=store), times=times)
+    way: Any = SimpleNamespace(old_layout=True)
+    for key in (b"1", b"2"):
+        store.put(data_key(h(key).hex()), key, ANY)
+    assert [part.name for part in recent_parts(work)] == [f"{PART}everywhere"]
+    store.put(STAGED, b"3", ANY)
+    *parts, old = lakefs_parts(work, way)
+    everything = _names_between(datetime(2020, 1, 1, tzinfo=UTC), now + 2 * DAY)
+    assert [part.name for part in parts] == [PART + each for each in everything]
+    assert old.name == f"{PART}outside"
+    assert {part.before for part in (*parts, old)} == {times.cutoff.timestamp()}
+    recent = _names_between(times.cutoff - 2 * DAY, now + 2 * DAY)
+    assert [part.name for part in recent_parts(work)] == [PART + each for each in recent]
 
 
 def test_partitions_are_named_by_descending_time() -> None:
