@@ -25,6 +25,7 @@ Layers, each importing only what stands below it (a test enforces it)::
                                  their progress (both beside these two)
     native | proto               bulk work in C | varints, and lakeFS's protobuf messages
     named_tuple                  named tuples that are quick to define (beside these two)
+    typed                        `typing`'s names, without importing it
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
 ``repository/core/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives
@@ -35,7 +36,7 @@ branch: one LMDB transaction, or first the bucket's branch where sharing is auto
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from lakecli.typed import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pathlib import Path

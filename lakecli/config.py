@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from lakecli.config_keys import (
     BY_NAME,
@@ -32,6 +31,7 @@ from lakecli.config_keys import (
 from lakecli.errors import UsageError
 from lakecli.model import NO_ACCOUNT, Account
 from lakecli.named_tuple import NamedTuple
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from lakecli.errors import UsageError
 from lakecli.model import is_repository_name
 from lakecli.named_tuple import NamedTuple
@@ -20,6 +18,7 @@ from lakecli.setting_values import (
     parse_text,
     parse_used,
 )
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable

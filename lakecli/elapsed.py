@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+
+from lakecli.typed import Final
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 

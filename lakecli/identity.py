@@ -20,9 +20,10 @@ The int64 of a length includes its own ``02 08`` prefix. Source: lakeFS ``pkg/id
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
+
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

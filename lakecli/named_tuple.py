@@ -13,7 +13,7 @@ each, in 0.07 ms; here that waits for the eighth tuple, so a class takes 0.02 ms
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

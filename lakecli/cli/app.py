@@ -7,7 +7,8 @@ import gc
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TextIO
 
 from lakecli.cli.argv import BOOLEANS
 from lakecli.cli.output import Output
 from lakecli.named_tuple import NamedTuple
 from lakecli.progress import ignore_step
+from lakecli.typed import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

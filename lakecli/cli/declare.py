@@ -12,13 +12,14 @@ errors without importing Typer.
 
 from __future__ import annotations
 
+import sys
 from os import PathLike
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from lakecli.cli.argv import OptionSyntax
 from lakecli.cli.reading import Completion, Kind, Parser, ValueIfBare
 from lakecli.named_tuple import NamedTuple
+from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -180,14 +181,21 @@ def _parameters_of(function: Callable[..., int | None]) -> Iterator[tuple[str, A
         zip(code.co_varnames[code.co_argcount - len(positional) :], positional, strict=False)
     )
     defaults |= function.__kwdefaults__ or {}
-    annotations = get_type_hints(function, include_extras=True)
+    annotations = function.__annotations__
     for name in code.co_varnames[1:count]:
-        yield name, annotations[name], defaults.get(name, REQUIRED)
+        annotation = _evaluated(annotations[name], function.__globals__)
+        yield name, annotation, defaults.get(name, REQUIRED)
 
 
 def _fields_of(group: Any) -> Iterator[Parameter]:  # noqa: ANN401 - mypy knows no type of such classes
-    for name, annotation in get_type_hints(group, include_extras=True).items():
-        yield _parameter(name, annotation, group._field_defaults[name])
+    names = vars(sys.modules[group.__module__])
+    for name, annotation in group.__annotations__.items():
+        yield _parameter(name, _evaluated(annotation, names), group._field_defaults[name])
+
+
+def _evaluated(annotation: str, names: dict[str, Any]) -> Any:  # noqa: ANN401 - any type
+    """Return what an annotation says; `typing.get_type_hints` would do the same."""
+    return eval(annotation, names)  # noqa: S307 - it is our own code
 
 
 def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noqa: ANN401 - as above

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated
 
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.reading import (
@@ -45,6 +44,7 @@ from lakecli.cli.reading import (
     read_texts,
 )
 from lakecli.named_tuple import NamedTuple
+from lakecli.typed import Annotated
 from lakecli.uri import LakeUri
 
 RepositoryUri = Annotated[

@@ -8,9 +8,9 @@ after all, or says what is wrong. `tests/cli/test_plain.py` compares both on all
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.declare import REQUIRED, Argument, Option, is_path
+from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from lakecli.committed.ranges import Mismatch
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from _thread import RLock  # `threading` takes 0.5 ms of every start
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Generic, TypeVar
+
+from lakecli.typed import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable

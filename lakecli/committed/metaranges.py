@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.values import MalformedValue, decode_value, encode_value
 from lakecli.errors import IntegrityError
@@ -23,6 +22,7 @@ from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.named_tuple import NamedTuple
 from lakecli.proto.messages import RANGE_DATA
 from lakecli.proto.varint import Malformed
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

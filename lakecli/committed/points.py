@@ -14,10 +14,10 @@ from __future__ import annotations
 from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from bisect import bisect_left
 from collections import deque
-from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.ranges import Mismatch
 from lakecli.committed.reads import BUCKET, MEMORY
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

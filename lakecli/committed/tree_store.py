@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
 
 from lakecli import layout
 from lakecli.committed.lru_cache import LruCache
@@ -21,6 +20,7 @@ from lakecli.committed.reads import BUCKET, DISK, MEMORY, no_reads
 from lakecli.committed.sources import MissingTable, PathSource, RemoteSource
 from lakecli.objectstore.base import ObjectNotFound, get_bounded
 from lakecli.sstable.reader import BytesSource, CorruptTable, Table
+from lakecli.typed import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

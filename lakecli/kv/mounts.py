@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+
+from lakecli.typed import Final
 
 MOUNT_TABLE: Final = "/proc/mounts"
 

@@ -22,9 +22,9 @@ import os
 import struct
 from contextlib import suppress
 from time import sleep
-from typing import TYPE_CHECKING, Final
 
 from lakecli.named_tuple import NamedTuple
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,8 @@ import fcntl
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lakecli.directories import StrPath

@@ -11,7 +11,8 @@ An installation without a C compiler lacks the compiled core, and the twins do t
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

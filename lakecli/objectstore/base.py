@@ -16,10 +16,10 @@ What only some stores can do is in `capabilities`.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO, Final, NewType, Protocol
 
 from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
 from lakecli.named_tuple import NamedTuple
+from lakecli.typed import TYPE_CHECKING, BinaryIO, Final, NewType, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

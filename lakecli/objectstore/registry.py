@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
 
 from lakecli.model import NO_ACCOUNT
 from lakecli.objectstore.uri import parse
+from lakecli.typed import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from lakecli.model import Account

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+
+from lakecli.typed import Final
 
 MAX_VARINT_SIZE: Final = 10
 """Bytes of a number of 64 bits, at most."""

@@ -7,11 +7,11 @@ parents), as a drawing needs it. They differ only where dates contradict ancestr
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 from lakecli.errors import NotFound
 from lakecli.named_tuple import NamedTuple
 from lakecli.refs.parents import get_commit, get_parent
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

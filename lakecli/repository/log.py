@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from lakecli.errors import UsageError
 from lakecli.named_tuple import NamedTuple
@@ -11,6 +10,7 @@ from lakecli.refs.expression import split_range
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import re

@@ -11,7 +11,6 @@ from functools import cache
 from itertools import islice, repeat
 from operator import lt
 from struct import Struct, pack
-from typing import TYPE_CHECKING
 
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint, encode_varint
 from lakecli.sstable.format import (
@@ -27,6 +26,7 @@ from lakecli.sstable.format import (
     STORED_RAW,
     STORED_SNAPPY,
 )
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING
 
 from lakecli.proto.varint import Malformed, decode_canonical_varint
 from lakecli.sstable.block import decode_pairs, payload_of, verify
@@ -29,6 +28,7 @@ from lakecli.sstable.format import (
     VERSION,
 )
 from lakecli.sstable.index import decode_index
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakecli.sstable.source import Source

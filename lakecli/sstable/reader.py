@@ -6,7 +6,6 @@ Every defect of a file raises `CorruptTable`, which names the file and the offse
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
 
 from lakecli import native
 from lakecli.named_tuple import NamedTuple
@@ -15,6 +14,7 @@ from lakecli.sstable.block import decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import read_directory
 from lakecli.sstable.errors import CorruptTable, UnknownTableFormat
 from lakecli.sstable.source import BytesSource, FileSource, Source
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
+
+from lakecli.typed import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pathlib import Path

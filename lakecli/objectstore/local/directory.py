@@ -18,7 +18,6 @@ import itertools
 import os
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from lakecli.errors import (
     LakeError,
@@ -41,6 +40,7 @@ from lakecli.objectstore.local.files import (
     status_of,
     sync_names,
 )
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

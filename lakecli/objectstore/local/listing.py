@@ -6,11 +6,11 @@ import os
 import stat
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from lakecli.objectstore.base import ObjectInfo, Version
 from lakecli.objectstore.local.directory import TEMPORARY
 from lakecli.objectstore.local.files import open_below, status_of
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,6 @@ import errno
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import Unsupported
 from lakecli.objectstore.base import (
@@ -44,6 +43,7 @@ from lakecli.objectstore.local.files import (
     write_all,
 )
 from lakecli.objectstore.local.listing import info_of, version_of, walk
+from lakecli.typed import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -19,9 +19,8 @@ gets its mover when it is made and keeps it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
-
 from lakecli.named_tuple import NamedTuple
+from lakecli.typed import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from lakecli.errors import LakeError
