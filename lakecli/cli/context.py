@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lakecli.config import Settings
     from lakecli.home import HomePaths
     from lakecli.lakectl_file import LakectlFile
+    from lakecli.repository.core.answer import Answer
     from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
     from lakecli.uri import LakeUri
 
@@ -98,6 +99,7 @@ class Context:
         self._run_within = run_within
         self._lake: Lake | None = None
         self._repositories: list[Repository] = []
+        self._answers: list[Answer] = []
         self.remotes: dict[str, Repository] = {}
         self.logs: Logs | None = None
         self.environ = environment.environ
@@ -236,6 +238,7 @@ class Context:
             trusted=self.settings.trusted,
             show_rebuild=lambda entries: self.out.progress("rebuild", items=entries),
             account=self.settings.account,
+            on_answer=self._answers.append,
         )
 
     def repository(self, uri: LakeUri, *others: LakeUri, at_op: str = "") -> Repository:
@@ -327,6 +330,11 @@ class Context:
         for repository in self._repositories:
             repository.mover.finish(repository)
 
+    def answered(self) -> None:
+        """Record that the answer of the command was written; called when it was."""
+        while self._answers:
+            self._answers.pop().give()
+
     def _command_line(self) -> str:
         """Return the command as the operation log records it."""
         from lakecli.cli.argv import without_secrets
@@ -372,6 +380,8 @@ class Context:
             if self.logs is not None and repository.reads is not None:
                 self.logs.add_reads(repository.reads)
         self._repositories.clear()
+        while self._answers:
+            self._answers.pop().leave()
         if self._lake is not None:
             self._lake.close()
             self._lake = None

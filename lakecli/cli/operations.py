@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lakecli.kv.operations import Operation, RefChange
-    from lakecli.repository.undo.undo import Undone
+    from lakecli.repository.undo.complete import Undone
 
 COLUMNS: Final = ("Operation", "Time", "Kind", "Changes", "Command")
 

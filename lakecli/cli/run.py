@@ -60,7 +60,10 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
         code = action(context)
         context.finish()
         context.out.flush()
+        context.answered()
     except BaseException as error:
+        if isinstance(error, LakeError) and not is_interrupt(error):
+            context.answered()  # `run` is about to write it
         if logs is not None:
             code = _log_error(logs, error)
         raise

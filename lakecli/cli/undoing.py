@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.kv.operations import Operation
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.undo.undo import Undone
+    from lakecli.repository.undo.complete import Undone
     from lakecli.uri import LakeUri
     from lakecli.worktree.writer import Written
 
@@ -34,7 +34,7 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
     if done.is_completed:
         context.out.note(_COMPLETED.format("undo"))
     _answer(context, "Undone", done)
-    if DIRECTORY in done.operation.metadata:
+    if DIRECTORY in done.operation.metadata and not done.is_completed:
         _bring_back(context, repository, done.operation)
     if done.operation.kind == "repo create":
         context.out.note(
@@ -44,8 +44,8 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
 
 def _has_finished(context: Context, repository: Repository) -> bool:
     """Bring the rest of the files back if the last undo was interrupted; tell whether it was."""
-    from lakecli.repository.undo.log import UNDOES, iter_log, redo_target
-    from lakecli.repository.undo.undo import Undone
+    from lakecli.repository.undo.complete import Undone, complete
+    from lakecli.repository.undo.log import UNDO, UNDOES, iter_log, redo_target
 
     operation = redo_target(repository)
     if operation is None or DIRECTORY not in operation.metadata:
@@ -63,6 +63,7 @@ def _has_finished(context: Context, repository: Repository) -> bool:
         for each in iter_log(repository)
         if each.operation.metadata.get(UNDOES) == id_
     )
+    complete(repository, UNDO, remote=False)  # its answer is this one
     if not written.can_repeat:
         context.out.note(_COMPLETED.format("undo"))
     _answer(context, "Undone", Undone(operation, appended))
@@ -71,11 +72,12 @@ def _has_finished(context: Context, repository: Repository) -> bool:
 
 def run_redo(context: Context, uri: LakeUri) -> None:
     """Redo the last undone operation of a repository, and print it."""
+    from lakecli.repository.undo.complete import complete
     from lakecli.repository.undo.log import REDO, redo_target
-    from lakecli.repository.undo.undo import complete, redo
+    from lakecli.repository.undo.undo import redo
 
     repository = context.synced(context.logged_repository(uri, wanted="redo"))
-    if repository.syncs and (done := complete(repository, REDO)) is not None:
+    if (done := complete(repository, REDO, remote=repository.syncs)) is not None:
         context.out.note(_COMPLETED.format("redo"))
         _answer(context, "Redone", done)
         return

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from lakecli.model import Branch, RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.undo.complete import Undone
     from tests.meetings.matrix import Matrix
 
 MAIN: Final = f"{REPOSITORY}/main"
@@ -135,12 +136,12 @@ def _moves_back_first(patch: pytest.MonkeyPatch) -> None:
     take = undo._take
 
     def move_first(
-        repository: Any, target: Any, *, planned: Any = (), **options: Any
-    ) -> undo.Undone:
+        repository: Any, target: Any, answering: Any, *, planned: Any = (), **options: Any
+    ) -> Undone:
         for each in planned:
             ends = {"before": each.after, "after": each.before}
             publishing.publish(repository, each.kind, each.name, **ends, who="eve", why="undo")
-        return take(repository, target, planned=planned, **options)
+        return take(repository, target, answering, planned=planned, **options)
 
     patch.setattr(undo, "_take", move_first)
 

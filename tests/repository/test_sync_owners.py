@@ -23,7 +23,7 @@ from lakecli.repository.sharing import notes
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.refusals import NonFastForward, StaleLease
 from lakecli.repository.undo.log import iter_log, logged_repository
-from lakecli.repository.undo.undo import Undone, redo, restore, undo
+from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, auto, here, machine, make_commit, position, synced, there
 from tests.support.lakes import checksums, read, stage
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lakecli.kv.operations import Operation
     from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.undo.complete import Undone
 
 ME = PushOptions(who="Me <me@example.com>")
 PULL = PullOptions(committer="me")

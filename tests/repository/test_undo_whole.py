@@ -199,7 +199,8 @@ def test_what_was_killed_is_completed_by_the_next_command(
 
 
 AGAIN: Final = [
-    *((how, step, is_auto) for how, step in AT if step != "undo done" for is_auto in MODES),
+    *((how, step, is_auto) for how, step in AT for is_auto in MODES),
+    *(("op restore", "op restore done", is_auto) for is_auto in MODES),
     *(("redo", step, "auto") for step in ("redo here", "redo done", "intent", "put", "track")),
 ]
 
@@ -249,6 +250,32 @@ def test_what_was_killed_and_is_repeated_is_done_once(
         assert state(one).paths == {b"a"} ^ ({b"b"} if how == "redo" else set())
 
 
+@pytest.mark.parametrize("is_auto", ["manual"], indirect=True)
+def test_what_was_killed_on_its_way_to_the_bucket_is_completed_there_only(
+    clones: tuple[Repository, Repository],
+) -> None:
+    one, _ = clones
+
+    def kill() -> None:
+        raise KilledError
+
+    before = state(one)
+    end = at_step(one, "undo there", kill)
+    with pytest.raises(KilledError):
+        undo(one, remote=True, committer="me")
+    assert end()
+    undone = [each.undone for each in iter_log(one)]
+    for _ in range(2):
+        with pytest.raises(Refused, match="interrupted; it has not moved main in the bucket"):
+            undo(one)
+    assert [each.undone for each in iter_log(one)] == undone
+    assert state(one).there == before.there
+    done = undo(one, remote=True, committer="me")
+    assert done.is_completed
+    assert [each.name for each in done.remote] == ["main"]
+    assert state(one).here == state(one).there != before.there
+
+
 @pytest.mark.parametrize("is_auto", ["auto"], indirect=True)
 def test_what_was_killed_and_is_refused_since_undoes_nothing_else(
     clones: tuple[Repository, Repository],
@@ -270,6 +297,9 @@ def test_what_was_killed_and_is_refused_since_undoes_nothing_else(
         take_back(begin(one, is_auto=True), "undo")
     assert state(one).here == state(one).there == theirs
     assert [each.operation.kind for each in iter_log(one) if each.undone] == before
+    before = [each.operation.kind for each in iter_log(one) if each.undone]
+    take_back(begin(one, is_auto=True), "undo")
+    assert [each.operation.kind for each in iter_log(one) if each.undone] != before
 
 
 def test_a_bucket_that_does_not_answer_leaves_nothing_undone(

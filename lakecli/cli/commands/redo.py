@@ -12,8 +12,8 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
 
     Repeat it for each undo, until another command changes the repository. Nothing moves in the
     bucket; use push for that, unless automatic sync is on. Files of a linked directory that the
-    operation had overwritten are overwritten again, unless they have changed since the undo. With
-    automatic sync, a redo that was interrupted is completed if it is repeated.
+    operation had overwritten are overwritten again, unless they have changed since the undo. A
+    redo that was interrupted is completed if it is repeated: nothing else is redone.
 
     Examples:
         lakecli redo lakefs://demo

@@ -19,8 +19,9 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
     another process is pushing it, undo is refused. Undoing a clone, fetch or pull affects this
     machine only.
 
-    If an undo is interrupted before all files of a working directory are back, or before the bucket
-    has what is undone, the next one completes it, and undoes nothing else.
+    If an undo is interrupted before all files of a working directory are back, before the bucket
+    has what is undone, or before its answer is printed, the next one completes it, and undoes
+    nothing else.
 
     Examples:
         lakecli undo

@@ -18,6 +18,7 @@
                    the move, and its local form; landing: what the move changes here;
                    left_staged: what a commit of a part leaves;
                    operations: the log of what was done; ref_changes: refs in it;
+                   answer: the one that a command is still to give about an operation;
                    commit_record: how a commit is made; clean: branches without changes;
                    apply_change: the change of one commit, applied to another branch;
                    same_bytes: the bytes of two entries, compared for a merge or a diff

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
     from lakecli.progress import Progress
     from lakecli.repository.core.address import Resolver
+    from lakecli.repository.core.answer import Answer
     from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.core.mover import BranchMover
     from lakecli.repository.core.notice import Notice
@@ -93,6 +94,10 @@ def _show_nothing(_entries: int) -> AbstractContextManager[Progress]:
     return nullcontext(NO_PROGRESS)
 
 
+def _give_at_once(answer: Answer) -> None:
+    answer.give()
+
+
 class Runtime(NamedTuple):
     """The clocks, random numbers and stores that a lake uses; tests replace them.
 
@@ -111,6 +116,7 @@ class Runtime(NamedTuple):
         show_rebuild: given a number of entries, shows how a tree of lakeFS is rebuilt; see
             `lakecli.committed.rebuild`.
         account: given the name of a repository, returns how its buckets of S3 are accessed.
+        on_answer: takes over the answer of a verb, which the caller gives; by default, it has.
     """
 
     clock: Callable[[], datetime]
@@ -124,6 +130,7 @@ class Runtime(NamedTuple):
     sleep: Callable[[float], None] = sleep
     show_rebuild: Callable[[int], AbstractContextManager[Progress]] = _show_nothing
     account: Callable[[str], Account] = _no_account
+    on_answer: Callable[[Answer], None] = _give_at_once
 
     def for_repository(self, name: str) -> Runtime:
         """Return a runtime that opens stores as a repository's settings say."""

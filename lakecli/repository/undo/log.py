@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
-from lakecli.repository.core import records, ref_changes
+from lakecli.repository.core import answer, records, ref_changes
 from lakecli.repository.core.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.core.lake import Lake, Repository
 
@@ -209,7 +209,7 @@ def logged_repository(
         lake: the lake of the repository.
         name: the name of the repository.
         wanted: ``undo`` or ``redo``: prefer the deleted repository that has something to undo or
-            redo.
+            redo, or where such a command was killed before it answered.
         operation: the beginning of an ID: prefer the repository that has it.
 
     Raises:
@@ -229,8 +229,24 @@ def logged_repository(
             fitting = [each for each in found if _has(txn, each, operation.lower())]
         elif present is None and wanted:
             find = find_undo if wanted == UNDO else find_redo
-            fitting = [each for each in found if find(txn, each) is not None]
+            fitting = [each for each in found if _owes_answer(txn, each, wanted)] or [
+                each for each in found if find(txn, each) is not None
+            ]
         return (fitting or found)[0]
+
+
+def find_newest(txn: ReadTransaction, repository: Repository) -> Operation | None:
+    """Return the newest operation that is not passed over."""
+    logged = (each.operation for each in iter_logged(txn, repository))
+    return next((each for each in logged if not is_passed_over(each)), None)
+
+
+def _owes_answer(txn: ReadTransaction, repository: Repository, kind: str) -> bool:
+    """Return whether the last command was of a kind, and has not answered."""
+    if not answer.may_be_left(repository):
+        return False
+    newest = find_newest(txn, repository)
+    return newest is not None and newest.kind == kind and answer.is_left(repository, newest.id)
 
 
 def _has(txn: ReadTransaction, repository: Repository, prefix: str) -> bool:

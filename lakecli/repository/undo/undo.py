@@ -9,7 +9,7 @@ undone: see `lakecli.repository.undo.back_in_bucket`.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.repository.core.pending import finish_pending
@@ -18,6 +18,7 @@ from lakecli.repository.undo import back_in_bucket, pushed
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.apply import TakeBack
 from lakecli.repository.undo.claims import claim_operations
+from lakecli.repository.undo.complete import RESTORES, Answering, Undone, complete
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,26 +28,6 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.undo.log import Target
     from lakecli.repository.undo.pushed import Pushed
-
-RESTORES: Final = "restores"
-
-
-class Undone(NamedTuple):
-    """What `undo` or `redo` did.
-
-    Attributes:
-        operation: the user's operation that was undone or redone; if it is expired, the one that
-            stands for it.
-        appended: the operation that was appended for it.
-        remote: the refs that were moved back in the bucket.
-        is_completed: whether an earlier command had appended it, which was interrupted before all
-            was done in the bucket.
-    """
-
-    operation: Operation
-    appended: Operation
-    remote: tuple[Pushed, ...] = ()
-    is_completed: bool = False
 
 
 def undo(repository: Repository, *, remote: bool = False, committer: str = "") -> Undone:
@@ -68,8 +49,9 @@ def undo(repository: Repository, *, remote: bool = False, committer: str = "") -
         OutcomeUnknown: the bucket may have moved; repeating the call finds out.
     """
     finish_pending(repository)  # what an interrupted command did may be what is to be undone
-    if remote and (completed := complete(repository, op_log.UNDO, committer)) is not None:
-        return completed
+    done = complete(repository, op_log.UNDO, remote=remote, committer=committer)
+    if done is not None:
+        return done
     with repository.lake.kv.read() as txn:
         target = op_log.find_undo(txn, repository)
     if target is None:
@@ -78,9 +60,12 @@ def undo(repository: Repository, *, remote: bool = False, committer: str = "") -
             hint=f"see what was done: lakecli op log {repository.uri}",
         )
     planned = pushed.find_to_move_back(repository, [target.taken_back], remote=remote)
-    undone = _take(repository, target, kind=op_log.UNDO, planned=planned, remote=remote)
-    _send(repository, undone.appended, planned, committer)
-    repository.lake.runtime.on_step("undo done")
+    with Answering(repository) as answering:
+        undone = _take(
+            repository, target, answering, kind=op_log.UNDO, planned=planned, remote=remote
+        )
+        _send(repository, undone.appended, planned, committer)
+        repository.lake.runtime.on_step("undo done")
     return undone
 
 
@@ -99,8 +84,8 @@ def redo(repository: Repository) -> Undone:
         LostRace: another command came between; or an earlier redo was interrupted, and the bucket
             has refused it.
     """
-    if repository.syncs and (completed := complete(repository, op_log.REDO)) is not None:
-        return completed
+    if (done := complete(repository, op_log.REDO, remote=repository.syncs)) is not None:
+        return done
     with repository.lake.kv.read() as txn:
         target = op_log.find_redo(txn, repository)
     if target is None:
@@ -108,14 +93,16 @@ def redo(repository: Repository) -> Undone:
             f"nothing to redo in {repository.uri}",
             hint=f"what was done after an undo ends it; see: lakecli op log {repository.uri}",
         )
-    redone = _take(repository, target, kind=op_log.REDO)
-    repository.lake.runtime.on_step("redo done")
+    with Answering(repository) as answering:
+        redone = _take(repository, target, answering, kind=op_log.REDO)
+        repository.lake.runtime.on_step("redo done")
     return redone
 
 
 def _take(
     repository: Repository,
     target: Target,
+    answering: Answering,
     *,
     kind: str,
     planned: Sequence[Pushed] = (),
@@ -147,6 +134,7 @@ def _take(
             metadata = {link: target.operation.hex()}
             appended = taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
             back_in_bucket.note(txn, repository, appended, planned)
+            answering.begin(appended, planned)
         return Undone(original, appended, tuple(planned))
 
     return when_none_under_way(repository, act)
@@ -172,9 +160,11 @@ def restore(
     """
     lake = repository.lake
     kept = op_log.find_operation(repository, id).operation
-    completed = complete(repository, op_log.RESTORE, committer) if remote else None
-    if completed is not None and completed.appended.metadata.get(RESTORES) == kept.id.hex():
-        return completed.appended
+    done = complete(
+        repository, op_log.RESTORE, remote=remote, committer=committer, restores=kept.id.hex()
+    )
+    if done is not None:
+        return done.appended
     with lake.kv.read() as txn:
         newer = _newer(txn, repository, kept)
     if not newer:
@@ -182,6 +172,7 @@ def restore(
     planned = pushed.find_to_move_back(repository, newer, remote=remote)
     claims = claim_operations(repository, newer)
     lake.runtime.on_step(f"{op_log.RESTORE} here")
+    answering = Answering(repository)
 
     def act(*, has_asked: bool) -> Operation:
         with lake.kv.write() as txn:
@@ -198,10 +189,13 @@ def restore(
                 raise _unchanged(repository, kept)
             appended = taking.append(kind=op_log.RESTORE, metadata={RESTORES: kept.id.hex()})
             back_in_bucket.note(txn, repository, appended, planned)
+            answering.begin(appended, planned)
         return appended
 
-    appended = when_none_under_way(repository, act)
-    _send(repository, appended, planned, committer)
+    with answering:
+        appended = when_none_under_way(repository, act)
+        _send(repository, appended, planned, committer)
+        lake.runtime.on_step(f"{op_log.RESTORE} done")
     return appended
 
 
@@ -233,39 +227,6 @@ def _put_back(repository: Repository, appended: Operation) -> bool:
         return True
 
     return when_none_under_way(repository, act)
-
-
-def complete(repository: Repository, kind: str, committer: str = "") -> Undone | None:
-    """Complete what an interrupted command was to move back in the bucket.
-
-    With automatic sharing, `BranchMover.catch_up` has done so. The first call on a handle says it.
-
-    Args:
-        repository: the repository of the refs.
-        kind: ``undo``, ``redo`` or ``op restore``.
-        committer: who moves refs in the bucket.
-
-    Returns:
-        What that command did, if it was the last one; ``None``: there is something else to do.
-
-    Raises:
-        LostRace, AlreadyExists, Refused: the bucket has refused it.
-    """
-    from lakecli.kv import operations as log
-
-    moved = back_in_bucket.complete(repository, kind, committer=committer)
-    names = {(each.kind, each.name) for each in moved}
-    with repository.lake.kv.read() as txn:
-        logged = (each.operation for each in op_log.iter_logged(txn, repository))
-        newest = next((each for each in logged if not op_log.is_passed_over(each)), None)
-        if newest is None or newest.kind != kind:
-            return None
-        if not names.intersection((each.kind, each.name) for each in newest.refs):
-            return None
-        link = op_log.REDOES if kind == op_log.REDO else op_log.UNDOES
-        concerned = log.find(txn, repository.key, bytes.fromhex(newest.metadata.get(link, "")))
-        remote = () if kind == op_log.REDO else tuple(moved)
-        return Undone(concerned or newest, newest, remote, is_completed=True)
 
 
 def _newest(txn: ReadTransaction, repository: Repository) -> Operation | None:
