@@ -11,6 +11,7 @@
     uploads       uploads in parts that survive the process; spool: the file of a large object
     streams       request and response bodies; seekable: with seek; ranges: parts of objects
     contents      writes objects named by their contents; parallel_batch: many at once
+    http_client   requests over connections that are kept; http_answer: reads answers strictly
     presigning    what the presigned URLs of all stores share
     dates         the store's clock
     versions      reads one version of an object

@@ -223,9 +223,14 @@ class Request:
 
 
 class StubServer:
-    """Gives scripted answers in turn, repeats the last one, and records the requests."""
+    """Gives scripted answers in turn, repeats the last one, and records the requests.
 
-    def __init__(self, *answers: Answer) -> None:
+    Args:
+        answers: in turn.
+        secured_by: the files of a certificate and its key, to speak TLS.
+    """
+
+    def __init__(self, *answers: Answer, secured_by: tuple[Path, Path] | None = None) -> None:
         self.answers = list(answers)
         self.requests: list[Request] = []
         stub = self
@@ -246,6 +251,11 @@ class StubServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._server.block_on_close = False
+        self._scheme = "https" if secured_by else "http"
+        if secured_by:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*secured_by)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.02,), daemon=True
         )
@@ -253,7 +263,7 @@ class StubServer:
     @property
     def url(self) -> str:
         """URL of the server."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}"
 
     def answer(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         """Send the next answer."""

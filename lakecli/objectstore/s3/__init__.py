@@ -4,7 +4,8 @@
 
     store       the adapter; reading: gets, heads and streams
     config      endpoint and region; plain: static keys, found without the SDK
-    connection  the SDK's session and clients; direct: plain requests without its clients
+    connection  the SDK's session and clients
+    direct      plain requests without the SDK; direct_settings: what they follow
     conditions  ETags and conditions; versions: versions of objects
     multipart   large objects in one go; uploads: uploads that survive the process
     presign     signed URLs; access: which credentials are in use

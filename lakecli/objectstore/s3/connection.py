@@ -14,6 +14,7 @@ from lakecli.model import NO_ACCOUNT
 from lakecli.objectstore.dates import ServerDate
 from lakecli.objectstore.request_log import log_response
 from lakecli.objectstore.s3.config import resolve_config, variables_for
+from lakecli.objectstore.s3.direct_settings import CONNECT_TIMEOUT, CONNECTIONS, READ_TIMEOUT
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.s3.plain import find_plain_access
 from lakecli.retry import REQUESTS
@@ -24,16 +25,6 @@ if TYPE_CHECKING:
     from lakecli.model import Account
     from lakecli.objectstore.s3.config import S3Config
     from lakecli.objectstore.s3.plain import PlainAccess
-
-CONNECTIONS = 32
-"""In a client's pool: more threads than that wait for each other."""
-
-CONNECT_TIMEOUT = 10
-READ_TIMEOUT = 60
-"""Seconds without a sign of life, after which a request has failed."""
-
-_CHECKSUMS = frozenset({"None", "when_supported"})
-"""Settings of the SDK with which it computes checksums that a request does not need."""
 
 
 class S3Connection:
@@ -113,14 +104,17 @@ class S3Connection:
         """Where requests go.
 
         Raises:
+            UsageError: an endpoint that is no URL of a server.
             botocore.exceptions.BotoCoreError: see `resolve_config`.
         """
         with self._lock:
             if self._config is None:
-                self._config = resolve_config(
-                    self.session, region=self.region, account=self._account
-                )
+                plain = self.plain_access
+                self._config = plain.config if plain is not None else self._config_of_sdk()
             return self._config
+
+    def _config_of_sdk(self) -> S3Config:
+        return resolve_config(self.session, region=self.region, account=self._account)
 
     def client(self, *, max_attempts: int | None = None) -> Any:  # noqa: ANN401 - the SDK is not typed
         """Return the client that sends each request at most so often.
@@ -139,40 +133,6 @@ class S3Connection:
             if attempts not in self._clients:
                 self._clients[attempts] = self._new_client(attempts)
             return self._clients[attempts]
-
-    @property
-    def has_checksums(self) -> bool:
-        """Whether checksums are sent with objects, which is the SDK's default."""
-        return str(self.session.get_config_variable("request_checksum_calculation")) in _CHECKSUMS
-
-    @property
-    def wants_checksums(self) -> bool:
-        """Whether checksums are requested with objects and compared, which is the SDK's default."""
-        return str(self.session.get_config_variable("response_checksum_validation")) in _CHECKSUMS
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the configuration has no setting that changes how requests are made."""
-        variables = ("use_fips_endpoint", "use_dualstack_endpoint")
-        s3 = self.session.get_scoped_config().get("s3")
-        return not any(map(self.session.get_config_variable, variables)) and (
-            not isinstance(s3, dict) or set(s3) <= {"addressing_style"}
-        )
-
-    def new_http_session(self) -> Any:  # noqa: ANN401 - the SDK is not typed
-        """Return a session of the SDK with the proxies, certificates and pool of its clients."""
-        from botocore.httpsession import URLLib3Session
-        from botocore.utils import get_environ_proxies
-
-        verify = os.environ.get("REQUESTS_CA_BUNDLE") or self.session.get_config_variable(
-            "ca_bundle"
-        )
-        return URLLib3Session(
-            verify=verify or True,
-            proxies=get_environ_proxies(self.config.object_url("bucket", "key")),
-            timeout=(CONNECT_TIMEOUT, READ_TIMEOUT),
-            max_pool_connections=CONNECTIONS,
-        )
 
     def _note(self, *, http_response: Any, model: Any, **_: object) -> None:  # noqa: ANN401
         self.server_date.note(http_response.headers.get("Date"))

@@ -2,10 +2,10 @@
 
 A request of the SDK takes 1.5 ms of processor time, more than everything else about a small object,
 and its client 250 ms before the first one. So single objects are first read, or created, by a
-request made here with the SDK's configuration, credentials, proxies, certificates and connections.
-Anything but a plain success, or the plain answer that there is no such key, returns ``None``; the
-SDK then sends the request again with its retries, so that it handles every error and every special
-case.
+request made here with the SDK's configuration, credentials, proxies and certificates (see
+`direct_settings`). Anything but a plain success, or the plain answer that there is no such key,
+returns ``None``; the SDK then sends the request again with its retries, so that it handles every
+error and every special case.
 """
 
 from __future__ import annotations
@@ -17,23 +17,30 @@ from base64 import b64encode
 from datetime import UTC, datetime
 from http import HTTPStatus
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
+from lakecli.named_tuple import NamedTuple
+from lakecli.objectstore.http_answer import TooLongError, UnusualAnswerError
 from lakecli.objectstore.presigning import MOMENT, text_to_sign
 from lakecli.objectstore.request_log import log_response
+from lakecli.objectstore.s3.direct_settings import find_settings
 from lakecli.objectstore.s3.presign import AWS4, signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lakecli.objectstore.http_answer import Answer
     from lakecli.objectstore.s3.connection import S3Connection
+    from lakecli.objectstore.s3.direct_settings import DirectSettings
 
 _PLAIN_KEY = re.compile(r"(?!.*(?://|/\.))[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCII)
 """Keys that every HTTP client sends unchanged, as all of lakecli's own."""
 
 _EMPTY_SHA256 = hashlib.sha256().hexdigest()
 _UNSIGNED = "UNSIGNED-PAYLOAD"
+_UNSIGNED_HEADERS = {"Accept-Encoding": "identity", "User-Agent": "lakecli"}
+"""Headers that proxies may change."""
+
 _ANSWERS = frozenset(
     {
         HTTPStatus.NOT_FOUND,
@@ -43,8 +50,11 @@ _ANSWERS = frozenset(
 )
 """Refusals that say something about the object, and nothing about requests as such."""
 
-_CREATED = {HTTPStatus.OK: True, HTTPStatus.PRECONDITION_FAILED: False}
+_CREATED: dict[int, bool] = {HTTPStatus.OK: True, HTTPStatus.PRECONDITION_FAILED: False}
 _SERVER_FAULT = 500
+_MAX_UNUSUAL = 3
+"""Answers that `http_answer` refuses, after which the SDK sends all requests."""
+
 _NO_SUCH_KEY = re.compile(rb"(?s:.{0,200}?)<Error>\s*<Code>NoSuchKey</Code>")
 """How S3 says, in the body of a 404, that the bucket is there and the key is not."""
 
@@ -80,12 +90,17 @@ class DirectRequests:
         self._bucket = bucket
         self._clock = clock
         self._lock = Lock()
-        self._is_usable: bool | None = None
-        self._session: Any = None
-        self._credentials: Any = None
+        self._is_usable = True
+        self._unusual = 0
+        self._settings: DirectSettings | None = None
 
-    def get(self, full: str, *, span: str = "") -> Found | None:
+    def get(self, full: str, *, span: str = "", limit: int | None = None) -> Found | None:
         """Return an object, or the ``Range`` of it that `span` says.
+
+        Args:
+            full: the key, with the prefix of the namespace.
+            span: bytes of the object, as HTTP writes them.
+            limit: bytes to be read, at most.
 
         Returns:
             ``None`` if the SDK has to send the request.
@@ -93,23 +108,21 @@ class DirectRequests:
         Raises:
             NoSuchKeyError: the server says that the key is absent.
         """
+        settings = self._prepared(full)
+        if settings is None:
+            return None
         wanted = {"range": span} if span else {}
-        if self._connection.wants_checksums:
+        if settings.wants_checksums:
             wanted["x-amz-checksum-mode"] = "ENABLED"
-        answer = self._send("GET", full, wanted, b"")
+        answer = self._send(settings, "GET", full, wanted, limit=limit)
         if answer is None:
             return None
         status = HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK
-        body: bytes = answer.content
-        # Without a length, a response that broke off would look like a whole one.
-        is_whole = answer.headers.get("content-length") == str(len(body))
-        if answer.status_code == HTTPStatus.NOT_FOUND and _NO_SUCH_KEY.match(body):
+        if answer.status == HTTPStatus.NOT_FOUND and _NO_SUCH_KEY.match(answer.body):
             raise NoSuchKeyError
-        if answer.status_code != status or not is_whole:
+        if answer.status != status or not _is_undamaged(answer.body, answer.headers):
             return None
-        if not _is_undamaged(body, answer.headers):
-            return None
-        return Found(body, answer.headers.get("etag", ""))
+        return Found(answer.body, answer.headers.get("etag", ""))
 
     def create(self, full: str, body: bytes) -> bool | None:
         """Write an object unless it is there; tell whether it was absent.
@@ -117,77 +130,92 @@ class DirectRequests:
         Returns:
             ``None`` if the SDK has to send the request.
         """
+        settings = self._prepared(full)
+        if settings is None:
+            return None
         headers = {"if-none-match": "*"}
-        if self._connection.has_checksums:
+        if settings.sends_checksums:
             headers["x-amz-checksum-crc32c"] = _crc32c(body)
-        answer = self._send("PUT", full, headers, body)
-        if answer is None:
-            return None
-        return _CREATED.get(answer.status_code)
+        answer = self._send(settings, "PUT", full, headers, body)
+        return None if answer is None else _CREATED.get(answer.status)
 
-    def _send(self, method: str, full: str, headers: dict[str, str], body: bytes) -> Any:  # noqa: ANN401 - the SDK is not typed
-        """Return the response, or ``None`` if the SDK has to send the request."""
-        if not _PLAIN_KEY.fullmatch(full) or not self._prepare():
-            return None
-        from botocore.awsrequest import AWSPreparedRequest
-        from botocore.exceptions import HTTPClientError
-
-        url = self._connection.config.object_url(self._bucket, full)
-        self._sign(method, url, headers, body)
-        named = {name.title(): value for name, value in headers.items()}
-        request = AWSPreparedRequest(method, url, named, body or None, stream_output=False)
+    def _send(
+        self,
+        settings: DirectSettings,
+        method: str,
+        full: str,
+        headers: dict[str, str],
+        body: bytes = b"",
+        *,
+        limit: int | None = None,
+    ) -> Answer | None:
+        """Return the answer, or ``None`` if the SDK has to send the request."""
+        target = settings.start + full
+        self._sign(settings, method, target, headers, body)
+        named = {name.title(): value for name, value in headers.items()} | _UNSIGNED_HEADERS
         try:
-            answer = self._session.send(request)
-        except HTTPClientError:
+            answer = settings.transport.send(method, target, named, body, limit=limit)
+        except (OSError, TooLongError):
             return None
-        self._connection.server_date.note(answer.headers.get("Date"))
-        log_response(method, url, answer.status_code)
-        status = answer.status_code
+        except UnusualAnswerError:
+            self._unusual += 1
+            self._is_usable = self._unusual < _MAX_UNUSUAL
+            return None
+        self._connection.server_date.note(answer.headers.get("date"))
+        scheme = "https" if settings.is_secure else "http"
+        log_response(method, f"{scheme}://{settings.host}{target}", answer.status)
+        status = answer.status
         if HTTPStatus.MULTIPLE_CHOICES <= status < _SERVER_FAULT and status not in _ANSWERS:
             self._is_usable = False  # refused or redirected, which the SDK handles
             return None
         return answer
 
-    def _prepare(self) -> bool:
-        """Return whether plain requests suffice for this configuration."""
-        if self._is_usable is None:
+    def _prepared(self, full: str) -> DirectSettings | None:
+        """Return what a request about a key follows, or ``None`` if plain ones do not suffice."""
+        if not self._is_usable or not _PLAIN_KEY.fullmatch(full):
+            return None
+        settings, config = self._settings, self._connection.config
+        if settings is None or settings.config is not config:
             with self._lock:
-                if self._is_usable is None:
-                    self._credentials = self._connection.session.get_credentials()
-                    is_usable = self._credentials is not None and self._connection.is_plain
-                    if is_usable:
-                        self._session = self._connection.new_http_session()
-                    self._is_usable = is_usable and not self._bucket.endswith("--x-s3")
-        return self._is_usable
+                settings = self._settings
+                if settings is None or settings.config is not config:
+                    settings = self._settings = find_settings(self._connection, self._bucket)
+                    self._is_usable = settings is not None
+        return settings
 
-    def _sign(self, method: str, url: str, headers: dict[str, str], body: bytes) -> None:
+    def _sign(
+        self,
+        settings: DirectSettings,
+        method: str,
+        target: str,
+        headers: dict[str, str],
+        body: bytes,
+    ) -> None:
         """Sign a request as Signature Version 4 says, all of its headers included."""
-        credentials = self._credentials.get_frozen_credentials()
-        parts = urlsplit(url)
+        keys = settings.keys()
         now = self._clock().strftime(MOMENT)
-        if parts.scheme == "https" and "x-amz-checksum-crc32c" in headers:
+        if settings.is_secure and "x-amz-checksum-crc32c" in headers:
             payload = _UNSIGNED  # as the SDK does: the checksum is signed, TLS does the rest
         else:
             payload = hashlib.sha256(body).hexdigest() if body else _EMPTY_SHA256
-        headers |= {"host": parts.netloc, "x-amz-content-sha256": payload, "x-amz-date": now}
-        if credentials.token:
-            headers["x-amz-security-token"] = credentials.token
-        region = self._connection.config.region
-        scope = f"{now[:8]}/{region}/{AWS4.service}"
+        headers |= {"host": settings.host, "x-amz-content-sha256": payload, "x-amz-date": now}
+        if keys.token:
+            headers["x-amz-security-token"] = keys.token
+        scope = f"{now[:8]}/{settings.config.region}/{AWS4.service}"
         text = text_to_sign(
             AWS4,
             now,
             scope,
             method=method,
-            path=parts.path,
+            path=target,
             query="",
             headers=headers,
             payload=payload,
         )
         headers["authorization"] = (
-            f"{AWS4.algorithm} Credential={credentials.access_key}/{scope}, "
+            f"{AWS4.algorithm} Credential={keys.access_key}/{scope}, "
             f"SignedHeaders={';'.join(sorted(headers))}, "
-            f"Signature={signature(credentials.secret_key, scope, text)}"
+            f"Signature={signature(keys.secret_key, scope, text)}"
         )
 
 

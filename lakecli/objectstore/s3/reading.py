@@ -48,33 +48,34 @@ class S3Reader:
         self, full: str, *, start: int = 0, length: int | None = None, version_id: str = ""
     ) -> tuple[bytes, Version]:
         """Return a range of an object, and its version; `start` may count from the end."""
+        span = ""
+        if start or length is not None:
+            end = "" if start < 0 or length is None else str(start + length - 1)
+            span = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
+        if not version_id:
+            try:
+                found = self.direct.get(full, span=span, limit=-start if start < 0 else length)
+            except NoSuchKeyError:
+                raise self._translator.error(MISSING, full) from None
+            if found is not None:
+                return found.body, version_of({"ETag": found.etag})
         from botocore.exceptions import IncompleteReadError, ResponseStreamingError
 
         for _ in range(READ_TRIES - 1):
             # The SDK repeats requests, but not the reading of a response that breaks off.
             with suppress(IncompleteReadError, ResponseStreamingError):
-                return self._read(full, start, length, version_id)
-        return self._read(full, start, length, version_id)
+                return self._read(full, start, length, span, version_id)
+        return self._read(full, start, length, span, version_id)
 
     def _read(
-        self, full: str, start: int, length: int | None, version_id: str
+        self, full: str, start: int, length: int | None, span: str, version_id: str
     ) -> tuple[bytes, Version]:
         from botocore.exceptions import ClientError
 
-        span: dict[str, str] = {}
-        if start or length is not None:
-            end = "" if start < 0 or length is None else str(start + length - 1)
-            span["Range"] = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
-        if not version_id:
-            try:
-                found = self.direct.get(full, span=span.get("Range", ""))
-            except NoSuchKeyError:
-                raise self._translator.error(MISSING, full) from None
-            if found is not None:
-                return found.body, version_of({"ETag": found.etag})
+        wanted_span = {"Range": span} if span else {}
         try:
             answer = self._connection.client().get_object(
-                Bucket=self._bucket, Key=full, **span, **wanted(version_id)
+                Bucket=self._bucket, Key=full, **wanted_span, **wanted(version_id)
             )
         except ClientError as error:
             if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:

@@ -325,12 +325,12 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         return False
 
     def _put_new(self, key: str, body: bytes) -> bool:
-        from botocore.exceptions import ClientError
-
         with self.translated(key) as full:
             created = self._reader.direct.create(full, body)
         if created is not None:
             return created
+        from botocore.exceptions import ClientError
+
         for _ in Retries(REQUESTS).attempts():
             with self.translated(key) as full:
                 try:

@@ -1,0 +1,207 @@
+"""Sends requests to one server by HTTP/1.1, over connections that are kept.
+
+A request costs a fifth of the processor time that an SDK's HTTP client needs. What it lacks on
+purpose, its callers leave to an SDK: proxies, redirects, repetitions, bodies that are streams.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import socket
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.named_tuple import NamedTuple
+from lakecli.objectstore.http_answer import PIECE, Answer, UnusualAnswerError, read_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from ssl import SSLContext
+
+MAX_IDLE: Final = 32
+"""Connections that are kept for further requests."""
+
+_SMALL: Final = 256 << 10
+"""Bodies up to here are copied behind their head: it is cheaper than another system call."""
+
+_REFUSALS: Final = 400
+_FIRST_LINE: Final = re.compile(r"[A-Z]+ /[!-~]* HTTP/1\.1\r\n")
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]+: [\t -~]*\r\n")
+
+
+class Origin(NamedTuple):
+    """Where requests go.
+
+    Attributes:
+        is_secure: by TLS.
+        host: a name or an address.
+        port: of TCP.
+        ca_file: the certificates that a server's is checked by.
+    """
+
+    is_secure: bool
+    host: str
+    port: int
+    ca_file: str
+
+
+class _Connection:
+    """One connection, used by one thread at a time."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self.stream = stream
+        self.has_answered = False
+        self._poll = select.poll()
+        self._poll.register(stream, select.POLLIN)
+        self._pending: Callable[[], int] = getattr(stream, "pending", int)  # what TLS has read
+
+    def is_silent(self) -> bool:
+        """Return whether the server has neither closed the connection nor sent anything."""
+        return not self._poll.poll(0) and not self._pending()
+
+    def receive(self, size: int) -> bytes:
+        """Return at most so many bytes, and note that there were some."""
+        data = self.stream.recv(min(size, PIECE))
+        self.has_answered = self.has_answered or bool(data)
+        return data
+
+
+class HttpClient:
+    """Sends requests to one server; safe to share between threads.
+
+    Args:
+        origin: of the server.
+        connect_timeout: seconds for a connection.
+        read_timeout: seconds without a sign of life, after which a request has failed.
+    """
+
+    def __init__(self, origin: Origin, *, connect_timeout: float, read_timeout: float) -> None:
+        self._origin = origin
+        self._address = (origin.host.encode("ascii"), origin.port)  # text would load idna
+        self._timeouts = connect_timeout, read_timeout
+        self._process = os.getpid()
+        self._idle: list[_Connection] = []
+        self._context: SSLContext | None = None
+        self.close = weakref.finalize(self, _close_all, self._idle)
+
+    def send(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        limit: int | None = None,
+    ) -> Answer:
+        """Send a request, and read the answer.
+
+        A request is sent a second time if the server closed an idle connection before it answered.
+
+        Args:
+            method: of HTTP.
+            target: path and query, percent-encoded.
+            headers: of the request; the length of the body is added.
+            body: of the request.
+            limit: bytes in the body of a success, at most.
+
+        Raises:
+            OSError: there is no connection, or it broke.
+            UnusualAnswerError: the request or the answer is to be left to an SDK.
+        """
+        lines = [f"{method} {target} HTTP/1.1\r\n"]
+        lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
+        if body or method == "PUT":
+            lines.append(f"Content-Length: {len(body)}\r\n")
+        if not _FIRST_LINE.fullmatch(lines[0]) or not all(map(_HEADER.fullmatch, lines[1:])):
+            raise UnusualAnswerError("a request with unusual characters")
+        data = "".join((*lines, "\r\n")).encode("ascii")
+        connection = self._take()
+        if connection is not None:
+            try:
+                return self._exchange(connection, data, body, limit)
+            except OSError as error:
+                if connection.has_answered or isinstance(error, TimeoutError):
+                    raise
+        return self._exchange(self._connect(), data, body, limit)
+
+    def _take(self) -> _Connection | None:
+        if self._process != os.getpid():  # a fork shares its parent's connections
+            self._process = os.getpid()
+            _close_all(self._idle)
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return None  # another thread was faster
+            if connection.is_silent():
+                connection.has_answered = False
+                return connection
+            connection.stream.close()
+        return None
+
+    def _exchange(
+        self, connection: _Connection, head: bytes, body: bytes, limit: int | None
+    ) -> Answer:
+        is_kept = False
+        try:
+            is_sent = _send(connection.stream, head, body)
+            answer = read_answer(connection.receive, limit=limit)
+            if not is_sent and answer.status < _REFUSALS:
+                raise ConnectionResetError("the server closed the connection within a request")
+            is_kept = is_sent and answer.stays_open and len(self._idle) < MAX_IDLE
+        finally:
+            if is_kept:
+                self._idle.append(connection)
+            else:
+                connection.stream.close()
+        return answer
+
+    def _connect(self) -> _Connection:
+        connect_timeout, read_timeout = self._timeouts
+        stream = socket.create_connection(self._address, connect_timeout)  # type: ignore[arg-type]
+        try:
+            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._origin.is_secure:
+                context = self._secure_context()
+                stream = context.wrap_socket(stream, server_hostname=self._address[0])
+            stream.settimeout(read_timeout)
+        except BaseException:
+            stream.close()
+            raise
+        return _Connection(stream)
+
+    def _secure_context(self) -> SSLContext:
+        if self._context is None:
+            import ssl
+
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies, and TLS 1.2 at least
+            context.load_verify_locations(cafile=self._origin.ca_file)
+            context.set_alpn_protocols(["http/1.1"])
+            self._context = context
+        return self._context
+
+
+def _send(stream: socket.socket, head: bytes, body: bytes) -> bool:
+    """Send a request; return whether the server took it to its end.
+
+    A server may refuse a request without reading its body, and the refusal is there to be read.
+    """
+    try:
+        if len(body) <= _SMALL:
+            stream.sendall(head + body)
+        else:
+            stream.sendall(head)
+            for start in range(0, len(body), PIECE):  # each has the time limit for itself
+                stream.sendall(memoryview(body)[start : start + PIECE])
+    except TimeoutError:
+        raise
+    except OSError:
+        return False
+    return True
+
+
+def _close_all(connections: list[Any]) -> None:
+    while connections:
+        connections.pop().stream.close()

@@ -1,0 +1,286 @@
+"""Requests over connections that are kept, against servers that close, stall and lie."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.objectstore.http_answer import UnusualAnswerError
+from lakecli.objectstore.http_client import MAX_IDLE, HttpClient, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+REFUSED = b"HTTP/1.1 412 Precondition Failed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+HEADERS = {"Host": "h"}
+
+
+class Script:
+    """A server that gives each connection to the next function; the last one serves all others.
+
+    Attributes:
+        connections: how many there were.
+    """
+
+    def __init__(self, *serve: Callable[[socket.socket], object]) -> None:
+        self._serve = list(serve)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.connections = 0
+
+    def run(self) -> None:
+        """Serve until the listener is closed."""
+        with ExitStack() as streams:
+            while True:
+                try:
+                    stream, _ = self._listener.accept()
+                except OSError:
+                    return
+                streams.enter_context(stream)
+                stream.settimeout(10)
+                serve = self._serve[min(self.connections, len(self._serve) - 1)]
+                self.connections += 1
+                serve(stream)
+
+    def stop(self) -> None:
+        """Close the listener."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+@contextmanager
+def serving(*serve: Callable[[socket.socket], object]) -> Iterator[tuple[Script, HttpClient]]:
+    """Run a server, and make a client of it."""
+    script = Script(*serve)
+    thread = threading.Thread(target=script.run, daemon=True)
+    thread.start()
+    client = new_client(script.port)
+    try:
+        yield script, client
+    finally:
+        client.close()
+        script.stop()
+        thread.join(10)
+
+
+def new_client(port: int, *, read_timeout: float = 10) -> HttpClient:
+    origin = Origin(is_secure=False, host="127.0.0.1", port=port, ca_file="")
+    return HttpClient(origin, connect_timeout=10, read_timeout=read_timeout)
+
+
+def requested(stream: socket.socket) -> bytes:
+    """Read a request to its end; return nothing if the connection was closed instead."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if not (piece := stream.recv(1 << 16)):
+            return data
+        data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = next(
+        (int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:")), 0
+    )
+    while len(body) < length:
+        body += stream.recv(1 << 16)
+    return head + b"\r\n\r\n" + body
+
+
+def answers(*texts: bytes, then_close: bool = False) -> Callable[[socket.socket], object]:
+    """Return a function that answers so many requests."""
+
+    def serve(stream: socket.socket) -> None:
+        for text in texts:
+            requested(stream)
+            stream.sendall(text)
+        if then_close:
+            stream.close()
+
+    return serve
+
+
+def test_a_connection_serves_many_requests() -> None:
+    received = []
+
+    def serve(stream: socket.socket) -> None:
+        for _ in range(3):
+            received.append(requested(stream))
+            stream.sendall(OK)
+
+    with serving(serve) as (script, client):
+        assert client.send("GET", "/a", HEADERS).body == b"ok"
+        assert client.send("PUT", "/a/b%20c?x=y", HEADERS, b"body").status == 200
+        assert client.send("PUT", "/a", HEADERS).status == 200
+        assert script.connections == 1
+    assert received == [
+        b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"PUT /a/b%20c?x=y HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody",
+        b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n",
+    ]
+
+
+@pytest.mark.parametrize("size", [1, (256 << 10) + 1, 3 << 20])
+def test_a_body_arrives_whole(size: int) -> None:
+    received = []
+
+    def serve(stream: socket.socket) -> None:
+        received.append(requested(stream))
+        stream.sendall(OK)
+
+    body = os.urandom(size)
+    with serving(serve) as (_, client):
+        client.send("PUT", "/a", HEADERS, body)
+    assert received[0].partition(b"\r\n\r\n")[2] == body
+
+
+def test_a_connection_that_the_server_closed_is_replaced() -> None:
+    with serving(answers(OK, then_close=True), answers(OK, OK)) as (script, client):
+        for _ in range(3):
+            assert client.send("GET", "/a", HEADERS).body == b"ok"
+        assert script.connections == 2
+
+
+def test_a_request_that_meets_the_end_of_a_connection_is_sent_again() -> None:
+    def serve(stream: socket.socket) -> None:
+        requested(stream)
+        stream.sendall(OK)
+        requested(stream)
+        stream.close()
+
+    with serving(serve, answers(OK)) as (script, client):
+        assert client.send("GET", "/a", HEADERS).body == b"ok"
+        assert client.send("GET", "/a", HEADERS).body == b"ok"
+        assert script.connections == 2
+
+
+@pytest.mark.parametrize("text", [b"", b"H", OK[:-1]])
+def test_a_broken_answer_is_not_asked_for_again(text: bytes) -> None:
+    with serving(answers(text, then_close=True)) as (script, client):
+        with pytest.raises(ConnectionResetError):
+            client.send("GET", "/a", HEADERS)
+        assert script.connections == 1
+
+
+def test_a_broken_answer_over_a_kept_connection_is_not_asked_for_again() -> None:
+    with serving(answers(OK, OK[:5], then_close=True), answers(OK)) as (script, client):
+        assert client.send("GET", "/a", HEADERS).body == b"ok"
+        with pytest.raises(ConnectionResetError):
+            client.send("GET", "/a", HEADERS)
+        assert script.connections == 1
+
+
+def test_bytes_that_nobody_asked_for_are_no_answer() -> None:
+    """Otherwise the next request would be answered by what came before it."""
+    forged = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
+    answered, sent = threading.Event(), threading.Event()
+
+    def serve(stream: socket.socket) -> None:
+        answers(OK)(stream)
+        assert answered.wait(10)
+        stream.sendall(forged)
+        sent.set()
+
+    with serving(serve, answers(OK)) as (script, client):
+        assert client.send("GET", "/a", HEADERS).body == b"ok"
+        answered.set()
+        assert sent.wait(10)
+        assert client.send("GET", "/b", HEADERS).body == b"ok"
+        assert script.connections == 2
+    with serving(answers(OK + forged), answers(OK)) as (script, client):
+        with pytest.raises(UnusualAnswerError):
+            client.send("GET", "/a", HEADERS)
+        assert client.send("GET", "/b", HEADERS).body == b"ok"
+
+
+def test_a_refusal_counts_though_the_server_does_not_take_the_body() -> None:
+    def serve(stream: socket.socket) -> None:
+        stream.recv(100)
+        stream.sendall(REFUSED)
+        stream.close()  # with bytes unread, so the client's next ones are answered by a reset
+
+    with serving(serve) as (_, client):
+        assert client.send("PUT", "/a", HEADERS, bytes(32 << 20)).status == 412
+
+
+def test_a_success_for_half_a_body_is_an_error() -> None:
+    def serve(stream: socket.socket) -> None:
+        stream.recv(100)
+        stream.sendall(OK)
+        stream.close()
+
+    with serving(serve) as (_, client), pytest.raises(ConnectionError):
+        client.send("PUT", "/a", HEADERS, bytes(32 << 20))
+
+
+def test_a_silent_server_is_waited_for_once() -> None:
+    with serving(requested) as (script, _), pytest.raises(TimeoutError):
+        new_client(script.port, read_timeout=0.1).send("GET", "/a", HEADERS)
+    assert script.connections == 1
+
+
+def test_nobody_listens() -> None:
+    with serving(requested) as (script, _):
+        port = script.port
+    with pytest.raises(ConnectionRefusedError):
+        new_client(port).send("GET", "/a", HEADERS)
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [
+        ("/a b", HEADERS),
+        ("/a\r\nX: y", HEADERS),
+        ("a", HEADERS),
+        ("/ü", HEADERS),
+        ("/a", {"Host": "h\r\nX: y"}),
+        ("/a", {"Host": "h\n"}),
+        ("/a", {"Ho st": "h"}),
+        ("/a", {"Host": "ü"}),
+    ],
+)
+def test_a_request_cannot_have_lines_of_its_own(target: str, headers: dict[str, str]) -> None:
+    with serving(answers(OK)) as (script, client):
+        with pytest.raises(UnusualAnswerError):
+            client.send("GET", target, headers)
+        assert script.connections == 0
+
+
+def test_threads_share_no_connection() -> None:
+    """Each gets the answer to its own request."""
+
+    def serve(stream: socket.socket) -> None:
+        def loop() -> None:
+            while request := requested(stream):
+                path = request.split(b" ", 2)[1]
+                stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(path) + path)
+
+        threading.Thread(target=loop, daemon=True).start()
+
+    wrong = []
+    with serving(serve) as (script, client):
+
+        def work(worker: int) -> None:
+            for number in range(50):
+                path = f"/{worker}-{number}"
+                if client.send("GET", path, HEADERS).body != path.encode():
+                    wrong.append(path)
+
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert not wrong
+        assert script.connections <= 8 < MAX_IDLE
+
+
+def test_a_fork_uses_no_connection_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(answers(OK), answers(OK)) as (script, client):
+        assert client.send("GET", "/a", HEADERS).body == b"ok"
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        assert client.send("GET", "/a", HEADERS).body == b"ok"
+        assert script.connections == 2
