@@ -20,13 +20,16 @@ The int64 of a length includes its own ``02 08`` prefix. Source: lakeFS ``pkg/id
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
 
 from blake3 import blake3
 
-from lakecli.typed import TYPE_CHECKING, Final
+from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 DIGEST_SIZE = 32
 
@@ -109,6 +112,18 @@ def entry_identity(
     )
 
 
+@cache
+def _sha256() -> Callable[[bytes], Any]:
+    """Return SHA-256 for short data, without OpenSSL, which takes milliseconds to load."""
+    for name in ("_sha2", "_sha256"):  # of Python 3.12, and before
+        with suppress(ImportError):
+            found: Callable[[bytes], Any] = import_module(name).sha256
+            return found
+    from hashlib import sha256
+
+    return sha256
+
+
 def commit_id(
     *,
     committer: str,
@@ -128,9 +143,8 @@ def commit_id(
         metadata: as recorded.
         parents: commit IDs, first parent first.
     """
-    from hashlib import sha256  # takes milliseconds to import, and only commits need it
-
-    return sha256(
+    sha256 = _sha256()
+    digest: str = sha256(
         frame_str("commit:v1")
         + frame_str(committer)
         + frame_str(message)
@@ -139,3 +153,4 @@ def commit_id(
         + frame_map(metadata)
         + frame_embedded(sha256(frame_list(parents)).digest())
     ).hexdigest()
+    return digest

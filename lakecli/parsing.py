@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 from math import isfinite
-from typing import Any, Final, NoReturn
+
+from lakecli.typed import Any, Final, NoReturn
 
 MAX_SIZE: Final = 1 << 20
 """Default limit of a document, in bytes."""

@@ -78,7 +78,7 @@ else:
                 return True
             return "_methods" in cls.__dict__ and all(hasattr(instance, it) for it in cls._methods)
 
-    class Protocol(metaclass=_Structural):
+    class Protocol(Generic, metaclass=_Structural):
         """The base of protocols."""
 
     def runtime_checkable(protocol: type) -> type:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.declare import Option
 from lakecli.cli.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
+from lakecli.typed import TYPE_CHECKING, Annotated, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -104,7 +104,7 @@ def show_plan(
     context.out.stream(
         plan.counted(steps), record=lambda step: step_record(step) | place, text=step_line
     )
-    context.out.emit(_plan_record(plan), text=lambda: _plan_lines(plan))
+    context.out.emit(lambda: _plan_record(plan), text=lambda: _plan_lines(plan))
     raise_failures(context, plan.failures, verb=verb, hint=hint)
 
 

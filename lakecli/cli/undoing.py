@@ -135,7 +135,7 @@ def _warn_of_rest(context: Context, written: Written, verb: str) -> None:
 
 
 def _answer(context: Context, word: str, done: Undone) -> None:
-    context.out.emit(undone_record(done), text=lambda: undone_lines(word, done))
+    context.out.emit(lambda: undone_record(done), text=lambda: undone_lines(word, done))
     warn_of_gone(context, done.appended)
 
 

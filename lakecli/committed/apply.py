@@ -9,13 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import chain, islice
 from operator import lt
-from typing import TYPE_CHECKING
 
 from lakecli.committed.ranges import is_ours, iter_blocks
 from lakecli.committed.rebuild import canonical
 from lakecli.committed.values import identity_of
 from lakecli.committed.writer import TreeWriter
 from lakecli.named_tuple import NamedTuple
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

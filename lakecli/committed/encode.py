@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import repeat
 from struct import Struct
-from typing import TYPE_CHECKING, Final, cast
 
 from blake3 import blake3
 
@@ -21,6 +20,7 @@ from lakecli.layout import data_key, is_content_address
 from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import PAIR_BITS, continued_pairs, encode_varint, small_varints
+from lakecli.typed import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,9 +7,8 @@ remembers the result: then every commit and merge writes only the ranges that it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
 from lakecli.committed.writer import TreeWriter
+from lakecli.typed import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -14,7 +14,7 @@ upper bound. Trees in buckets depend on this rule: it must never change within a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,8 @@ import errno
 import os
 from contextlib import suppress
 from io import RawIOBase
-from typing import TYPE_CHECKING
+
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -13,11 +13,10 @@ responses were lost, so a resumed upload sends only the parts that are missing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, NewType, Protocol
-
 from lakecli.errors import NotFound
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.capabilities import HasUploads
+from lakecli.typed import TYPE_CHECKING, BinaryIO, NewType, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -37,7 +37,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.layout import GC, MAX_KEEP_SIZE, MAX_STATE_SIZE
@@ -57,6 +56,7 @@ from lakecli.remote.collection_state import (
     dump_state,
     parse_state,
 )
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.committed.encode import Contents, encode_contents, encode_entry
 from lakecli.committed.values import decode_entry, identity_of
@@ -38,6 +37,7 @@ from lakecli.repository.transfer.parallel import (
 from lakecli.repository.transfer.readers import SpecialFile
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.staging.area import TOMBSTONE
+from lakecli.typed import TYPE_CHECKING, BinaryIO
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:

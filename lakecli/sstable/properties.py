@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import encode_pairs
 from lakecli.sstable.format import (
@@ -12,6 +10,7 @@ from lakecli.sstable.format import (
     INDEX_TWO_LEVEL,
     INDEX_TYPE,
 )
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING
 
 from lakecli.proto.varint import encode_varint, small_varints
 from lakecli.sstable.block import codec, encode_pairs, encode_restarts, payload_size, seal
@@ -32,6 +31,7 @@ from lakecli.sstable.format import (
 )
 from lakecli.sstable.index import IndexWriter, encode_handle, separator
 from lakecli.sstable.properties import encode_properties
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

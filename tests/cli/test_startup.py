@@ -179,6 +179,20 @@ def test_a_start_imports_few_modules(cli: Cli, line: str, most: int) -> None:
     assert tops & (HEAVY | SLOW) <= {"cramjam"}  # the blocks of a tree are compressed
 
 
+def test_a_commit_imports_few_modules(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as for commands that only read; OpenSSL, behind `hashlib`, takes 2 ms."""
+    monkeypatch.setenv("LAKECLI_USER_NAME", "Ada")  # else Git is asked
+    monkeypatch.setenv("LAKECLI_USER_EMAIL", "ada@example.org")
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    (cli.directory / "a").write_text("a")
+    cli.ok("fs", "upload", "-s", cli.directory / "a", "lakefs://demo/main/a")
+    modules = modules_after("commit", "lakefs://demo/main", "-m", "a")
+    ours = {name for name in modules if name.partition(".")[0] == "lakecli"}
+    assert len(ours) <= 131, sorted(ours)
+    unwanted = HEAVY | SLOW | {"hashlib", "pathlib", "subprocess"}
+    assert {name.partition(".")[0] for name in modules} & unwanted == {"cramjam"}
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -21,7 +21,7 @@ them.
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from lakecli.typed import TypeVar, cast
 
 T = TypeVar("T")
 

@@ -36,6 +36,6 @@ def branch_create(
     repository = context.synced_repository(branch, source)
     created = branches.create(repository, ref_of(branch), source=ref_of(source))
     context.out.emit(
-        ref_record(created),
+        lambda: ref_record(created),
         text=lambda: [f"created branch '{created.name}' {created.commit_id}"],
     )

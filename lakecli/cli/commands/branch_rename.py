@@ -43,7 +43,7 @@ def branch_rename(
     new_name = ref_of(uris[0]) if uris else name
     renamed = rename(repository, ref_of(branch), new_name, expected=expected)
     context.out.emit(
-        ref_record(renamed), text=lambda: [f"renamed to '{new_name}' {renamed.commit_id}"]
+        lambda: ref_record(renamed), text=lambda: [f"renamed to '{new_name}' {renamed.commit_id}"]
     )
     if not repository.syncs and is_shared(repository):
         uri = repository.uri

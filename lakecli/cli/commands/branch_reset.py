@@ -82,7 +82,7 @@ def branch_reset(
         context.confirm(what, yes=yes)
         branches.reset(repository, name)
         count = None
-    context.out.emit(ref_record(found))
+    context.out.emit(lambda: ref_record(found))
     if count == 0:
         context.out.note("no uncommitted changes there")
 
@@ -121,7 +121,7 @@ def _move(
         expected=branch.commit_id,
         is_forced=required is not None,
     )
-    context.out.emit(ref_record(moved), text=lambda: [f"Commit ID: {moved.commit_id}"])
+    context.out.emit(lambda: ref_record(moved), text=lambda: [f"Commit ID: {moved.commit_id}"])
     if required is not None:
         options = PushOptions(who=context.committer(), lease=required)
         was, now = branch.commit_id, moved.commit_id

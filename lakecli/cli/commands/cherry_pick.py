@@ -40,4 +40,6 @@ def cherry_pick(
         allow_empty=allow_empty_commit,
         compare_contents=compare_contents,
     )
-    context.out.emit(commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch)))
+    context.out.emit(
+        lambda: commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch))
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
@@ -22,6 +21,7 @@ from lakecli.cli.reading import NO_METADATA, Parser, read_texts
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.errors import UsageError
+from lakecli.typed import TYPE_CHECKING, Annotated
 from lakecli.uri import ref_of
 
 if TYPE_CHECKING:
@@ -122,7 +122,9 @@ def commit(
         strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
         only=part,
     )
-    context.out.emit(commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch)))
+    context.out.emit(
+        lambda: commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch))
+    )
 
 
 def _date(seconds: int) -> datetime:

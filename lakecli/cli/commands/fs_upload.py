@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.objects import Upload
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.names import STANDARD_INPUT, NamesOptions, read_names
@@ -32,11 +29,13 @@ from lakecli.cli.transfers import (
 )
 from lakecli.errors import UsageError
 from lakecli.named_tuple import NamedTuple
+from lakecli.typed import TYPE_CHECKING, Annotated
 from lakecli.uri import SCHEME, LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.cli.answers.objects import Upload
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.plan import Step
     from lakecli.repository.upload import UploadOptions
@@ -169,8 +168,15 @@ def fs_upload(
             _upload_one(context, repository, target, sources[0], options, is_whole=is_whole)
             return
     failures = failure_records(report.failures)
+
+    def record() -> Upload:
+        from lakecli.cli.answers import pick
+        from lakecli.cli.answers.objects import Upload
+
+        return pick(Upload, report, failed=len(failures), failures=failures)
+
     context.out.emit(
-        pick(Upload, report, failed=len(failures), failures=failures),
+        record,
         text=lambda: summary_lines("Upload", uploaded=report.uploaded, removed=report.deleted),
     )
     note_rest(
@@ -318,7 +324,7 @@ def _upload_one(
         entry = upload_file(repository, branch, path, source=Path(source), options=options)
     address = full_address(repository, entry)
     context.out.emit(
-        entry_record(path, entry, physical_address=address),
+        lambda: entry_record(path, entry, physical_address=address),
         text=lambda: entry_lines(path, entry, physical_address=address),
     )
 

@@ -19,4 +19,4 @@ def gc_status(context: Context, repository: RepositoryUri) -> None:
 
     opened = context.repository(repository)
     found = status(opened, grace=context.settings.gc_grace)
-    context.out.emit(status_record(found), text=lambda: status_lines(found, opened.uri))
+    context.out.emit(lambda: status_record(found), text=lambda: status_lines(found, opened.uri))

@@ -46,4 +46,4 @@ def gc_undo(
     lines = ["Cancelled: nothing is condemned any more."]
     if force:
         lines.append(f"If a sweep had begun, see what is missing: lakecli fsck {opened.uri}")
-    context.out.emit(status_record(found), text=lambda: lines)
+    context.out.emit(lambda: status_record(found), text=lambda: lines)

@@ -98,7 +98,7 @@ def merge(
         return
     made = merging.merge(repository, from_, into, options)
     context.out.emit(
-        commit_record(made),
+        lambda: commit_record(made),
         text=lambda: [f'Merged "{from_}" into "{into}" to get "{made.id}".'],
     )
 

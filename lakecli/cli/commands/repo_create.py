@@ -57,7 +57,7 @@ def repo_create(
         range_entries=range_entries,
     ).record
     context.out.emit(
-        repository_record(record),
+        lambda: repository_record(record),
         text=lambda: [
             f"Repository '{record.name}' created:",
             f"storage namespace: {one_line(record.storage_namespace)}",

@@ -26,7 +26,7 @@ def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False
     context.confirm(f"delete repository '{name}' and all its branches, tags and commits", yes=yes)
     record = repo.delete(context.lake(), name)
     context.out.emit(
-        repository_record(record),
+        lambda: repository_record(record),
         text=lambda: [f"Repository '{name}' deleted"],
     )
     context.out.note(f"its objects stay in {one_line(record.storage_namespace)}")

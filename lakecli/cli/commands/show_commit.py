@@ -41,7 +41,7 @@ def show_commit(
         _show_changes(context, repository, found, metarange=show_meta_range_id, depth=stat.depth)
         return
     context.out.emit(
-        commit_record(found),
+        lambda: commit_record(found),
         text=lambda: log_lines(found, show_metarange=show_meta_range_id),
     )
 

@@ -28,6 +28,6 @@ def tag_create(
 
     made = tags.create(context.synced_repository(tag, ref), ref_of(tag), ref_of(ref), force=force)
     context.out.emit(
-        ref_record(made),
+        lambda: ref_record(made),
         text=lambda: [f"Created tag '{made.name}' ({made.commit_id})"],
     )

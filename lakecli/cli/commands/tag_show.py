@@ -18,6 +18,6 @@ def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
 
     found = tags.show(context.synced_repository(tag, at_op=at_op), ref_of(tag))
     context.out.emit(
-        ref_record(found),
+        lambda: ref_record(found),
         text=lambda: [f"{found.name} {found.commit_id}"],
     )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import weakref
+from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from contextlib import suppress
 from itertools import groupby
-from threading import Condition, Lock
-from typing import TYPE_CHECKING, BinaryIO, cast
 
 from lakecli.objectstore.base import key_bytes
 from lakecli.objectstore.local.directory import TEMPORARY, are_possible, split_key
@@ -20,9 +19,11 @@ from lakecli.objectstore.local.files import (
 )
 from lakecli.objectstore.local.staging_dirs import StagingDirs
 from lakecli.objectstore.spool import Spool
+from lakecli.typed import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from threading import Condition
 
     from lakecli.objectstore.local.directory import Directory
 
@@ -45,9 +46,10 @@ class LocalBatch:
         self._files = files
         with files.translated("temporary files"):
             self._temporaries = files.open_directory(TEMPORARY, create=True)
-        self._lock = Lock()
-        self._idle = Condition(self._lock)
-        self._flushing = Lock()
+        self._lock = allocate_lock()
+        self._idle: Condition | None = None
+        """What a flush waits for, if it waits."""
+        self._flushing = allocate_lock()
         self._open_dirs: dict[bool, StagingDirs] = {}
         """The staging directories of `put_new`, and (``True``) of `put_content`, for writing."""
         self._unpublished_dirs: list[StagingDirs] = []
@@ -108,8 +110,13 @@ class LocalBatch:
     def _leave(self, staging_dirs: StagingDirs) -> None:
         with self._lock:
             staging_dirs.writers -= 1
-            if not staging_dirs.writers and staging_dirs not in self._open_dirs.values():
+            if self._idle is not None and not staging_dirs.writers:
                 self._idle.notify_all()
+
+    def _condition(self) -> Condition:
+        from threading import Condition
+
+        return Condition(self._lock)
 
     def _write(self, names: list[bytes], body: bytes, *, is_content: bool) -> None:
         temporary, descriptor = self._create()
@@ -146,6 +153,7 @@ class LocalBatch:
                 self._open_dirs.clear()
                 all_dirs = list(self._unpublished_dirs)
                 while any(staging_dirs.writers for staging_dirs in all_dirs):
+                    self._idle = self._idle or self._condition()
                     self._idle.wait()
             count = len(pending) + sum(staging_dirs.count for staging_dirs in all_dirs)
             if not count:

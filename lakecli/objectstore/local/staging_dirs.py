@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from lakecli.objectstore.local.files import (
     CREATE_NEW,
@@ -24,6 +23,7 @@ from lakecli.objectstore.local.files import (
     sync_names,
     write_all,
 )
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
@@ -30,6 +29,7 @@ from lakecli.objectstore.base import BucketNotFound
 from lakecli.repository.core.address import key_of
 from lakecli.repository.core.commit_record import ClaimedCommit
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
+from lakecli.typed import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
 from lakecli.model import StagingToken
 from lakecli.named_tuple import NamedTuple
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, ref_changes, staging_tokens
+from lakecli.typed import TYPE_CHECKING, Any, Final
 from lakecli.validation import Invalid, Record, boolean, list_of, optional, text
 
 if TYPE_CHECKING:

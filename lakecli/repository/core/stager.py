@@ -7,7 +7,6 @@ newest first, so the log must have the order of the writes.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
 
 from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
@@ -17,6 +16,7 @@ from lakecli.repository.core import gate, operations, staging_tokens
 from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
 from lakecli.repository.core.view import View, branch_at, view_of_branch
 from lakecli.staging import area
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -22,8 +22,6 @@ Whoever loses the comparison builds again on the new head.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.named_tuple import NamedTuple
 from lakecli.refs.ref_store import RefStore
@@ -33,6 +31,7 @@ from lakecli.repository.core.commit_record import check_texts, describe_commit
 from lakecli.repository.core.landing import LEFT, Landing, is_built_from, newer_than
 from lakecli.repository.core.left_staged import copy_staged, drop_unused
 from lakecli.repository.core.view import View, branch_at
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from lakecli.errors import UsageError
 from lakecli.named_tuple import NamedTuple
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

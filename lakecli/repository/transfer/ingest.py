@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import stat
 from itertools import chain
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from blake3 import blake3
 
@@ -41,6 +40,7 @@ from lakecli.repository.transfer.readers import (
     read_fully,
     read_whole,
 )
+from lakecli.typed import TYPE_CHECKING, BinaryIO, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from threading import Condition, Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, is_interrupt
 from lakecli.progress import Progress
 from lakecli.retry import PARTS, Retries
+from lakecli.typed import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
