@@ -9,6 +9,8 @@
     cache        SSTables of a bucket kept as files of this machine
     sources      where the bytes of one table come from
     points       point reads of open ranges, shared between threads
+    open_ranges  what point reads keep of a range, and of a tree
+    fill         a thread that reads a tree into memory for point reads
     lru_cache    what was used last, up to a size
     reads        how many reads memory, the disk and the bucket answered
     tree_store   `TreeStore`: opens and writes tables by their ID

@@ -3,6 +3,7 @@
 A block is decoded and verified whole, and its records kept in the dictionary of its range: a read
 that finds its key there needs no search for the block. Where an eighth of the blocks of a range on
 this machine was read, and there is room for all its records, the other blocks are read at once.
+`PointReader.fill` reads the blocks of many ranges before anybody asks for them.
 
 When the cache is full, one miss in 16 admits its block, in the place of the oldest one (FIFO); the
 other misses search the stored block. So the cache follows the keys that are read, and reads spread
@@ -15,20 +16,19 @@ from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from bisect import bisect_left
 from collections import deque
 
+from lakecli.committed.open_ranges import OpenRange, OpenTree
 from lakecli.committed.ranges import Mismatch
-from lakecli.committed.reads import BUCKET, MEMORY
+from lakecli.committed.reads import BUCKET, DISK, MEMORY
 from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from lakecli.committed.metaranges import Metarange, RangeRecord
-    from lakecli.committed.reads import Tier
+    from lakecli.committed.metaranges import RangeRecord
+    from lakecli.committed.open_ranges import Source
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId, RangeId
-    from lakecli.sstable.reader import Table
-
-    _Source = tuple[Table, dict[bytes, bytes], set[int]]
+    from lakecli.sstable.reader import Block, Table
 
 BLOCKS_SIZE: Final = 512 << 20
 """Bytes of records, at most; enough for some 1,200,000 entries of common size."""
@@ -42,60 +42,19 @@ LOAD_AFTER: Final = 1 / 8
 FETCH_AFTER: Final = 8
 """Blocks read one by one from a range in the bucket before it is fetched whole."""
 
+FILL_AT_ONCE: Final = 64
+"""Blocks that a fill reads at a time: half a millisecond, for which other threads wait at most."""
+
 MOST_TREES: Final = 4
 """Trees whose open ranges are kept by position, for refs that are read alternately."""
 
 _ADMIT_EVERY = 16
 _RECORD_SIZE = 150
 """Memory of a record in a dictionary, besides the bytes of its key and value."""
-_NO_RECORDS: Final[dict[bytes, bytes]] = {}
-_INDEX_ENTRY_SIZE = 250
 _LARGEST_LOADED: Final = 32 << 20
 """Bytes of the file of a range that is read at once, at most."""
 _MOST_OF_SIZE: Final = 4
 """The memory of the keys and values of a range, in sizes of its file; a cautious estimate."""
-
-
-class _OpenRange:
-    """An open range, and those of its records that are in memory.
-
-    Attributes:
-        tier: where its blocks are read from.
-        source: the table, records by key, and the numbers of the blocks that they are all of.
-    """
-
-    __slots__ = ("reads", "record", "size", "source", "tier")
-
-    def __init__(self, record: RangeRecord, table: Table, tier: Tier) -> None:
-        self.record = record
-        self.tier: Tier = tier
-        self.reads = 0
-        self.size = _INDEX_ENTRY_SIZE * table.block_count
-        self.source: _Source = table, {}, set()
-
-    def use(self, table: Table) -> None:
-        """Read from another copy of the table from now on."""
-        before, records, loaded = self.source
-        if table.separators != before.separators:
-            records, loaded = {}, set()
-        self.source = table, records, loaded
-
-
-class _Tree:
-    """A tree, its open ranges by position, and what of their records is in memory."""
-
-    __slots__ = ("keys", "metarange", "ranges", "records")
-
-    def __init__(self, metarange: Metarange) -> None:
-        self.metarange = metarange
-        self.keys = metarange.keys
-        self.forget()
-
-    def forget(self) -> None:
-        """Forget the open ranges."""
-        count = len(self.keys)
-        self.ranges: list[_OpenRange | None] = [None] * count
-        self.records = [_NO_RECORDS] * (count + 1)  # the last one is of keys after all ranges
 
 
 class PointReader:
@@ -123,14 +82,14 @@ class PointReader:
     ) -> None:
         self._store = trees
         self._lock = allocate_lock()
-        self._trees: dict[MetarangeId, _Tree] = {}  # the oldest first
-        self._open: dict[RangeId, _OpenRange] = {}  # of any tree, the oldest first
+        self._trees: dict[MetarangeId, OpenTree] = {}  # the oldest first
+        self._open: dict[RangeId, OpenRange] = {}  # of any tree, the oldest first
         self._open_size = 0
         self._blocks_limit = blocks_limit
         self._tables_limit = tables_limit
         self._reads = trees.reads
         self.blocks_size = 0
-        self._kept: deque[tuple[_Source, Sequence[int], list[bytes], int]] = deque()
+        self._kept: deque[tuple[Source, Sequence[int], list[bytes], int]] = deque()
         self._misses = 0
         self._has_dropped = False  # after a block was dropped, the size is below the limit again
 
@@ -148,27 +107,19 @@ class PointReader:
         self._reads[MEMORY] += 1
         return value
 
-    def _find(self, known: _Tree, key: bytes) -> bytes | None:
+    def _find(self, known: OpenTree, key: bytes) -> bytes | None:
         """Return the value of a key that was not in memory."""
         # All state of this tree is in `known`: other threads may be reading other trees.
-        ranges, records = known.ranges, known.records
         position = bisect_left(known.keys, key)
-        if position == len(ranges):
+        if position == len(known.keys):
             return None
-        opened = ranges[position]
-        if opened is None:
-            record = known.metarange.record(position)
-            if key < record.min_key:
-                return None
-            opened = self._open.get(record.id) or self._open_range(record, known)
-            ranges[position] = opened
-        records[position] = opened.source[1]
+        if known.ranges[position] is None and key < known.metarange.record(position).min_key:
+            return None
+        opened = self._opened(known, position)
         try:
             return self._read(opened, key)
         except FileNotFoundError:  # another process evicted it from the cache
-            with self._lock:
-                self._close(opened)
-            return self._read(self._open_range(opened.record, known), key)
+            return self._read(self._reopen(opened, known), key)
 
     def find_many(self, tree: MetarangeId, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the encoded value of each path, or ``None``; `find` for many at once.
@@ -187,15 +138,77 @@ class PointReader:
         self._reads[MEMORY] += len(values) - missed
         return values
 
-    def _open_tree(self, tree: MetarangeId) -> _Tree:
-        opened = _Tree(self._store.metarange(tree))
+    def fill(self, tree: MetarangeId, *, prefix: bytes, is_stopped: Callable[[], bool]) -> bool:
+        """Read the records of a tree into memory, in key order, while there is room.
+
+        Other threads may read meanwhile. Nothing is dropped for what is read here.
+
+        Args:
+            tree: the tree to read.
+            prefix: only ranges that may have a path that begins with it.
+            is_stopped: asked after every few blocks; when it is true, the fill ends.
+
+        Returns:
+            Whether all of them are in memory.
+
+        Raises:
+            IntegrityError: a table is missing or damaged; a read of it finds the same.
+        """
+        from lakecli.committed.keys import prefix_end  # `find` needs none
+
+        known = self._trees.get(tree) or self._open_tree(tree)
+        stop = prefix_end(prefix)
+        for position in range(bisect_left(known.keys, prefix), len(known.keys)):
+            if stop is not None and known.metarange.record(position).min_key >= stop:
+                break
+            opened = self._opened(known, position)
+            try:
+                is_whole = self._fill_range(opened, is_stopped)
+            except FileNotFoundError:  # another process evicted it from the cache
+                is_whole = self._fill_range(self._reopen(opened, known), is_stopped)
+            if not is_whole:
+                return False
+        return True
+
+    def _fill_range(self, opened: OpenRange, is_stopped: Callable[[], bool]) -> bool:
+        """Read all records of a range; return false if there is no room, or the fill is stopped."""
+        while not is_stopped():
+            source = table, _, loaded = opened.source
+            with self._lock:
+                missing = [each for each in range(table.block_count) if each not in loaded]
+            if not missing:
+                return True
+            numbers = missing[:FILL_AT_ONCE]
+            if not self._has_room_for(table, len(numbers)):
+                return False
+            if opened.tier == BUCKET:
+                self._fetch(opened)
+                continue
+            self._reads[opened.tier] += 1
+            self._keep(opened.record, source, numbers)
+        return False
+
+    def _open_tree(self, tree: MetarangeId) -> OpenTree:
+        opened = OpenTree(self._store.metarange(tree))
         with self._lock:
             if len(self._trees) >= MOST_TREES:
                 del self._trees[next(iter(self._trees))]
             self._trees[tree] = opened
         return opened
 
-    def _read(self, opened: _OpenRange, key: bytes) -> bytes | None:
+    def _opened(self, known: OpenTree, position: int) -> OpenRange:
+        """Return a range of a tree, opened if it is not open."""
+        # If ranges are closed meanwhile, `known` gets new lists, and these are nobody's any more.
+        ranges, records = known.ranges, known.records
+        opened = ranges[position]
+        if opened is None:
+            record = known.metarange.record(position)
+            opened = self._open.get(record.id) or self._open_range(record, known)
+            ranges[position] = opened
+        records[position] = opened.source[1]
+        return opened
+
+    def _read(self, opened: OpenRange, key: bytes) -> bytes | None:
         source = table, records, loaded = opened.source
         number = table.find_block(key)
         if number == table.block_count:
@@ -207,9 +220,8 @@ class PointReader:
         self._reads[opened.tier] += 1
         opened.reads += 1
         if opened.tier == BUCKET and opened.reads > FETCH_AFTER:
-            opened.use(self._store.table(opened.record))
-            opened.tier = MEMORY
-            source = table, _, _ = opened.source
+            self._fetch(opened)
+            source = table, records, _ = opened.source
             number = table.find_block(key)
         self._misses += 1
         is_full = self._has_dropped and self._misses % _ADMIT_EVERY
@@ -219,40 +231,61 @@ class PointReader:
             return table.search(number, key)
         numbers: Sequence[int] = (number,)
         is_known = opened.reads > LOAD_AFTER * table.block_count
-        if is_known and opened.tier != BUCKET and self._has_room_for(table):
+        is_small = table.size <= _LARGEST_LOADED
+        if (
+            is_known
+            and is_small
+            and opened.tier != BUCKET
+            and self._has_room_for(table, table.block_count)
+        ):
             with self._lock:
                 numbers = [each for each in range(table.block_count) if each not in loaded]
             if number not in numbers:  # another thread was faster
                 numbers = (number,)
         return self._keep(opened.record, source, numbers, key)
 
-    def _has_room_for(self, table: Table) -> bool:
-        """Tell whether all records of a range fit into the cache, and its file is not large."""
-        if self._has_dropped or table.size > _LARGEST_LOADED:
-            return False
-        size = _MOST_OF_SIZE * table.size + _RECORD_SIZE * table.count
-        return self.blocks_size + size <= self._blocks_limit
+    def _fetch(self, opened: OpenRange) -> None:
+        """Read a range of the bucket from this machine from now on."""
+        table = self._store.table(opened.record)
+        copy = self._store.open_copy(opened.record)
+        if copy is not None:
+            opened.use(copy)
+            opened.tier = DISK
+            return
+        opened.use(table)  # without a cache on disk its bytes stay in memory
+        with self._lock:
+            if opened.tier == BUCKET and self._open.get(opened.record.id) is opened:
+                opened.size += table.size
+                self._open_size += table.size
+            opened.tier = MEMORY
+
+    def _has_room_for(self, table: Table, blocks: int) -> bool:
+        """Tell whether the records of so many blocks of a range fit into the cache."""
+        size = (_MOST_OF_SIZE * table.size + _RECORD_SIZE * table.count) * blocks
+        room = self._blocks_limit - self.blocks_size
+        return not self._has_dropped and size <= room * table.block_count
 
     def _keep(
-        self, record: RangeRecord, source: _Source, numbers: Sequence[int], key: bytes
+        self, record: RangeRecord, source: Source, numbers: Sequence[int], key: bytes = b""
     ) -> bytes | None:
         """Read some blocks, keep their records, and return the value of a key.
 
         If the cache is full, the oldest blocks are dropped.
         """
         table, records, loaded = source
-        keys: list[bytes] = []
-        values: list[bytes] = []
-        for block in table.blocks(numbers):
-            keys += block.keys
-            values += block.values
+        blocks = list(table.blocks(numbers))
+        keys, values = _records_of(blocks)
         # Each block lies within the bounds of its index entry, so the keys ascend.
         if keys and not record.min_key <= keys[0] <= keys[-1] <= record.max_key:
             raise Mismatch(table.name, f"a block from {keys[0]!r} to {keys[-1]!r}")
-        size = sum(map(len, keys)) + sum(map(len, values)) + _RECORD_SIZE * len(keys)
         with self._lock:
-            if not loaded.isdisjoint(numbers):  # another thread was faster
-                return records[key] if key in records else _value_of(key, keys, values)
+            if not loaded.isdisjoint(numbers):  # another thread was faster with some of them
+                new = dict(zip(numbers, blocks, strict=True))
+                for number in loaded.intersection(numbers):
+                    del new[number]
+                numbers = list(new)
+                keys, values = _records_of(new.values())
+            size = sum(map(len, keys)) + sum(map(len, values)) + _RECORD_SIZE * len(keys)
             records.update(zip(keys, values, strict=True))
             loaded.update(numbers)
             value = records.get(key)
@@ -268,10 +301,10 @@ class PointReader:
                 self.blocks_size -= size
         return value
 
-    def _open_range(self, record: RangeRecord, tree: _Tree) -> _OpenRange:
+    def _open_range(self, record: RangeRecord, tree: OpenTree) -> OpenRange:
         is_exact = tree.metarange.range_entries is not None
         table, tier = self._store.open_for_points(record, is_exact=is_exact)
-        opened = _OpenRange(record, table, tier)
+        opened = OpenRange(record, table, tier)
         with self._lock:
             present = self._open.get(record.id)
             if present is not None:  # another thread was faster
@@ -282,7 +315,13 @@ class PointReader:
                 self._close(next(iter(self._open.values())))
         return opened
 
-    def _close(self, opened: _OpenRange) -> None:
+    def _reopen(self, opened: OpenRange, tree: OpenTree) -> OpenRange:
+        """Open a range anew, since its file is gone."""
+        with self._lock:
+            self._close(opened)
+        return self._open_range(opened.record, tree)
+
+    def _close(self, opened: OpenRange) -> None:
         """Drop a range, if it is still open; reads under way are not disturbed."""
         _, records, loaded = opened.source
         records.clear()
@@ -295,7 +334,11 @@ class PointReader:
             tree.forget()
 
 
-def _value_of(key: bytes, keys: list[bytes], values: list[bytes]) -> bytes | None:
-    """Return the value of a key among sorted keys, or ``None``."""
-    at = bisect_left(keys, key)
-    return values[at] if at < len(keys) and keys[at] == key else None
+def _records_of(blocks: Iterable[Block]) -> tuple[list[bytes], list[bytes]]:
+    """Return the keys and the values of some blocks."""
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    for block in blocks:
+        keys += block.keys
+        values += block.values
+    return keys, values

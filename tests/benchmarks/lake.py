@@ -14,7 +14,7 @@ from lakecli.errors import NotFound
 from lakecli.model import EMPTY_TREE
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.core.lake import Home, Lake, Runtime
+from lakecli.repository.core.lake import DEFAULT_MEMORY_SIZE, Home, Lake, Runtime
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.transaction import Draft, commit_clean
 from tests.benchmarks import dataset
@@ -41,10 +41,10 @@ class Place(NamedTuple):
     namespaces: Path
 
     @contextmanager
-    def open(self) -> Iterator[Lake]:
-        """Open the lake of the home, as the command line does."""
-        runtime = Runtime(system_now, random_id, "benchmark")
-        with Lake.open(Home(self.home / "store", self.home / "cache"), runtime) as lake:
+    def open(self, *, memory: int = DEFAULT_MEMORY_SIZE) -> Iterator[Lake]:
+        """Open the lake of the home, as the command line does; `memory` is ``cache.memory``."""
+        home = Home(self.home / "store", self.home / "cache", memory_size=memory)
+        with Lake.open(home, Runtime(system_now, random_id, "benchmark")) as lake:
             yield lake
 
     def create(self, name: str) -> str:
@@ -66,8 +66,8 @@ class Large:
         return f"lakefs://{self.name}"
 
     @contextmanager
-    def open(self) -> Iterator[Repository]:
-        with self.place.open() as lake:
+    def open(self, *, memory: int = DEFAULT_MEMORY_SIZE) -> Iterator[Repository]:
+        with self.place.open(memory=memory) as lake:
             yield lake.repository(self.name)
 
     def create(self) -> None:

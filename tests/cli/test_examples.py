@@ -195,10 +195,12 @@ def test_the_library_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     names: dict[str, object] = {}
     exec(example, names)
     assert names["data"] == b"id,amount\n"
-    [reading] = [block for block in blocks("python") if ".reader(" in block]
+    reading, filling = [block for block in blocks("python") if ".reader(" in block]
     exec(reading, names)
     assert (names["found"], names["known"]) == ([None, names["entry"]], False)
     assert names["sizes"] == {b"orders/2026.csv": 10}
+    exec(filling, names)
+    assert names["first"] is names["in_memory"] is True
 
 
 def test_readme_is_short() -> None:

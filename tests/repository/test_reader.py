@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import enumerate as enumerate_threads
 from typing import TYPE_CHECKING
 
 import lmdb
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.committed.points import PointReader
 from lakecli.errors import NotFound
 from lakecli.kv.env import Table
 from lakecli.repository.commit import commit
@@ -114,6 +116,46 @@ def test_threads_share_a_reader(
     with filled.reader("main") as reader, ThreadPoolExecutor(8) as pool:
         for _ in pool.map(read, range(24)):
             pass
+
+
+@pytest.mark.parametrize("staged", [{}, CHANGED], ids=["clean", "staged"])
+def test_entries_can_be_read_into_memory_in_the_background(
+    filled: Repository, staged: dict[bytes, bytes | None]
+) -> None:
+    """Afterwards no file is read; what is not committed is seen all the same."""
+    expected: dict[bytes, bytes | None] = {**OLD, **staged}
+    if staged:
+        stage(filled, "main", staged)
+    paths = sorted(expected)
+    for fill, is_all in (("", True), (b"00", False)):
+        filled.forget_trees()
+        with filled.reader("main", fill=fill) as reader:
+            assert reader.wait_filled()
+            before = dict(filled.trees.reads)
+            asked = [path for path in paths if is_all or path.startswith(b"00")]
+            found = [entry and entry.checksum for entry in reader.stat_many(asked)]
+            assert found == [checksum(expected[path]) for path in asked]
+            assert filled.trees.reads["disk"] == before["disk"]
+            assert filled.trees.reads["memory"] > before["memory"]
+
+
+def test_closing_a_reader_ends_its_thread(filled: Repository) -> None:
+    def fills() -> list[str]:
+        return [each.name for each in enumerate_threads() if each.name == "lakecli-fill"]
+
+    with filled.reader("main") as reader:
+        assert fills() == []
+        assert not reader.wait_filled()
+    with pytest.raises(ValueError, match="mine"), filled.reader("main", fill="") as reader:
+        raise ValueError("mine")
+    assert fills() == []
+
+
+def test_a_reader_tells_that_the_memory_did_not_suffice(filled: Repository) -> None:
+    filled.trees.points = PointReader(filled.trees, blocks_limit=1)
+    with filled.reader("main", fill="") as reader:
+        assert not reader.wait_filled(60)
+        assert reader.stat("0002") == entry_of(OLD[b"0002"])
 
 
 PATHS = st.binary(min_size=1, max_size=3)

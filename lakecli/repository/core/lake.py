@@ -279,8 +279,15 @@ class Repository:
             self.note_reads()
             self.lake.close()
 
-    def reader(self, ref: str) -> AbstractContextManager[Reader]:
+    def reader(
+        self, ref: str, *, fill: bytes | str | None = None
+    ) -> AbstractContextManager[Reader]:
         """Open a ref for reading many entries; a plain branch includes its uncommitted changes.
+
+        Args:
+            ref: a ref expression.
+            fill: a prefix of paths, ``""`` for all. Until the reader is closed, a thread reads the
+                entries below it into memory, for which half of ``cache.memory`` is used.
 
         Raises:
             UsageError: the expression is malformed.
@@ -288,7 +295,7 @@ class Repository:
         """
         from lakecli.repository.core.reader import open_reader
 
-        return open_reader(self, ref)
+        return open_reader(self, ref, fill=fill)
 
     @property
     def syncs(self) -> bool:

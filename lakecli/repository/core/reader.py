@@ -23,6 +23,7 @@ from lakecli.staging import area
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from lakecli.committed.fill import Fill
     from lakecli.model import Commit, Entry
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
@@ -41,13 +42,18 @@ class Reader:
 
     A path is text, or bytes where it is not UTF-8.
 
+    Args:
+        view: of the ref.
+        filling: reads committed entries into memory, if that was asked for.
+
     Attributes:
         commit: the commit that the ref names.
         has_changes: whether there are uncommitted changes on top of it.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, filling: Fill | None = None) -> None:
         self._view = view
+        self._filling = filling
         # What is empty at this moment stays so for this reader.
         view.tokens = tuple(each for each in view.tokens if not area.is_empty(view.txn, each))
         self._lock = Lock()
@@ -101,6 +107,22 @@ class Reader:
         for path, value in found:
             yield path, decode_entry(value)
 
+    def wait_filled(self, timeout: float | None = None) -> bool:
+        """Wait until the thread ends that reads entries into memory; no read has to wait for it.
+
+        Args:
+            timeout: seconds to wait at most.
+
+        Returns:
+            Whether the committed entries below ``fill`` are all in memory. They are not if
+            ``cache.memory`` has no room for them, after the timeout, or without ``fill``.
+
+        Raises:
+            IntegrityError: a part of the tree is missing or damaged.
+            Unreachable, PermissionDenied, …: the bucket could not be read.
+        """
+        return self._filling is not None and self._filling.wait(timeout)
+
     def _values(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the encoded value of each path, staged ones first."""
         if not self.has_changes:
@@ -119,15 +141,25 @@ class Reader:
 
 
 @contextmanager
-def open_reader(repository: Repository, ref: str) -> Iterator[Reader]:
-    """Open a reader; see `Reader`.
+def open_reader(
+    repository: Repository, ref: str, *, fill: bytes | str | None = None
+) -> Iterator[Reader]:
+    """Open a reader; see `Repository.reader`.
 
     Raises:
         UsageError: the expression is malformed.
         NotFound: it names nothing.
     """
-    with ExitStack() as stack:
-        reader = Reader(stack.enter_context(open_view(repository, ref)))
+    with ExitStack() as stack, ExitStack() as transaction:
+        view = transaction.enter_context(open_view(repository, ref))
+        filling = None
+        if fill is not None:
+            from lakecli.committed.fill import Fill
+
+            points, tree = repository.trees.points, view.commit.metarange_id
+            filling = Fill(points, tree, prefix=os.fsencode(fill))
+            stack.callback(filling.close)
+        reader = Reader(view, filling)
         if not reader.has_changes:
-            stack.close()
+            transaction.close()
         yield reader
