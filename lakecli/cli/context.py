@@ -302,13 +302,20 @@ class Context:
             logged_repository(self.lake(), uri.repository, wanted=wanted, operation=operation)
         )
 
-    def synced(self, repository: Repository) -> Repository:
+    def synced(self, repository: Repository, *, restores: bool = False) -> Repository:
         """Return a handle whose moves go to the bucket, after catching up with the bucket.
 
         Catching up finishes what an interrupted command left, and fetches. Without ``sync = auto``,
         or if the repository is not on this machine, the given handle is returned.
+
+        Args:
+            repository: any handle of it.
+            restores: the command restores a repository that is not on this machine, and its moves
+                go to the bucket then, too; there is nothing to catch up with.
         """
-        if not (self.settings.sync(repository.name) and repository.is_here()):
+        if not self.settings.sync(repository.name):
+            return repository
+        if not (restores or repository.is_here()):
             return repository
         from lakecli.cli.syncing import synced
 

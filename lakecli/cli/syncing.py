@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 
 def synced(context: Context, repository: Repository) -> Repository:
-    """Return a handle whose moves go to the bucket, after catching up with the bucket."""
+    """Return a handle whose moves go to the bucket, after catching up if it is on this machine."""
     mover = SharedMover(context.new_id(), who=context.committer, sleep=sleep, put_back=put_back)
     opened = context.keep(Repository(context.lake(), repository.record, mover=mover))
+    if not repository.is_here():
+        return opened
     try:
         caught_up = opened.mover.catch_up(opened)
     except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted

@@ -337,3 +337,22 @@ def test_undo_with_sync_moves_the_bucket_too(
     kept = cli.ok("op", "log", REPOSITORY, "--json").json_lines[-1]["id"]
     cli.ok("op", "restore", REPOSITORY, kept, "-y")
     assert demo.head() == cli.ok("log", MAIN, "--json").json["id"]
+
+
+def test_a_deleted_repository_is_restored_with_sync_as_any_other(
+    cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = demo.commit("first", {"a": "1"})
+    kept = operations(cli)[-1]
+    second = demo.commit("second", {"a": "2"})
+    cli.ok("push", MAIN)
+    cli.ok("repo", "delete", REPOSITORY, "-y")
+    assert cli("op", "restore", REPOSITORY, kept, "-y", "--json").error["kind"] == "refused"
+    monkeypatch.setenv("LAKECLI_SYNC", "auto")
+    cli.ok("op", "restore", REPOSITORY, kept, "-y")
+    for _ in range(2):
+        assert (demo.head(), demo.head("main@{u}")) == (first, first)
+        cli.ok("status", REPOSITORY)
+    cli.ok("undo", REPOSITORY)  # the repository is deleted again
+    cli.ok("undo", REPOSITORY)
+    assert (demo.head(), demo.head("main@{u}")) == (second, second)

@@ -139,6 +139,8 @@ SUITES = (
             "repository/test_op_undo.py",
             "repository/test_overtaken.py",
             "repository/test_housekeeping.py",
+            "repository/test_pull.py",
+            "worktree/test_commit.py",
             "repository/test_meetings.py",
         ),
     ),

@@ -111,6 +111,21 @@ def test_a_move_that_was_sent_long_ago_hides_no_other(repository: Repository, op
             under_way.check_none_sent(txn, repository, "b", **{option: True})
 
 
+@pytest.mark.parametrize("landing", [LANDING, None], ids=["commit", "push"])
+def test_what_was_sent_long_ago_is_given_up_only_after_the_bucket_was_asked(
+    repository: Repository, landing: Landing | None
+) -> None:
+    begun = begin("1", landing=landing, sent=AT)
+    with repository.lake.kv.write() as txn:
+        intents._put(txn, repository, begun)
+        with pytest.raises(under_way.CommitUnderWay):
+            if landing is None:
+                under_way.check_none_taken_back(txn, repository, RefKind.BRANCH, "b", to=None)
+            else:
+                under_way.check_none_sent(txn, repository, "b")
+    assert rows(repository) == {begun}
+
+
 def test_a_row_of_an_early_version_may_have_been_sent(repository: Repository) -> None:
     with repository.lake.kv.write() as txn:
         intents.write_down(txn, repository, begin("1"))

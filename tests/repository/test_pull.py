@@ -18,6 +18,7 @@ from lakecli.repository.core import staging_tokens
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
 from lakecli.repository.sharing.refusals import NonFastForward
+from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, make_commit
 from tests.support.lakes import checksums, read, stage
 
@@ -93,6 +94,23 @@ def test_staged_changes_of_other_paths_stay(clones: tuple[Repository, ...]) -> N
     mine = commit(two, "main", message="mine", committer="me")
     assert mine.parents == (made.id,)
     assert read(two, "main@") == checksums({b"a": b"a", b"mine": b"mine"})
+
+
+def test_what_is_staged_after_an_undone_pull_is_on_top_of_the_old_head(
+    clones: tuple[Repository, ...],
+) -> None:
+    one, two = clones
+    before = head(two)
+    stage(two, "main", {b"mine": b"mine"})
+    share(one, b"a")
+    pull(two, "main", PULL)
+    undo(two)
+    with two.lake.kv.read() as txn:
+        token = RefStore(txn, two.key).get_branch("main").staging_token
+        assert staging_tokens.started_on(txn, token) == before
+    stage(two, "main", {b"a": b"mine"})
+    mine = commit(two, "main", message="mine", committer="me")  # the undone change is no conflict
+    assert mine.parents == (before,)
 
 
 @pytest.mark.parametrize("options", [PULL, DRY])

@@ -30,7 +30,8 @@ def op_restore(
     from lakecli.repository.undo.log import find_operation
     from lakecli.repository.undo.undo import restore
 
-    opened = context.synced(context.logged_repository(repository, operation=operation))
+    logged = context.logged_repository(repository, operation=operation)
+    opened = context.synced(logged, restores=True)
     wanted = find_operation(opened, operation).operation
     context.confirm(
         f"restore {repository} to its state after operation {wanted.id.hex()[:12]}", yes=yes
