@@ -218,7 +218,7 @@ class LongTeam(RuleBasedStateMachine):
 
     @rule(person=WHO, sync=SYNC)
     def delete_branch(self, *, person: str, sync: bool) -> None:
-        self.team.run(person, "branch", "delete", self.uri("dev"), "-y", sync=sync)
+        self.team.delete_branch(person, "dev", sync=sync)
 
     @rule(person=WHO, sync=SYNC)
     def rename_branch(self, *, person: str, sync: bool) -> None:
@@ -280,6 +280,10 @@ class LongTeam(RuleBasedStateMachine):
     def undo(self, *, person: str, sync: bool, times: int) -> None:
         for words in [["undo"], ["op", "undo"], ["undo"]][:times]:
             self.team.run(person, *words, REPOSITORY, sync=sync)
+
+    @rule(person=WHO, sync=SYNC)
+    def undo_twice(self, *, person: str, sync: bool) -> None:
+        self.team.undo_twice(person, sync=sync)
 
     @rule(person=WHO, sync=SYNC, times=st.integers(1, 3))
     def redo(self, *, person: str, sync: bool, times: int) -> None:

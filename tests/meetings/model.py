@@ -80,6 +80,8 @@ class Model:
         """Who moved which branch in the bucket to where."""
         self.deleters: set[tuple[str, str]] = set()
         """Who has asked to delete which branch."""
+        self.had: dict[tuple[str, str], set[str]] = {}
+        """Where a person's branch of some name has ever stood on that machine."""
         self.headed_at: dict[str | None, datetime] = {}
         """When commits were the head of a branch in the bucket for the last time."""
         self.logged: dict[str, dict[bytes, datetime]] = {person: {} for person in PEOPLE}
@@ -116,6 +118,8 @@ class Model:
             operations: what it appended to the log, oldest first: a branch may have followed the
                 bucket before it moved.
         """
+        for name in {change.name for each in operations for change in each.refs}:
+            self.had.setdefault((who, name), set()).update(_way(name, operations))
         for person in PEOPLE:
             places = self.places[person]
             with self.open_lake(person) as lake:
@@ -140,6 +144,7 @@ class Model:
             for name, head in heads.items():
                 place = places.setdefault(name, Place(head))
                 way = _way(name, operations) if person == who else []
+                self.had.setdefault((person, name), set()).add(head)
                 for each in (*way, head):
                     self._move(place, each)
 
@@ -267,7 +272,7 @@ class Model:
         """Compare where branches in the bucket stand with where they stood before the command.
 
         Nobody uses force. A branch moves forward, or its mover takes his own move back. Only who
-        made it, or has asked to delete it, deletes it.
+        made it, or has asked to delete it, deletes it, and had on the branch all that was there.
         """
         stand: dict[str, str | None] = {}
         for key, stored in self.world.bucket.objects.items():
@@ -284,6 +289,8 @@ class Model:
                 branch = unescape_name(name.removeprefix(f"{REFS}branches/"))
                 mine = {(who, branch)} & self.deleters or {(who, name, before)} & self.moved
                 assert mine, f"{branch} was deleted by {who}\n{self.story()}"
+                seen = self.history(self.had.get((who, branch), set()))
+                assert before in seen, f"{who} deleted {before}, unseen\n{self.story()}"
                 continue
             if before is not None and before not in self.history({after}):
                 assert (who, name, before) in self.moved, f"{name} went back\n{self.story()}"

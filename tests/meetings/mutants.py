@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from lakecli.cli.context import Context
 from lakecli.kv.operations import iter_operations
 from lakecli.pipeline.gc import positions, sweep
 from lakecli.pipeline.gc.lease import Lease
-from lakecli.repository.core import transaction, unsent
+from lakecli.repository.core import deletion_lease, transaction, unsent
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.sharing import follow, references, rollback
-from lakecli.repository.undo import pushed
+from lakecli.repository.undo import back_in_bucket, ours, pushed, undo
 from lakecli.repository.undo.apply import TakeBack
 from tests.meetings.arguments import REPOSITORY
-from tests.meetings.team import Team, bucket_copy, days
+from tests.meetings.team import Team, bucket_copy, days, operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -223,6 +224,79 @@ def _undo_of_an_upload(team: Team) -> None:
     team.run("ada", "undo", REPOSITORY, sync=False)
 
 
+def _deletes_what_is_unseen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(deletion_lease, "find", deletion_lease._there)
+
+
+def _deletion_of_a_parted_branch(team: Team) -> None:
+    _change(team, "bob", "dev", "p/1", "by bob")
+    team.run("bob", "push", f"{REPOSITORY}/dev", sync=False)
+    _change(team, "ada", "dev", "p/1", "by ada")
+    team.run("ada", "fetch", REPOSITORY, sync=False)
+    team.delete_branch("ada", "dev", sync=True)
+
+
+def _deletes_without_a_position(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(deletion_lease, "find", _nothing)
+    patch.setattr(deletion_lease, "check", _nothing)
+    patch.setattr("lakecli.cli.syncing.put_back", _nothing)
+
+
+def _deletion_of_an_unpushed_branch(team: Team) -> None:
+    _change(team, "ada", "dev", "p/1", "never pushed")
+    team.delete_branch("ada", "dev", sync=True)
+
+
+def _believes_the_position(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ours, "_was_sent", lambda *_args, **_options: True)
+
+
+def _holds_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(back_in_bucket, "_is_left_behind", lambda *_args: False)
+
+
+def _restore_of_a_reset(team: Team) -> None:
+    """Go back to a reset that was undone, behind what Bob has pushed."""
+    _change(team, "bob", "main", "p/1", "by bob")
+    team.run("bob", "push", MAIN, sync=False)
+    team.run("ada", "pull", MAIN, sync=False)
+    team.reset_to("ada", "main", "main~1", sync=False)
+    reset = next(operations(team, "ada"))
+    team.run("ada", "undo", REPOSITORY, sync=False)
+    team.run("ada", "op", "restore", REPOSITORY, reset, "-y", sync=True)
+    team.run("ada", "status", REPOSITORY, sync=True)
+
+
+def _completes_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(undo, "complete", _nothing)
+
+
+def _undo_that_is_repeated(team: Team) -> None:
+    for text in ("one", "two"):
+        team.upload("ada", "main", "p/1", text, sync=True)
+        team.commit("ada", "main", sync=True)
+    team.undo_twice("ada", sync=True)
+
+
+def _restores_on_its_own(patch: pytest.MonkeyPatch) -> None:
+    synced = Context.synced
+
+    def without_deleted(context: Context, repository: Repository, **_options: bool) -> Repository:
+        return synced(context, repository)
+
+    patch.setattr(Context, "synced", without_deleted)
+
+
+def _restore_of_a_deleted_repository(team: Team) -> None:
+    _change(team, "bob", "main", "p/1", "by bob")
+    team.run("bob", "push", MAIN, sync=False)
+    before = next(operations(team, "ada"))
+    team.run("ada", "pull", MAIN, sync=False)
+    team.run("ada", "repo", "delete", REPOSITORY, "-y", sync=True)
+    team.run("ada", "op", "restore", REPOSITORY, before, "-y", sync=True)
+    team.run("ada", "status", REPOSITORY, sync=True)
+
+
 def _nothing(*_args: object, **_kwargs: object) -> None:
     pass
 
@@ -240,4 +314,20 @@ MUTANTS: Final = {
     "undo leaves what was staged": Mutant(_forgets_staging, _undo_of_an_upload),
     "a sweeper that stalls goes on deleting": Mutant(_deletes_without_a_lease, _sweep_that_stalls),
     "garbage that is used again is not claimed": Mutant(_no_claim, _use_of_garbage),
+    "commits that were never seen go with a branch": Mutant(
+        _deletes_what_is_unseen, _deletion_of_a_parted_branch
+    ),
+    "a branch with unpushed commits is deleted here only": Mutant(
+        _deletes_without_a_position, _deletion_of_an_unpushed_branch
+    ),
+    "what the bucket has counts as sent from here": Mutant(
+        _believes_the_position, _restore_of_a_reset
+    ),
+    "what was taken back follows the bucket": Mutant(_holds_nothing, _restore_of_a_reset),
+    "an interrupted undo is repeated for another operation": Mutant(
+        _completes_nothing, _undo_that_is_repeated
+    ),
+    "a deleted repository is restored without automatic sync": Mutant(
+        _restores_on_its_own, _restore_of_a_deleted_repository
+    ),
 }

@@ -29,9 +29,11 @@ from lakecli.progress import ignore_step
 from lakecli.repository.commit import commit
 from lakecli.repository.core.own_files import LINK_FILE
 from lakecli.repository.deposit import deposit, stage_together
+from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.upload import UploadOptions
 from tests.meetings.arguments import OUTSIDE, REPOSITORY
 from tests.meetings.effects import AUTOMATIC, Areas, Effects, effect_of
+from tests.meetings.held import Held
 from tests.meetings.losses import PREFIX
 from tests.meetings.model import KEY, PEOPLE, Model, Staged
 from tests.meetings.situations import put_dump
@@ -61,6 +63,7 @@ class Team(Model):
     def __init__(self, world: Machines) -> None:
         super().__init__(world)
         self.effects = {person: Effects() for person in PEOPLE}
+        self.held = Held(world, self.history)
         self.done: list[tuple[str, ...]] = []
         """The command lines that have succeeded."""
         bucket, _, key = OUTSIDE.removeprefix("memory://").partition("/")
@@ -106,6 +109,8 @@ class Team(Model):
         self.told.append(f"{person}{mode}: {' '.join(argv)} -> {reply.exit_code} {reply.stderr}")
         operations = self.new_operations(person)
         self.learn_refs(person, operations)
+        followed = self.held.note(person, operations, sync=sync)
+        assert not followed, f"taken back, and brought forward again: {followed}\n{self.story()}"
         before = self._after_following(person, operations, before)
         if argv[0] == "gc":
             self.check_sweep(keys)
@@ -283,6 +288,33 @@ class Team(Model):
         self.run(person, "refs-restore", uri, "--manifest", str(file), sync=sync)
         self.run(person, "undo", uri, sync=sync)
 
+    def delete_branch(self, person: str, branch: str, *, sync: bool) -> None:
+        """Delete a branch; if that fails, it is still there."""
+        reply = self.run(person, "branch", "delete", _uri(branch), "-y", sync=sync)
+        is_here = branch in self.places[person]
+        assert is_here == (reply.exit_code not in {ExitCode.OK, ExitCode.NOT_FOUND}), self.story()
+
+    def undo_twice(self, person: str, *, sync: bool) -> None:
+        """Interrupt an undo before it moves the bucket, and repeat it: nothing else is undone."""
+        interrupted: list[str] = []
+
+        def interrupt(step: str) -> None:
+            if step == "undo there" and not interrupted:
+                interrupted.append(step)
+                raise KeyboardInterrupt
+
+        self.run(person, "undo", REPOSITORY, sync=sync, on_step=interrupt)
+        if interrupted:
+            undone = self._undone(person)
+            self.run(person, "undo", REPOSITORY, sync=sync)
+            assert self._undone(person) <= undone, self.story()
+
+    def _undone(self, person: str) -> set[bytes]:
+        """Return the IDs of a person's operations that are undone."""
+        with self.open_lake(person) as lake:
+            log = iter_log(logged_repository(lake, "demo"))
+            return {each.operation.id for each in log if each.undone}
+
     def reset(self, person: str, branch: str, *, sync: bool) -> None:
         """Drop what is staged on a branch."""
         self.run(person, "branch", "reset", _uri(branch), "-y", sync=sync, cleans=branch)
@@ -411,6 +443,7 @@ class Team(Model):
         self.told.append("the bucket is restored from its backup")
         self.losses.note_rollback(keys)
         self.went_back = True
+        self.held.forget()
         self.stood.clear()
         self.headed_at.clear()
         heads, moved = self.bucket_refs()
