@@ -343,3 +343,30 @@ def test_a_range_that_is_closed_while_it_is_read_answers_all_the_same() -> None:
     points._close(opened)  # as another thread does that needs the room
     assert points._read(opened, key(3)) == expected
     assert points.find(tree, key(3)) == expected
+
+
+def test_of_many_keys_those_that_were_in_memory_count_as_such() -> None:
+    store = RecordingStore()
+    tree = build(new_trees(store), {key(at): value(at) for at in range(0, 10, 2)})
+    trees = new_trees(store)
+    asked = [key(2), key(3), key(4)]
+    for answered in (2, 3):  # the first key reads the block
+        before = dict(trees.reads)
+        assert trees.points.find_many(tree, asked) == [value(2), None, value(4)]
+        assert trees.reads["memory"] - before["memory"] == answered
+
+
+def test_of_blocks_that_another_thread_has_partly_read_each_key_is_answered() -> None:
+    trees = new_trees(RecordingStore(), range_entries=4096)
+    tree = build(trees, MODEL)
+    points = trees.points
+    assert points.find(tree, key(0)) == MODEL[key(0)]
+    record, opened = next((each.record, each) for each in points._open.values())
+    table = opened.source[0]
+    present = points.blocks_size
+    other = table.block(1).keys[1]
+    found = [points._keep(record, opened.source, (0, 1), path) for path in (key(0), other)]
+    assert found == [MODEL[key(0)], MODEL[other]]
+    for absent in (key(0) + b"!", other + b"!", table.block(1).keys[-1] + b"!"):
+        assert points._keep(record, opened.source, (0, 1), absent) is None
+    assert points.blocks_size == present

@@ -190,6 +190,15 @@ def test_opening_reads_the_end_once_or_twice(tail_size: int, reads: int) -> None
     assert source.reads[0] < 10_000
 
 
+def test_blocks_that_are_read_at_once_are_one_read_of_their_bytes() -> None:
+    source = CountingSource("range", build(many_records(5000)))
+    table = Table(source)
+    single = [table.block(number) for number in range(3, 7)]
+    sizes, source.reads = source.reads[-4:], []
+    assert [each.keys for each in table.blocks([3, 6])] == [single[0].keys, single[3].keys]
+    assert source.reads == [sum(sizes)]
+
+
 def test_a_cache_keeps_decoded_blocks() -> None:
     rows = many_records(300)
     source = CountingSource("range", build(rows))
