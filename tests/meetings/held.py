@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tests.meetings.world import Machines
 
 
-
 class Held:
     """The branches that stay where an undo has put them.
 
