@@ -1,23 +1,27 @@
-"""Whether this clone made a move in the bucket, which it may then undo there."""
+"""Which moves this clone made in the bucket, and may undo there."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv import operations as log
 from lakecli.model import CommitId, RefKind
-from lakecli.refs.graph import is_ancestor
+from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository.core.ref_changes import commit_of, is_local
 from lakecli.repository.undo import log as op_log
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.operations import Operation, RefChange
     from lakecli.repository.core.lake import Repository
+
+    Position = CommitId | None
+    Ref = tuple[str, str]
 
 
 RESET: Final = "branch reset"
@@ -27,35 +31,64 @@ _TO_KNOWN: Final = {RESET, op_log.UNDO, op_log.REDO, op_log.RESTORE}
 """Kinds of operations that move branches to commits which others may have pushed."""
 
 
-def is_ours(
-    txn: ReadTransaction, repository: Repository, change: RefChange, operation: Operation
-) -> bool:
-    """Return whether this clone made a move in the bucket, not somebody else the same one.
+class Moved(NamedTuple):
+    """A move of a branch or tag, and the operation that made it here."""
 
-    A commit has one author. For other moves the log decides, not dates: clocks may be wrong.
+    change: RefChange
+    operation: Operation
+
+    @property
+    def ref(self) -> Ref:
+        """The ref that was moved."""
+        return self.change.kind, self.change.name
+
+    @property
+    def ends(self) -> tuple[Position, Position]:
+        """Its position before and after."""
+        return commit_of(self.change.before), commit_of(self.change.after)
+
+    @property
+    def key(self) -> tuple[bytes, str, str]:
+        """What identifies the move."""
+        return self.operation.id, *self.ref
+
+
+def find_ours(
+    txn: ReadTransaction, repository: Repository, moves: Iterable[Moved]
+) -> set[tuple[bytes, str, str]]:
+    """Return the keys of the moves that this clone made in the bucket, not others the same ones.
+
+    A commit has one author. For other moves the log decides, not dates: clocks may be wrong. It is
+    read once: a move of the bucket counts for the operations that are older.
     """
-    before, after = commit_of(change.before), commit_of(change.after)
-    if before is not None and after is not None and change.kind is RefKind.BRANCH:
-        done = _redone(txn, repository, operation)
-        return done.kind not in _TO_KNOWN or _was_sent(
-            txn, repository, done, change.name, before=before, after=after
-        )
-    pushed = {"ref": change.name, "kind": change.kind, "after": after or ""}
-    created = None
-    if before is None:
-        moves = iter_moves(txn, repository.key, change.kind, change.name)
-        created = next((move.after for move in moves if move.before is None), None)
-        if created is None:
-            return False
-        pushed = {"ref": change.name, "kind": change.kind, "before": "", "after": created}
-    for newer in log.iter_operations(txn, operation.repository):
-        if newer.sequence <= operation.sequence:
+    ours = set()
+    asked: dict[int, list[Moved]] = {}
+    for moved in moves:
+        done = _redone(txn, repository, moved.operation)
+        if _is_branch_moved(moved) and done.kind not in _TO_KNOWN:
+            ours.add(moved.key)
+            continue
+        # A branch that a redo brought to a commit was sent there after the original operation.
+        since = done if _is_branch_moved(moved) else moved.operation
+        asked.setdefault(since.sequence, []).append(moved)
+    if not asked:
+        return ours
+    by_ref: dict[Ref, list[Moved]] = {}
+    for together in asked.values():
+        for moved in together:
+            by_ref.setdefault(moved.ref, []).append(moved)
+    sent = {ref: _Sent(txn, repository, found) for ref, found in by_ref.items()}
+    for operation in log.iter_operations(txn, repository.key):
+        ours |= {each.key for each in asked.pop(operation.sequence, ()) if sent[each.ref].has(each)}
+        if not asked:
             break
-        if newer.kind == "push" and pushed.items() <= newer.metadata.items():
-            return True
-        if created is not None and _makes(newer, change, created):
-            return True
-    return False
+        _add(sent, operation)
+    expired = (each for together in asked.values() for each in together)
+    return ours | {each.key for each in expired if sent[each.ref].has(each)}
+
+
+def _is_branch_moved(moved: Moved) -> bool:
+    return moved.change.kind is RefKind.BRANCH and None not in moved.ends
 
 
 def _redone(txn: ReadTransaction, repository: Repository, operation: Operation) -> Operation:
@@ -65,83 +98,134 @@ def _redone(txn: ReadTransaction, repository: Repository, operation: Operation) 
     return operation if found is None else found
 
 
-def _was_sent(
-    txn: ReadTransaction,
-    repository: Repository,
-    operation: Operation,
-    name: str,
-    *,
-    before: CommitId,
-    after: CommitId,
-) -> bool:
-    """Return whether this clone moved a branch in the bucket as an operation moved it here.
-
-    A branch that was only brought back to where the bucket has it was not moved there.
-    """
-    refs = RefStore(txn, repository.key)
-
-    def lost(
-        commits: Iterable[CommitId | None], *moves: tuple[CommitId | None, CommitId | None]
-    ) -> bool:
-        """Return whether all moves leave one of these commits behind."""
-        known = [each for each in commits if each is not None and refs.find_commit(each)]
-        return any(
-            all(
-                _reaches(refs, start, each) and not _reaches(refs, end, each)
-                for start, end in moves
-            )
-            for each in known
-        )
-
-    known = {
-        (move.before, move.after) for move in iter_moves(txn, repository.key, RefKind.BRANCH, name)
-    }
-    for newer in log.iter_operations(txn, operation.repository):
-        if newer.sequence <= operation.sequence:
-            break
-        for start, end in _sent_by(newer, name, known):
-            loses = lost((before, start), (before, after), (start, end))
-            if loses or lost((after, end), (after, before), (end, start)):
-                return True
-    return False
+def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
+    """Add what an operation moved in the bucket to the refs that it concerns."""
+    fields = operation.metadata
+    if operation.kind == "push":
+        found = sent.get((fields.get("kind", ""), fields.get("ref", "")))
+        if found is not None:
+            before, after = fields.get("before"), fields.get("after")
+            found.add_push(CommitId(before) if before else None, CommitId(after) if after else None)
+    for change in operation.refs:
+        found = sent.get((change.kind, change.name))
+        if found is not None and not is_local(operation, change):
+            ends = commit_of(change.before), commit_of(change.after)
+            found.add_change(*ends, is_new=operation.kind not in _TO_KNOWN)
 
 
-def _reaches(refs: RefStore, position: CommitId | None, commit_id: CommitId) -> bool:
-    return (
-        position is not None
-        and refs.find_commit(position) is not None
-        and is_ancestor(refs, commit_id, position)
-    )
-
-
-def _sent_by(
-    operation: Operation, name: str, known: Collection[tuple[CommitId | None, CommitId | None]]
-) -> Iterator[tuple[CommitId | None, CommitId | None]]:
-    """Yield how an operation moved a branch in the bucket, if it did: from where, and to where.
+class _Sent:
+    """What this clone has moved one ref to in the bucket, as far as the log was read.
 
     Args:
-        operation: the operation.
-        name: the name of the branch.
-        known: the moves of the branch in the bucket; a commit that was shared at once is one.
+        txn: the state of the local store.
+        repository: the repository of the ref.
+        asked: the moves that `has` is called with, all of that ref.
     """
-    fields = operation.metadata
-    if operation.kind == "push" and (fields.get("kind"), fields["ref"]) == (RefKind.BRANCH, name):
-        before, after = fields.get("before"), fields.get("after")
-        yield CommitId(before) if before else None, CommitId(after) if after else None
-    if operation.kind in _TO_KNOWN:
-        return
-    for change in operation.refs:
-        move = commit_of(change.before), commit_of(change.after)
-        is_moved = (change.kind, change.name) == (RefKind.BRANCH, name)
-        if is_moved and move in known and not is_local(operation, change):
-            yield move
+
+    def __init__(
+        self, txn: ReadTransaction, repository: Repository, asked: Sequence[Moved]
+    ) -> None:
+        ref = asked[0].change
+        known = iter_moves(txn, repository.key, ref.kind, ref.name)
+        moves = [(each.before, each.after) for each in known]
+        self._known = set(moves)
+        """The moves of the ref in the bucket; a commit that was shared at once is one."""
+        self._created = next((after for before, after in moves if before is None), None)
+        ends = [each.ends for each in asked if _is_branch_moved(each)]
+        refs = RefStore(txn, repository.key)
+        self._back = _LeftBehind(refs, {before for before, _ in ends if before is not None})
+        self._forward = _LeftBehind(refs, {after for _, after in ends if after is not None})
+        self._pushes: set[tuple[Position, Position]] = set()
+        self._pushed_to: set[Position] = set()
+        self._made: set[Position] = set()
+
+    def add_push(self, before: Position, after: Position) -> None:
+        """Add a push."""
+        self._pushes.add((before, after))
+        self._pushed_to.add(after)
+        self._add(before, after)
+
+    def add_change(self, before: Position, after: Position, *, is_new: bool) -> None:
+        """Add a move here, which was shared at once if the bucket has it.
+
+        Args:
+            before: the position before.
+            after: the position after.
+            is_new: whether others cannot have made the same move.
+        """
+        self._made.add(after)
+        if is_new and (before, after) in self._known:
+            self._add(before, after)
+
+    def _add(self, before: Position, after: Position) -> None:
+        self._back.add(before, after)
+        self._forward.add(after, before)
+
+    def has(self, moved: Moved) -> bool:
+        """Return whether a move was made in the bucket by one of those that were added."""
+        before, after = moved.ends
+        if _is_branch_moved(moved):
+            # A branch that was only brought back to where the bucket has it was not moved there.
+            return self._back.has_common(before, after) or self._forward.has_common(after, before)
+        if before is not None:
+            return after in self._pushed_to
+        created = self._created
+        return created is not None and ((None, created) in self._pushes or created in self._made)
 
 
-def _makes(operation: Operation, change: RefChange, commit_id: CommitId) -> bool:
-    """Return whether an operation moved the ref of a change to a commit and shared it at once."""
-    return any(
-        (each.kind, each.name) == (change.kind, change.name)
-        and commit_of(each.after) == commit_id
-        and not is_local(operation, each)
-        for each in operation.refs
-    )
+class _LeftBehind:
+    """The commits that moves of a branch left behind, as far as they matter.
+
+    Args:
+        refs: the commits.
+        asked: the positions that `has_common` is called with.
+    """
+
+    def __init__(self, refs: RefStore, asked: set[CommitId]) -> None:
+        self._refs = refs
+        self._asked = asked
+        self._lowest_asked = min(map(self._generation, asked), default=0)
+        self._seen: set[tuple[Position, Position]] = set()
+        self._left: set[CommitId] = set()
+        """The positions asked for that one of the moves left behind."""
+        self._starts: set[CommitId] = set()
+        """The positions that one of the moves left behind by going elsewhere."""
+        self._lowest_start = sys.maxsize
+
+    def add(self, start: Position, end: Position) -> None:
+        """Add a move."""
+        if (start, end) in self._seen:
+            return
+        self._seen.add((start, end))
+        for commit_id in self._iter_left(start, end, self._lowest_asked):
+            if commit_id == start:
+                self._starts.add(commit_id)
+                self._lowest_start = min(self._lowest_start, self._generation(commit_id))
+            if commit_id in self._asked:
+                self._left.add(commit_id)
+
+    def has_common(self, start: Position, end: Position) -> bool:
+        """Return whether a move leaves a commit behind that one of those added left behind, too.
+
+        That is either the one that it starts from, or the one that the other starts from.
+        """
+        if not self._starts:
+            return False
+        left = self._iter_left(start, end, self._lowest_start)
+        return any(
+            commit_id in self._starts or (commit_id == start and commit_id in self._left)
+            for commit_id in left
+        )
+
+    def _iter_left(self, start: Position, end: Position, lowest: int) -> Iterator[CommitId]:
+        """Yield the commits that `start` reaches and `end` does not, down to a generation."""
+        if start is None or self._refs.find_commit(start) is None:
+            return
+        for commit in iter_unreached(self._refs, start, [] if end is None else [end]):
+            yield commit.id
+            if commit.generation < lowest:
+                return
+
+    def _generation(self, commit_id: CommitId) -> int:
+        commit = self._refs.find_commit(commit_id)
+        return 0 if commit is None else commit.generation

@@ -17,13 +17,13 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository.core.ref_changes import commit_of, is_local
 from lakecli.repository.undo import log as op_log
-from lakecli.repository.undo.ours import RESET, is_ours
+from lakecli.repository.undo.ours import RESET, Moved, find_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import Operation, RefChange
+    from lakecli.kv.operations import Operation
     from lakecli.kv.tracking import Tracked
     from lakecli.repository.core.lake import Repository
 
@@ -141,43 +141,45 @@ def find_pushed(
         remote: whether refs are to be moved in the bucket.
     """
     anywhere = {RESET, *(_BACK if remote else ())}
-    moves: dict[tuple[RefKind, str], list[tuple[RefChange, Operation]]] = {}
+    moves: dict[tuple[RefKind, str], list[Moved]] = {}
     for operation in taken:
         for change in operation.refs:
             if change.kind is not RefKind.REPOSITORY:
-                moves.setdefault((change.kind, change.name), []).append((change, operation))
+                moves.setdefault((change.kind, change.name), []).append(Moved(change, operation))
     tracking = TrackingStore(txn, repository.key)
-    found = []
-    for (kind, name), changes in moves.items():
+    runs: list[tuple[Tracked, list[Moved]]] = []
+    for (kind, name), moved in moves.items():
         tracked = tracking.find(kind, name)
-        if tracked is None:
+        if tracked is not None:
+            own_runs = _own_runs(moved)
+            runs += ((tracked, _pushed_part(own, tracked) if remote else own) for own in own_runs)
+    ours = find_ours(txn, repository, [each for _, run in runs for each in run])
+    found = []
+    for tracked, run in runs:
+        oldest = next((each for each in reversed(run) if each.key in ours), None)
+        if oldest is None:
             continue
-        for own in _own_runs(changes):
-            run = _pushed_part(own, tracked) if remote else own
-            ours = [each for each in run if is_ours(txn, repository, *each)]
-            if ours:
-                before, after = commit_of(ours[-1][0].before), commit_of(run[0][0].after)
-                resets = any(operation.kind in anywhere for _, operation in run)
-                has_seen = _has_seen_reset if resets else _has_seen
-                if has_seen(txn, repository, tracked, before=before, after=after):
-                    stands, sequence = tracked.commit_id, tracked.sequence
-                    found.append(Pushed(kind, name, before, after, stands, sequence))
+        before, after = commit_of(oldest.change.before), commit_of(run[0].change.after)
+        resets = any(each.operation.kind in anywhere for each in run)
+        has_seen = _has_seen_reset if resets else _has_seen
+        if has_seen(txn, repository, tracked, before=before, after=after):
+            stands, sequence = tracked.commit_id, tracked.sequence
+            found.append(Pushed(tracked.kind, tracked.name, before, after, stands, sequence))
     return found
 
 
-def _own_runs(
-    changes: Sequence[tuple[RefChange, Operation]],
-) -> Iterator[list[tuple[RefChange, Operation]]]:
+def _own_runs(moves: Sequence[Moved]) -> Iterator[list[Moved]]:
     """Yield the runs of moves of a ref between those that came from the bucket, newest first.
 
     Nothing older than a move from the bucket is moved back there: others have built on it.
     """
-    run: list[tuple[RefChange, Operation]] = []
-    for change, operation in changes:
-        if commit_of(change.before) == commit_of(change.after):
+    run: list[Moved] = []
+    for moved in moves:
+        before, after = moved.ends
+        if before == after:
             continue
-        if not is_local(operation, change):
-            run.append((change, operation))
+        if not is_local(moved.operation, moved.change):
+            run.append(moved)
         elif run:
             yield run
             run = []
@@ -185,17 +187,11 @@ def _own_runs(
         yield run
 
 
-def _pushed_part(
-    run: list[tuple[RefChange, Operation]], tracked: Tracked
-) -> list[tuple[RefChange, Operation]]:
+def _pushed_part(run: list[Moved], tracked: Tracked) -> list[Moved]:
     """Return a run of moves, newest first, without those after the bucket's position."""
     if tracked.commit_id is None:
         return run
-    ends = (
-        number
-        for number, (change, _) in enumerate(run)
-        if commit_of(change.after) == tracked.commit_id
-    )
+    ends = (number for number, each in enumerate(run) if each.ends[1] == tracked.commit_id)
     return run[next(ends, 0) :]
 
 
