@@ -182,6 +182,7 @@ SUITES = (
             "repository/undo/apply.py",
             "repository/undo/back_in_bucket.py",
             "repository/undo/claims.py",
+            "repository/undo/complete.py",
             "repository/undo/log.py",
             "repository/undo/ours.py",
             "repository/undo/pushed.py",
@@ -191,6 +192,7 @@ SUITES = (
         ),
         (
             "repository/test_op_undo.py",
+            "repository/test_undo_ours.py",
             "repository/test_undo_to_known.py",
             "repository/test_deletion.py",
             "repository/test_undo_whole.py",
