@@ -14,7 +14,7 @@ from tests.benchmarks.measure import Machine
 from tests.conftest import SCRUBBED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 REPORT = pytest.StashKey[Report]()
 DISK = Path("/var/tmp")  # /tmp is memory on many machines
@@ -22,6 +22,15 @@ DISK = Path("/var/tmp")  # /tmp is memory on many machines
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[REPORT] = Report()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    report = item.config.stash[REPORT]
+    before = len(report.rows)
+    yield
+    failed = report.failed_since(before)
+    assert not failed, "\n".join(map(str, failed))
 
 
 def pytest_terminal_summary(

@@ -103,6 +103,8 @@ def test_one_million(
     )
     _check_sizes(report, machine, name, large=million, taken=compared.subject)
     report.check(name, compared.ratio(LIST), compared.detail(LIST))
+    if f"{name}, processor" in CLAIMS:
+        report.check(f"{name}, processor", compared.cpu_ratio(LIST))
 
 
 @pytest.mark.nightly

@@ -72,12 +72,7 @@ def test_small_objects(
     downs = type(ups)(
         usages["lakecli, down"][-ROUNDS:], {OBSTORE: usages["obstore, down"][-ROUNDS:]}
     )
-    figures = []
     for verb, compared in (("up", ups), ("down", downs)):
-        name = f"S3 client, 1,000 objects {verb}"
-        figures += [
-            (f"{name}, processor", compared.cpu_ratio(OBSTORE), compared.detail(OBSTORE)),
-            (name, compared.ratio(OBSTORE), compared.detail(OBSTORE)),
-        ]
-    failed = [row for row in figures if not report.add(*row)]
-    assert not failed
+        name, detail = f"S3 client, 1,000 objects {verb}", compared.detail(OBSTORE)
+        report.check(f"{name}, processor", compared.cpu_ratio(OBSTORE), detail)
+        report.check(name, compared.ratio(OBSTORE), detail)

@@ -119,9 +119,8 @@ def test_fill(benchmark: BenchmarkFixture, report: Report, million: Large) -> No
 
         seconds, memory = repeat(benchmark, run, rounds=1)
     taken = f"{seconds:.2f} s of processor time for {million.count:,} entries"
-    was_quick = report.add("fill of memory", million.count / seconds, taken)
+    report.check("fill of memory", million.count / seconds, taken)
     report.check("fill of memory, memory", memory / million.count)
-    assert was_quick, str(report.rows[-2])
 
 
 @pytest.mark.parametrize(

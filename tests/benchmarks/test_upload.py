@@ -9,23 +9,35 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
+
 from tests.benchmarks.claims import COPY
-from tests.benchmarks.lake import MAIN
-from tests.benchmarks.measure import KIB, LAKECLI, MIB, Usage, compare
+from tests.benchmarks.lake import MAIN, Place
+from tests.benchmarks.measure import (
+    KIB,
+    LAKECLI,
+    MIB,
+    Machine,
+    Usage,
+    compare,
+    processor_seconds,
+    seconds,
+)
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from tests.benchmarks.claims import Report
-    from tests.benchmarks.lake import Place
-    from tests.benchmarks.measure import Machine
 
 GIT = "git add + git commit"
 FILES_IN_DIRECTORY = 100
+TMPFS = "/dev/shm"
 
 
 class Uploads(NamedTuple):
@@ -109,6 +121,32 @@ def test_small_files(
     name = "10,000 files of 4 KiB"
     report.check(f"{name}, git", compared.ratio(GIT), compared.detail(GIT))
     report.check(name, compared.ratio(COPY), compared.detail(COPY))
+
+
+def test_small_files_in_memory(
+    benchmark: BenchmarkFixture, report: Report, machine: Machine, memory: Path
+) -> None:
+    """Upload and commit, where no disk takes part: what lakecli itself does for a file."""
+    place = Place(memory / "home", memory / "namespaces")
+    environ = machine.environ | {"LAKECLI_HOME": str(place.home)}
+    _fill(memory / "source", files=10_000, size=4 * KIB)
+    uploads = Uploads(Machine(environ, memory / "log"), place, memory / "source", memory / "target")
+    compared = compare(
+        benchmark, rounds=5, prepare=uploads.prepare, subject=uploads.upload, baselines={}
+    )
+    taken = processor_seconds(compared.subject)
+    wall = f"{seconds(compared.subject):.2f} s by the wall clock, two starts included"
+    report.check("10,000 files of 4 KiB in memory, a file", taken * 100, wall)
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A directory in memory."""
+    if not os.access(TMPFS, os.W_OK):
+        pytest.skip(f"no directory in memory: {TMPFS}")
+    path = Path(tempfile.mkdtemp(prefix="lakecli-benchmarks-", dir=TMPFS))
+    yield path
+    shutil.rmtree(path)
 
 
 def test_large_files(
