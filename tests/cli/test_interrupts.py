@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import gc
 import os
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -47,12 +49,18 @@ class Interrupter:
     Lines of `with` statements are passed over. A trace function is called for them again when the
     block has ended, before ``__exit__``: there Python itself handles no signal, and an exception
     would leave a lock taken for ever.
+
+    The trace functions are kept while they may be called. In CPython 3.11 the event of a call
+    allocates a frame, which may collect garbage; a trace function that raises in a destructor then
+    is dropped, and the event goes on to call the freed object: "'traceback' object is not
+    callable". No lakecli is needed for that.
     """
 
     def __init__(self, at: int = -1) -> None:
         self.at = at
         self.lines = 0
         self.where = ""
+        self._kept = (self.trace, self._in_frame)
 
     def _in_frame(self, frame: Any, event: str, _argument: object) -> Any:
         if event == "line" and frame.f_lineno not in with_lines(frame.f_code.co_filename):
@@ -60,15 +68,15 @@ class Interrupter:
             if self.lines == self.at:
                 self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
                 raise KeyboardInterrupt
-        return self._in_frame
+        return self._kept[1]
 
     def trace(self, frame: Any, _event: str, _argument: object) -> Any:
         name = frame.f_code.co_filename
-        return self._in_frame if name.startswith(OURS) else None
+        return self._kept[1] if name.startswith(OURS) else None
 
     def __enter__(self) -> Self:
         self._before = sys.gettrace()
-        sys.settrace(self.trace)
+        sys.settrace(self._kept[0])
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -112,6 +120,43 @@ def test_an_upload_interrupted_anywhere_exits_with_130(demo: Demo, tmp_path: Pat
 @pytest.mark.timeout(7200)
 def test_an_upload_interrupted_at_every_line_exits_with_130(demo: Demo, tmp_path: Path) -> None:
     check_points(demo, tmp_path / "source", 20_000)
+
+
+class Garbage:
+    """What is collected while the event of a call allocates a frame."""
+
+    def __init__(self) -> None:
+        self.itself = self
+        weakref.finalize(self, called)
+
+
+def called() -> None:
+    pass
+
+
+def collect_before_a_call() -> None:
+    Garbage()
+    _ = (gc.enable(), called())  # type: ignore[func-returns-value]
+
+
+def test_an_interrupt_in_a_destructor_leaves_the_trace_functions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "OURS", (__file__,))
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: unraisable.append(each.exc_traceback))
+    threshold = gc.get_threshold()
+    gc.collect()
+    try:
+        for at in range(1, 12):
+            gc.disable()
+            gc.set_threshold(1)
+            with contextlib.suppress(KeyboardInterrupt), Interrupter(at):
+                collect_before_a_call()
+    finally:
+        gc.set_threshold(*threshold)
+        gc.enable()
+    assert unraisable or sys.version_info >= (3, 12)  # where only the interpreter loop collects
 
 
 def test_an_interrupt_within_a_lock_exits_with_130(
