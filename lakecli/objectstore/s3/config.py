@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from lakecli.errors import UsageError
 from lakecli.model import NO_ACCOUNT
+from lakecli.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,7 @@ _BEFORE_PROFILES = (
 """Variables that would count before, or instead of, what a profile says."""
 
 
-@dataclass(frozen=True, slots=True)
-class S3Config:
+class S3Config(NamedTuple):
     """One resolved configuration.
 
     Attributes:
