@@ -241,13 +241,19 @@ SUITES = (
     Suite(
         "S3",
         (
+            "objectstore/http_answer.py",
+            "objectstore/http_client.py",
             "objectstore/s3/direct.py",
+            "objectstore/s3/direct_settings.py",
             "objectstore/s3/plain.py",
             "objectstore/s3/multipart.py",
             "objectstore/s3/store.py",
         ),
         (
+            "objectstore/test_http_answer.py",
+            "objectstore/test_http_client.py",
             "objectstore/test_s3_plain.py",
+            "objectstore/test_s3_direct_settings.py",
             "objectstore/test_s3_errors.py",
             "objectstore/test_s3_direct.py",
             "objectstore/test_s3.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -254,9 +254,11 @@ def test_threads_share_no_connection() -> None:
 
     def serve(stream: socket.socket) -> None:
         def loop() -> None:
-            while request := requested(stream):
-                path = request.split(b" ", 2)[1]
-                stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(path) + path)
+            with suppress(OSError):  # the test is over
+                while request := requested(stream):
+                    path = request.split(b" ", 2)[1]
+                    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(path)
+                    stream.sendall(head + path)
 
         threading.Thread(target=loop, daemon=True).start()
 

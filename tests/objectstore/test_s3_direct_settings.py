@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.configprovider import BOTOCORE_DEFAUT_SESSION_VARIABLES
@@ -130,6 +132,24 @@ def test_requests_over_tls_share_a_connection(
     assert len(settings.transport._idle) == 1
     assert secure.server.requests[-1].body == bytes(1 << 20)
     assert secure.server.requests[-1].headers["X-Amz-Content-Sha256"] == "UNSIGNED-PAYLOAD"
+
+
+def test_certificates_are_loaded_once(
+    secure: Secure, aws_environment: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws_environment.setenv("AWS_CA_BUNDLE", secure.files["right"])
+    made: list[object] = []
+
+    class Context(ssl.SSLContext):
+        def load_verify_locations(self, *args: Any, **named: Any) -> None:
+            made.append(self)
+            super().load_verify_locations(*args, **named)
+
+    monkeypatch.setattr(ssl, "SSLContext", Context)
+    store = S3Store("bucket", region="us-east-1")
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(store.get, ["k"] * 8)) == {b"body"}
+    assert len(made) == 1
 
 
 def test_a_certificate_of_another_host_is_refused(

@@ -179,8 +179,8 @@ def _open_transport(url: str, ca_bundle: str | None) -> Transport | None:
 
 def _find_proxies(url: str) -> dict[str, str]:
     """Return the proxies for a URL by scheme, as the SDK finds them."""
-    is_by_variables = sys.platform == "linux"
-    if is_by_variables and not any(name.lower().endswith("_proxy") for name in os.environ):
+    variables = {name.lower() for name, value in os.environ.items() if value} - {"no_proxy"}
+    if sys.platform == "linux" and not any(name.endswith("_proxy") for name in variables):
         return {}
     from botocore.utils import get_environ_proxies
 
