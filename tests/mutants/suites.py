@@ -232,6 +232,7 @@ SUITES = (
             "remote/test_races.py",
             "repository/test_unpacking.py",
             "repository/test_rollback.py",
+            "repository/test_bad_objects.py",
             "repository/test_fetch.py",
             "repository/test_clone.py",
             "repository/test_publish.py",

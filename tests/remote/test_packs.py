@@ -16,9 +16,14 @@ from lakecli.model import Commit, CommitId, MetarangeId
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.remote import packs
-from lakecli.remote.commit_data import NotText, decode_commit, encode_commit
+from lakecli.remote.commit_data import (
+    NotText,
+    decode_commit,
+    decode_commit_data,
+    encode_commit,
+)
 from lakecli.remote.packs import DamagedPack, PackInfo
-from lakecli.sstable.framing import MalformedValue
+from lakecli.sstable.framing import MalformedValue, decode_value
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
 from tests.support.counting import CountingStore
@@ -186,6 +191,12 @@ def test_damage_is_seen() -> None:
     [
         (b"branch", make("a").id, encode_commit(make("a")), "not commits"),
         (b"commit", make("b").id, encode_commit(make("a")), f"is {make('a').id}"),
+        (
+            b"commit",
+            make("a").id,
+            encode_commit(make("b")._replace(id=make("a").id)),
+            f"is {make('b').id}",
+        ),
         (b"commit", make("a").id, b"\x02a\x02\xff", "no commit at"),
         (b"commit", make("a").id, b"\x7f", "damaged record"),
         (b"commit", make("a").id, encode_commit(make("a", generation=0)), "no commit at"),
@@ -250,6 +261,39 @@ def test_records_that_are_many_times_as_large_as_their_pack(
     pack_id = packs.write_pack(store, [make(f"{number}" + "x" * 60_000) for number in range(20)])
     with pytest.raises(DamagedPack, match="many times larger"):
         packs.read_pack(store, pack_id)
+
+
+def test_records_may_be_a_few_times_as_large_as_their_pack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(packs, "PACK_ALLOWANCE", 0)
+    store = MemoryStore()
+    made = [make(f"{number}" + "x" * 100) for number in range(20)]
+    pack_id = packs.write_pack(store, made)
+    assert len(packs.read_pack(store, pack_id).commits) == len(made)
+
+
+@pytest.mark.parametrize("generation", [-1, 0, 1])
+def test_a_commit_of_an_old_lakefs_server_has_no_generation(generation: int) -> None:
+    made = make("a", generation=generation)
+    key = made.id.encode()
+    _, data = decode_value(encode_commit(made))
+    if generation < 0:
+        with pytest.raises(MalformedValue, match="no commit at"):
+            decode_commit_data(key, data)
+    else:
+        assert decode_commit_data(key, data) == made
+
+
+def test_what_lakefs_records_of_a_cherry_pick_is_not_part_of_the_id() -> None:
+    picked = {"cherry-pick-origin": "1" * 64, "cherry-pick-committer": "ada"}
+    made = make("a", metadata={"k": "v"})
+    for metadata in ({"k": "v", **picked}, {"k": "v"}):
+        recorded = made._replace(metadata=metadata)
+        assert decode_commit(made.id.encode(), encode_commit(recorded)) == recorded
+    for metadata in ({"k": "other", **picked}, {"k": "v", "more": "1"}):
+        with pytest.raises(MalformedValue, match="the commit at"):
+            decode_commit(made.id.encode(), encode_commit(made._replace(metadata=metadata)))
 
 
 def test_only_new_packs_are_read() -> None:

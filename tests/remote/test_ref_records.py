@@ -238,3 +238,14 @@ def test_a_ref_of_another_name_or_format() -> None:
 def test_malformed_reflog_objects_are_refused(data: bytes) -> None:
     with pytest.raises(NotOurs, match="some/key was not written"):
         parse_moves("some/key", data)
+
+
+@pytest.mark.parametrize("format", [-1, 0, 1])
+def test_the_first_format_of_a_reflog_object_is_1(format: int) -> None:
+    moves = parse_ref(RefKind.BRANCH, "main", changed(), V).moves
+    data = dump_moves(moves).replace(b'"format":1', b'"format":%d' % format)
+    if format == 1:
+        assert parse_moves("some/key", data) == moves
+    else:
+        with pytest.raises(NotOurs, match="some/key was not written"):
+            parse_moves("some/key", data)

@@ -228,6 +228,8 @@ def test_a_ref_to_a_bad_commit_is_left_out(clones: tuple[Repository, ...]) -> No
     one.store.put(SIDE, json.dumps(fields).encode(), ANY)
     report = fetch(two)
     assert [each.name for each in report.damaged] == [forged_id]
+    (notice,) = two.notices
+    assert notice.message.startswith(f"left out commit {forged_id!r}")
     assert [each.change for each in report.updated if each.name == "side"] == [Change.INCOMPLETE]
     assert position(two) == before
     assert tracked(two)["branch", "side"].commit_id == before
