@@ -57,7 +57,7 @@ class HexId(str):
     @classmethod
     def is_valid(cls, text: object) -> bool:
         """Return whether `text` has the grammar of this identifier."""
-        return isinstance(text, str) and len(text) in cls._sizes and is_hex(text)
+        return isinstance(text, str) and len(text) in cls._sizes and not text.strip(_DIGITS)
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Self:

@@ -136,7 +136,8 @@ def data_key(digest: str) -> str:
     Raises:
         MalformedId: `digest` is not a digest.
     """
-    digest = DataDigest(digest)
+    if type(digest) is not DataDigest:
+        digest = DataDigest(digest)
     return f"data/{digest[:2]}/{digest[2:]}"
 
 

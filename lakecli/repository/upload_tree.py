@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from types import SimpleNamespace
 
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
+from lakecli.model import MAX_PATH_SIZE
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.repository.core.own_files import is_below_own
 from lakecli.repository.core.walk import by_own_names, named, size_of, walk
 from lakecli.repository.transfer.leftovers import drop_leftovers
-from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.repository.transfer.parallel import FailureBudget, beside
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
 from lakecli.repository.upload import Upload, check_branch, is_same
+from lakecli.typed import TYPE_CHECKING, Final
 from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ PROGRESS_BYTES: Final = 4 << 20
 """Small files, or bytes of them, that are reported together."""
 
 
-@dataclass(slots=True)
-class UploadReport:
+class UploadReport(SimpleNamespace):  # defining a dataclass takes milliseconds
     """What a recursive upload did.
 
     Attributes:
@@ -62,12 +61,31 @@ class UploadReport:
         failures: (path on disk, reason), in path order.
     """
 
-    uploaded: int = 0
-    unchanged: int = 0
-    size: int = 0
-    excluded: int = 0
-    deleted: int = 0
-    failures: list[tuple[bytes, str]] = field(default_factory=list)
+    uploaded: int
+    unchanged: int
+    size: int
+    excluded: int
+    deleted: int
+    failures: list[tuple[bytes, str]]
+
+    def __init__(
+        self,
+        *,
+        uploaded: int = 0,
+        unchanged: int = 0,
+        size: int = 0,
+        excluded: int = 0,
+        deleted: int = 0,
+        failures: Sequence[tuple[bytes, str]] = (),
+    ) -> None:
+        super().__init__(
+            uploaded=uploaded,
+            unchanged=unchanged,
+            size=size,
+            excluded=excluded,
+            deleted=deleted,
+            failures=list(failures),
+        )
 
 
 def upload_tree(
@@ -226,7 +244,8 @@ class TreeUpload:
                     count = size = 0
             self._arrived(count, size)
             progress.expect(size=sum(size for _, _, size in large))
-            self._upload.workers.for_each(large, self._one)
+            if large:
+                self._upload.workers.for_each(large, self._one)
             if self._is_full():
                 self._stage_pending()
 
@@ -253,11 +272,14 @@ class TreeUpload:
     def _selected(self, found: Sequence[Found]) -> list[Found]:
         """Return the selected files; record the others, and those with problems."""
         files = []
+        takes, room = self._options.selection.takes, MAX_PATH_SIZE - len(self._prefix)
         for each in found:
-            if not self._options.selection.takes(each.relative):
+            if not takes(each.relative):
                 self._exclude(each)
                 continue
-            problem = each.problem or self._problem_of(each)
+            problem = each.problem
+            if problem is None and not 0 < len(each.relative) <= room:
+                problem = self._problem_of(each)
             if problem is None:
                 files.append(each)
             else:
@@ -317,10 +339,8 @@ class TreeUpload:
                 self._pending_bytes = 0
             if not pending and not surplus:
                 return
-            with ThreadPoolExecutor(1) as pool:
-                flushing = pool.submit(self._upload.ingest.flush)
+            with beside(self._upload.ingest.flush):
                 changes = self._changes(pending)
-            flushing.result()
             uploaded = [ingested for _, ingested, _ in pending]
             self._report.deleted += self._upload.stage(changes, uploaded, surplus)
             self._upload.keep(

@@ -179,6 +179,17 @@ def test_a_start_imports_few_modules(cli: Cli, line: str, most: int) -> None:
     assert tops & (HEAVY | SLOW) <= {"cramjam"}  # the blocks of a tree are compressed
 
 
+def test_an_upload_of_a_directory_imports_no_thread_pool(cli: Cli) -> None:
+    """`concurrent.futures` imports `logging`: 60 modules, and as much time as a start of Python."""
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    source = cli.directory / "source"
+    source.mkdir()
+    (source / "a").write_text("a")
+    modules = modules_after("fs", "upload", "-r", str(source), "lakefs://demo/main/")
+    unwanted = {"concurrent", "dataclasses", "inspect", "logging", "typing"}
+    assert {name.partition(".")[0] for name in modules} & unwanted == set()
+
+
 def test_a_commit_imports_few_modules(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same as for commands that only read; OpenSSL, behind `hashlib`, takes 2 ms."""
     monkeypatch.setenv("LAKECLI_USER_NAME", "Ada")  # else Git is asked

@@ -87,31 +87,28 @@ class LocalBatch:
             if b"/" in parent:  # else the key may be that of the directory of temporaries
                 self._parents[above] = parent
         try:
-            staging_dirs = self._enter(is_content=is_content)
+            # Here rather than in functions: each call costs as much as a system call.
+            with self._lock:
+                staging_dirs = self._open_dirs.get(is_content) or self._open(is_content=is_content)
+                staging_dirs.writers += 1
             try:
                 is_new = staging_dirs.write(parent, name, body)
             finally:
-                self._leave(staging_dirs)
+                with self._lock:
+                    staging_dirs.writers -= 1
+                    if self._idle is not None and not staging_dirs.writers:
+                        self._idle.notify_all()
             if not is_new:  # the first writer may yet fail, so this body is written as well
                 self._write(split_key(key), body, is_content=is_content)
         except OSError as error:
             raise self._files.translate(error, key) from error
 
-    def _enter(self, *, is_content: bool) -> StagingDirs:
-        with self._lock:
-            staging_dirs = self._open_dirs.get(is_content)
-            if staging_dirs is None:
-                staging_dirs = StagingDirs(self._files, self._temporaries, is_content=is_content)
-                self._open_dirs[is_content] = staging_dirs
-                self._unpublished_dirs.append(staging_dirs)
-            staging_dirs.writers += 1
-            return staging_dirs
-
-    def _leave(self, staging_dirs: StagingDirs) -> None:
-        with self._lock:
-            staging_dirs.writers -= 1
-            if self._idle is not None and not staging_dirs.writers:
-                self._idle.notify_all()
+    def _open(self, *, is_content: bool) -> StagingDirs:
+        """Open the staging directories of one kind; the caller holds the lock."""
+        opened = StagingDirs(self._files, self._temporaries, is_content=is_content)
+        self._open_dirs[is_content] = opened
+        self._unpublished_dirs.append(opened)
+        return opened
 
     def _condition(self) -> Condition:
         from threading import Condition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from lakecli.typed import Final
 
 LINK_FILE: Final = b".lakefs_ref.yaml"
 """Links a directory with a path of a ref."""

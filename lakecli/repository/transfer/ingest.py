@@ -171,13 +171,15 @@ class Ingest:
     def _read(self, descriptor: int, status: os.stat_result, expected: Expected | None) -> Ingested:
         size = status.st_size
         data = read_whole(descriptor, size)
+        mtime = status.st_mtime_ns // 1_000_000_000
         if expected is None:
             digest = DataDigest(blake3(data).hexdigest())
-            done = Done(digest, found=self._put(digest, data))
-        else:
-            done = self._bytes(data, expected)
+            new = Ingested(digest, size, mtime, self._put(digest, data))
+            check_unchanged(descriptor, status)
+            return new
+        done = self._bytes(data, expected)
         check_unchanged(descriptor, status)
-        return Ingested(done.digest, size, _seconds(status), done.found, done.is_kept)
+        return Ingested(done.digest, size, mtime, done.found, done.is_kept)
 
     def look(self, path: bytes, *, expected: Expected | None = None) -> Ingested:
         """Return what `file` would bring in, without writing anything.
