@@ -15,9 +15,10 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
     it, and redo to redo it. `lakecli op log` lists the operations of the last 30 days.
 
     A pushed branch or tag stays as it is in the bucket, unless --remote is given or automatic sync
-    is on: then it moves back there too. If somebody has moved it since, nothing is undone. While
-    another process is pushing it, undo is refused. Undoing a clone, fetch or pull affects this
-    machine only.
+    is on: then it moves back there too, but never behind what others had pushed before: commits
+    that a merge brought from there stay there. If somebody has moved it since, nothing is undone.
+    While another process is pushing it, undo is refused. Undoing a clone, fetch or pull affects
+    this machine only.
 
     If an undo is interrupted before all files of a working directory are back, before the bucket
     has what is undone, or before its answer is printed, the next one completes it, and undoes

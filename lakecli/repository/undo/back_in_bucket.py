@@ -69,20 +69,24 @@ def note(
 
 
 def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
-    """Return whether a branch went back from what the bucket has of it, and nothing is sent.
+    """Return whether a branch went back further than it is and will be in the bucket.
 
     What was undone may as well be a commit that others, who moved on, never had.
     """
     if change.kind is not RefKind.BRANCH:
         return False
-    there = TrackingStore(txn, repository.key).position(change.kind, change.name)
+    noted = unsent.find_unsent(txn, repository, change.kind, change.name)
+    there = (
+        TrackingStore(txn, repository.key).position(change.kind, change.name)
+        if noted is None
+        else noted.after
+    )
     before, here = ref_changes.commit_of(change.before), ref_changes.commit_of(change.after)
     if there is None or before is None or here is None:
         return False
     refs = RefStore(txn, repository.key)
     return (
         here not in (before, there)
-        and unsent.find_unsent(txn, repository, change.kind, change.name) is None
         and is_ancestor(refs, here, there)
         and (is_ancestor(refs, there, before) or is_ancestor(refs, before, there))
     )

@@ -178,11 +178,11 @@ def find_id(txn: ReadTransaction, repository: Repository, prefix: str) -> bytes:
     see = f"lakecli op log {repository.uri}"
     if not wanted or not _DIGITS.issuperset(wanted):
         raise UsageError(f"not the ID of an operation: {prefix!r}", hint=f"see them: {see}")
-    found = list(islice(log.iter_ids(txn, repository.key, wanted), _MAX_CANDIDATES + 1))
+    found = list(islice(log.iter_ids(txn, repository.key, wanted), _MAX_CANDIDATES))
     if not found:
         raise expired(repository, prefix)
     if len(found) > 1:
-        lines = "\n".join(f"  {each.hex()}" for each in found[:_MAX_CANDIDATES])
+        lines = "\n".join(f"  {each.hex()}" for each in found)
         raise NotFound(
             f"several operations begin with {prefix!r}", hint=f"type more of one of them:\n{lines}"
         )

@@ -2,7 +2,7 @@
 
 Without `remote`, undoing an operation that was pushed is refused. With it, each ref moves back in
 the bucket too (`lakecli.repository.undo.back_in_bucket`), if the bucket still stands where the
-operation left it.
+operation left it: to where it is here then, but not behind what it had there before.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from lakecli.remote.known import iter_moves
 from lakecli.repository.core.ref_changes import commit_of, is_local
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.ours import RESET, Moved, find_ours
+from lakecli.repository.undo.stood import find_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ class Pushed(NamedTuple):
     Attributes:
         kind: a branch or a tag.
         name: the name of the ref.
-        before: the position it would go back to; ``None``: it is deleted.
+        before: the position it would go back to there; ``None``: it is deleted.
         after: the position that the operation moved it to; ``None``: it deleted it.
         stands: its position in the bucket, as far as is known.
         sequence: the number of its last move in the bucket, as far as is known.
@@ -154,7 +155,8 @@ def find_pushed(
             own_runs = _own_runs(moved)
             runs += ((tracked, _pushed_part(own, tracked) if remote else own) for own in own_runs)
     ours = find_ours(txn, repository, [each for _, run in runs for each in run])
-    found = []
+    seen: list[tuple[Tracked, Moved]] = []
+    ends = []
     for tracked, run in runs:
         oldest = next((each for each in reversed(run) if each.key in ours), None)
         if oldest is None:
@@ -163,9 +165,13 @@ def find_pushed(
         resets = any(each.operation.kind in anywhere for each in run)
         has_seen = _has_seen_reset if resets else _has_seen
         if has_seen(txn, repository, tracked, before=before, after=after):
-            stands, sequence = tracked.commit_id, tracked.sequence
-            found.append(Pushed(tracked.kind, tracked.name, before, after, stands, sequence))
-    return found
+            seen.append((tracked, oldest))
+            ends.append(after)
+    back = find_back(txn, repository, seen)
+    return [
+        Pushed(each.kind, each.name, before, after, each.commit_id, each.sequence)
+        for (each, _), before, after in zip(seen, back, ends, strict=True)
+    ]
 
 
 def _own_runs(moves: Sequence[Moved]) -> Iterator[list[Moved]]:

@@ -1,0 +1,83 @@
+"""Where refs go back to in the bucket: as here, but not behind what the bucket had there before.
+
+Before a merge, a reset or a forced push, a branch may be here without commits that others had
+pushed by then, and a tag may be elsewhere. Such a ref goes back to where it stood in the bucket
+before this clone moved it there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakecli.kv import operations as log
+from lakecli.model import CommitId, RefKind
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.known import iter_moves
+from lakecli.repository.core.ref_changes import commit_of, is_local
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.kv.operations import Operation
+    from lakecli.kv.tracking import Tracked
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.undo.ours import Moved, Position, Ref
+
+    Ends = tuple[Position, Position]
+
+
+def find_back(
+    txn: ReadTransaction, repository: Repository, undone: Sequence[tuple[Tracked, Moved]]
+) -> list[Position]:
+    """Return the positions in the bucket that refs go back to.
+
+    Args:
+        txn: the state of the local store.
+        repository: the repository of the refs.
+        undone: each ref as it is in the bucket, and the oldest of its moves here that is undone.
+    """
+    sent: dict[Ref, list[tuple[int, Ends]]] = {moved.ref: [] for _, moved in undone}
+    since = min((moved.operation.sequence for _, moved in undone), default=0)
+    for operation in log.iter_operations(txn, repository.key) if undone else ():
+        if operation.sequence < since:
+            break
+        for ref, ends in _iter_sent(operation):
+            if ref in sent:
+                sent[ref].append((operation.sequence, ends))
+    return [_back(txn, repository, tracked, moved, sent[moved.ref]) for tracked, moved in undone]
+
+
+def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, Ends]]:
+    """Yield the refs that an operation pushed or shared at once, if the bucket took the move."""
+    fields = operation.metadata
+    if operation.kind == "push":
+        before, after = fields.get("before"), fields.get("after")
+        ends = CommitId(before) if before else None, CommitId(after) if after else None
+        yield (fields.get("kind", ""), fields.get("ref", "")), ends
+    for change in operation.refs:
+        if not is_local(operation, change):
+            yield (change.kind, change.name), (commit_of(change.before), commit_of(change.after))
+
+
+def _back(
+    txn: ReadTransaction,
+    repository: Repository,
+    tracked: Tracked,
+    moved: Moved,
+    sent: Sequence[tuple[int, Ends]],
+) -> Position:
+    """Return the position in the bucket that a ref goes back to."""
+    own = {ends for sequence, ends in sent if sequence >= moved.operation.sequence}
+    stood: Position = tracked.commit_id
+    for move in iter_moves(txn, repository.key, tracked.kind, tracked.name):
+        if move.after != stood or (move.before, move.after) not in own:
+            break
+        stood = move.before
+    before, _ = moved.ends
+    refs = RefStore(txn, repository.key)
+    if before is None or stood is None or stood == tracked.commit_id or not refs.find_commit(stood):
+        return before
+    is_kept = tracked.kind is RefKind.BRANCH and is_ancestor(refs, stood, before)
+    return before if is_kept else stood

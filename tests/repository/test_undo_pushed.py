@@ -1,0 +1,502 @@
+"""What an undo moves in the bucket, and how far: what others had pushed stays there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+from lakecli.errors import LostRace, NotFound, Refused
+from lakecli.kv.operations import RefChange
+from lakecli.kv.tracking import TrackingStore
+from lakecli.model import RefKind
+from lakecli.remote.known import iter_moves
+from lakecli.repository import branch, tag
+from lakecli.repository.core import unsent
+from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.pull import PullOptions, pull
+from lakecli.repository.push import Lease, PushOptions, push, push_deletion
+from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
+from lakecli.repository.undo.log import find_operation, iter_log
+from lakecli.repository.undo.pushed import Pushed, moved_on
+from lakecli.repository.undo.undo import redo, restore, undo
+from tests.support.clones import Clones, auto, here, make_commit, synced, there
+from tests.support.lakes import stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakecli.kv.operations import Operation
+    from lakecli.model import CommitId
+    from lakecli.remote.ref_records import Move
+    from lakecli.repository.core.lake import Repository
+
+ME: Final = PushOptions(who="Me <me@example.com>")
+FORCED: Final = PushOptions(who="Me <me@example.com>", lease=Lease())
+
+
+class World(NamedTuple):
+    """Two clones; Ada has pushed two commits of ``main``, and Eve has the first one."""
+
+    ada: Repository
+    eve: Repository
+    first: CommitId
+    second: CommitId
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with Clones.make(tmp_path, "ada", "eve") as made:
+        ada, eve = made.repositories
+        first = make_commit(ada, b"first").id
+        push(ada, "main", options=ME)
+        pull(eve, "main", PullOptions(committer="eve"))
+        second = make_commit(ada, b"second").id
+        push(ada, "main", options=ME)
+        yield World(ada, eve, first, second)
+
+
+def newest(repository: Repository) -> Operation:
+    return next(iter_log(repository)).operation
+
+
+def both(repository: Repository) -> tuple[CommitId, CommitId | None]:
+    """Return where main is here and in the bucket."""
+    return here(repository), there(repository)
+
+
+def let_pass(repository: Repository) -> None:
+    """Run two commands under automatic sharing."""
+    for _ in range(2):
+        with auto(repository) as (_, resumed):
+            assert resumed.unsent == ()
+
+
+# -- how far a ref goes back there ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_auto", [False, True])
+def test_undoing_a_merge_leaves_what_others_had_pushed(world: World, *, is_auto: bool) -> None:
+    """The branch was never in the bucket as it is here before the merge."""
+    eve = world.eve
+    mine = make_commit(eve, b"mine").id
+    pull(eve, "main", PullOptions(committer="eve"))
+    merged = here(eve)
+    push(eve, "main", options=ME)
+    assert there(eve) == merged
+    if not is_auto:
+        done = undo(eve, remote=True, committer="eve")
+        assert [(each.name, each.before) for each in done.remote] == [("main", world.second)]
+        assert both(eve) == (mine, world.second)
+        return
+    with auto(eve) as (shared, _):
+        assert undo(shared, remote=True, committer="eve").operation.kind == "merge"
+    let_pass(eve)
+    assert both(eve) == (mine, world.second)
+    with auto(eve) as (shared, _):
+        redo(shared)
+    let_pass(eve)
+    assert both(eve) == (merged, merged)
+
+
+def test_undoing_a_reset_leaves_what_others_had_pushed(world: World) -> None:
+    """The branch here stays behind the bucket, and does not follow it at once."""
+    eve = world.eve
+    fetch(eve)
+    branch.create(eve, "dev", source=world.second)
+    mine = make_commit(eve, b"mine", "dev").id
+    branch.reset(eve, "main", to=mine)
+    push(eve, "main", options=ME)
+    with auto(eve) as (shared, _):
+        undo(shared, remote=True, committer="eve")
+    let_pass(eve)
+    assert both(eve) == (world.first, world.second)
+    with auto(eve) as (shared, _):
+        redo(shared)
+    let_pass(eve)
+    assert both(eve) == (mine, mine)
+
+
+def test_undoing_a_forced_push_puts_back_what_it_replaced(world: World) -> None:
+    eve = world.eve
+    fetch(eve)
+    make_commit(eve, b"mine")
+    push(eve, "main", options=FORCED)
+    undo(eve, remote=True, committer="eve")
+    assert both(eve) == (world.first, world.second)
+
+
+def test_undoing_a_forced_tag_puts_back_what_it_replaced(world: World) -> None:
+    ada, eve = world.ada, world.eve
+    commits = [world.first, world.second]
+    mine = make_commit(eve, b"mine").id
+    for name, (old, theirs) in {"v1": commits, "v2": commits[::-1]}.items():
+        tag.create(ada, name, old)
+        push(ada, name, options=ME)
+        fetch(eve)
+        tag.create(ada, name, theirs, force=True)
+        push(ada, name, options=FORCED)
+        tag.create(eve, name, mine, force=True)
+        fetch(eve)
+        push(eve, name, options=FORCED)
+        assert there(eve, name, RefKind.TAG) == mine
+        undo(eve, remote=True, committer="eve")
+        assert tag.show(eve, name).commit_id == old
+        assert there(eve, name, RefKind.TAG) == theirs
+
+
+def test_unpushed_commits_below_go_to_the_bucket_too(world: World) -> None:
+    """What was there is kept: the branch is the same on both sides."""
+    eve = world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    lower = make_commit(eve, b"lower").id
+    make_commit(eve, b"upper")
+    push(eve, "main", options=ME)
+    undo(eve, remote=True, committer="eve")
+    assert both(eve) == (lower, lower)
+
+
+def test_what_this_clone_had_pushed_earlier_stays(world: World) -> None:
+    eve = world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    earlier = make_commit(eve, b"earlier").id
+    push(eve, "main", options=ME)
+    branch.reset(eve, "main", to=world.second)
+    branch.create(eve, "dev", source=earlier)
+    make_commit(eve, b"later", "dev")
+    branch.reset(eve, "main", to="dev")
+    push(eve, "main", options=ME)
+    undo(eve, remote=True, committer="eve")
+    assert both(eve) == (world.second, earlier)
+
+
+@pytest.mark.parametrize("has_gap", [False, True])
+def test_all_own_moves_go_back_and_none_before_an_unknown_one(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, has_gap: bool
+) -> None:
+    eve = world.eve
+    fetch(eve)
+    kept = newest(eve).id.hex()
+    branch.create(eve, "dev", source=world.second)
+    sent = [make_commit(eve, path, "dev").id for path in (b"1", b"2")]
+    for commit_id in sent:
+        branch.reset(eve, "main", to=commit_id)
+        push(eve, "main", options=ME)
+    with auto(eve) as (shared, _):
+        top = make_commit(shared, b"3").id
+    assert both(eve) == (top, top)
+
+    def known(*arguments: Any) -> Iterator[Move]:
+        return (each for each in iter_moves(*arguments) if each.after != sent[1])
+
+    if has_gap:
+        monkeypatch.setattr("lakecli.repository.undo.stood.iter_moves", known)
+    restore(eve, kept, remote=True, committer="eve")
+    assert both(eve) == (world.first, sent[1] if has_gap else world.second)
+
+
+def test_resets_below_a_merge_that_was_shared_at_once_stay_here(world: World) -> None:
+    ada, eve = world.ada, world.eve
+    branch.create(ada, "dev", source="main")
+    third = make_commit(ada, b"third", "dev").id
+    push(ada, "dev", options=ME)
+    fetch(eve)
+    kept = newest(eve).id.hex()
+    for commit_id in (third, world.second):
+        branch.reset(eve, "main", to=commit_id)
+    with auto(eve) as (shared, _):
+        merge(shared, "dev", "main", MergeOptions(committer="eve"))
+    assert here(eve) == there(eve) != world.second
+    with auto(eve) as (shared, _):
+        restore(shared, kept, remote=True, committer="eve")
+    let_pass(eve)
+    assert both(eve) == (world.first, world.second)
+
+
+def test_resets_that_a_push_did_not_send_stay_here(world: World) -> None:
+    """Only the commit on top of them goes back."""
+    eve = world.eve
+    fetch(eve)
+    branch.reset(eve, "main", to=world.second)
+    branch.reset(eve, "main", to=world.first)
+    kept = newest(eve).id.hex()
+    branch.reset(eve, "main", to=world.second)
+    make_commit(eve, b"third")
+    push(eve, "main", options=ME)
+    restore(eve, kept, remote=True, committer="eve")
+    assert both(eve) == (world.first, world.second)
+
+
+def test_a_push_over_a_commit_that_was_not_fetched_puts_it_back(world: World) -> None:
+    eve = world.eve
+    kept = newest(eve).id.hex()
+    branch.reset(eve, "main", to="main~1")
+    make_commit(eve, b"mine")
+    lease = Lease(world.second)  # which Eve has not fetched
+    push(eve, "main", options=PushOptions(who="Eve <e@example.com>", lease=lease))
+    restore(eve, kept, remote=True, committer="eve")
+    assert both(eve) == (world.first, world.second)
+
+
+def test_a_reset_as_others_made_it_stays_here(world: World) -> None:
+    """This clone had once pushed the same one, before others took that back."""
+    ada, eve = world.ada, world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    branch.reset(eve, "main", to=world.first)
+    push(eve, "main", options=FORCED)
+    fetch(ada)
+    push(ada, "main", options=ME)
+    pull(eve, "main", PullOptions(committer="eve"))
+    branch.reset(ada, "main", to=world.first)
+    push(ada, "main", options=FORCED)
+    fetch(eve)
+    assert both(eve) == (world.second, world.first)
+    branch.reset(eve, "main", to=world.first)
+    undo(eve, remote=True, committer="eve")
+    assert both(eve) == (world.second, world.first)
+
+
+# -- whose move it is -------------------------------------------------------------------------
+
+
+def test_a_tag_that_others_made_again_stays(world: World) -> None:
+    """This clone had pushed the same tag before, and deleted it."""
+    ada, eve = world.ada, world.eve
+    tag.create(eve, "v1", world.first)
+    push(eve, "v1", options=ME)
+    push_deletion(eve, "v1", options=ME)
+    tag.delete(eve, "v1")
+    tag.create(ada, "v1", world.first)
+    push(ada, "v1", options=ME)
+    fetch(eve)
+    tag.delete(eve, "v1")  # which the fetch has made
+    tag.create(eve, "v1", world.first)
+    undo(eve, remote=True, committer="eve")
+    assert there(eve, "v1", RefKind.TAG) == world.first
+
+
+def test_a_branch_that_others_made_stays_without_the_commits_on_it(world: World) -> None:
+    ada, eve = world.ada, world.eve
+    kept = newest(eve).id.hex()
+    branch.create(ada, "dev", source="main")
+    push(ada, "dev", options=ME)
+    fetch(eve)
+    branch.create(eve, "dev", source=world.second)
+    with auto(eve) as (shared, _):
+        mine = make_commit(shared, b"mine", "dev").id
+    assert there(eve, "dev") == mine
+    with auto(eve) as (shared, _):
+        restore(shared, kept, remote=True, committer="eve")
+    assert there(eve, "dev") == world.second
+
+
+# -- in the bucket ----------------------------------------------------------------------------
+
+
+class KilledError(BaseException):
+    """The process was killed."""
+
+
+def at_step(repository: Repository, step: str, act: object) -> None:
+    """Act once at a step; an exception is raised."""
+    runtime = repository.lake.runtime
+
+    def on_step(name: str) -> None:
+        if name == step:
+            repository.lake.runtime = runtime
+            if isinstance(act, BaseException):
+                raise act
+            assert callable(act)
+            act()
+
+    repository.lake.runtime = runtime._replace(on_step=on_step)
+
+
+@pytest.mark.parametrize("is_auto", [False, True])
+def test_a_completed_undo_says_what_it_undid(world: World, *, is_auto: bool) -> None:
+    eve = world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    make_commit(eve, b"mine")
+    push(eve, "main", options=ME)
+    made = next(each.operation for each in iter_log(eve) if each.operation.kind == "commit")
+    at_step(eve, "undo there", KilledError())
+    with pytest.raises(KilledError):
+        undo(eve, remote=True, committer="eve")
+    sharing = synced(eve, "eve")
+    if is_auto:
+        sharing.catch_up()
+    done = undo(sharing.repository if is_auto else eve, remote=True, committer="eve")
+    assert done.is_completed
+    assert done.operation == made
+    assert [(each.name, each.before) for each in done.remote] == [("main", world.second)]
+    assert done.appended.kind == "undo"
+    assert both(eve) == (world.second, world.second)
+
+
+def test_a_completed_redo_says_what_it_redid(world: World) -> None:
+    eve = world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    mine = make_commit(eve, b"mine").id
+    push(eve, "main", options=ME)
+    made = next(each.operation for each in iter_log(eve) if each.operation.kind == "commit")
+    with auto(eve) as (shared, _):
+        undo(shared, remote=True, committer="eve")
+    redo(synced(eve, "killed").repository)
+    with auto(eve) as (shared, _):
+        done = redo(shared)
+    assert done.is_completed
+    assert (done.operation, done.remote) == (made, ())
+    assert both(eve) == (mine, mine)
+
+
+def test_an_undo_that_another_command_saw_refused_is_refused(world: World) -> None:
+    """The other command has deleted the note, and the branch here has followed the bucket."""
+    ada, eve = world.ada, world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    make_commit(eve, b"mine")
+    push(eve, "main", options=ME)
+    pull(ada, "main", PullOptions(committer="ada"))
+    theirs = make_commit(ada, b"theirs").id
+
+    def act() -> None:
+        push(ada, "main", options=ME)
+        with auto(eve) as (_, resumed):
+            assert len(resumed.unsent) == 1
+
+    sharing = synced(eve, "eve")
+    sharing.catch_up()
+    at_step(eve, "undo there", act)
+    with pytest.raises(LostRace, match="main was moved here, not in the bucket") as told:
+        undo(sharing.repository, remote=True, committer="eve")
+    assert theirs[:12] in told.value.message
+    let_pass(eve)
+    assert both(eve) == (theirs, theirs)
+
+
+def test_an_operation_is_reversed_by_what_was_done_after_it(world: World) -> None:
+    eve = world.eve
+    for path in (b"1", b"2"):
+        make_commit(eve, path)
+
+    def is_reversed(operation: Operation) -> bool:
+        with eve.lake.kv.read() as txn:
+            return _is_reversed(txn, eve, operation)
+
+    earlier = undo(eve).appended
+    redo(eve)
+    outer = undo(eve).appended
+    undo(eve)
+    inner = undo(eve).appended
+    assert is_reversed(earlier)
+    assert not is_reversed(outer)  # a redo before it is none of it
+    assert not is_reversed(inner)
+    redo(eve)
+    assert is_reversed(inner)
+    assert not is_reversed(outer)
+    redo(eve)
+    redo(eve)
+    assert is_reversed(outer)
+    restore(eve, earlier.id.hex())
+    restored = newest(eve)
+    stage(eve, "main", {b"more": b"1"})
+    assert not is_reversed(restored)
+    undo(eve)
+    undo(eve)
+    assert is_reversed(restored)
+
+
+# -- what stays behind the bucket -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("there", "before", "here", "is_left"),
+    [
+        ("second", "second", "first", True),
+        ("second", "third", "first", True),  # with a commit that was not pushed
+        ("third", "second", "first", True),  # others have moved on
+        ("second", "fork", "first", False),  # the bucket has nothing of what was undone
+        ("second", "third", "fork", False),
+        ("second", "third", "second", False),
+        ("second", "third", "third", False),
+        ("third", "second", "second", False),
+        (None, "second", "first", False),
+        ("second", None, "first", False),
+        ("second", "second", None, False),
+    ],
+)
+def test_a_branch_is_left_behind_by_what_the_bucket_has_of_it(
+    world: World, there: str | None, before: str | None, here: str | None, *, is_left: bool
+) -> None:
+    ada = world.ada
+    commits: dict[str | None, str] = {"first": world.first, "second": world.second}
+    commits["third"] = make_commit(ada, b"third").id
+    branch.create(ada, "fork", source=world.first)
+    commits["fork"] = make_commit(ada, b"fork", "fork").id
+    name = "main" if there else "unknown"
+    if there == "third":
+        push(ada, "main", options=ME)
+
+    def change(kind: RefKind) -> RefChange:
+        fields = [None if each is None else {"commit_id": commits[each]} for each in (before, here)]
+        return RefChange(kind, name, before=fields[0], after=fields[1])
+
+    with ada.lake.kv.read() as txn:
+        assert _is_left_behind(txn, ada, change(RefKind.BRANCH)) == is_left
+        assert not _is_left_behind(txn, ada, change(RefKind.TAG))
+
+
+def test_a_branch_is_left_behind_by_what_is_to_be_sent(world: World) -> None:
+    ada = world.ada
+    third = make_commit(ada, b"third").id
+    push(ada, "main", options=ME)
+    change = RefChange(
+        RefKind.BRANCH, "main", before={"commit_id": third}, after={"commit_id": world.first}
+    )
+    for after, is_left in ((world.second, True), (world.first, False)):
+        with ada.lake.kv.write() as txn:
+            note = unsent.make(
+                ada, RefKind.BRANCH, "main", operation="undo", before=third, after=after
+            )
+            unsent.put(txn, ada, note)
+            assert _is_left_behind(txn, ada, change) == is_left
+            assert TrackingStore(txn, ada.key).position(RefKind.BRANCH, "main") == third
+
+
+# -- messages ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "hint"),
+    [
+        (RefKind.BRANCH, "1", "2", "lakecli branch revert lakefs://demo/main 2"),
+        (RefKind.BRANCH, None, "2", "lakecli fetch lakefs://demo"),
+        (RefKind.BRANCH, "1", None, "lakecli fetch lakefs://demo"),
+        (RefKind.TAG, "1", "2", "lakecli fetch lakefs://demo"),
+    ],
+)
+def test_what_has_moved_on_is_looked_at_first_or_reverted(
+    world: World, kind: RefKind, before: CommitId | None, after: CommitId | None, hint: str
+) -> None:
+    error = moved_on(world.ada, Pushed(kind, "main", before, after, after, 1))
+    assert isinstance(error, Refused)
+    assert error.hint is not None
+    assert error.hint.endswith(f": {hint}")
+
+
+def test_ten_operations_that_begin_alike_are_listed(world: World) -> None:
+    ada = world.ada
+    while True:
+        ids = [each.operation.id.hex() for each in iter_log(ada)]
+        first = max("0123456789abcdef", key=lambda digit: sum(id_[0] == digit for id_ in ids))
+        alike = sorted(each for each in ids if each.startswith(first))
+        if len(alike) > 11:
+            break
+        tag.create(ada, f"v{len(ids)}", "main")
+    with pytest.raises(NotFound, match="several operations begin with") as told:
+        find_operation(ada, first)
+    assert told.value.hint is not None
+    assert told.value.hint.splitlines()[1:] == [f"  {each}" for each in alike[:10]]
+    (only,) = [each for each in alike if each.startswith(alike[0][:8])]
+    assert find_operation(ada, only[:8]).operation.id.hex() == only
