@@ -6,6 +6,7 @@
     session, java   starting Spark, and the Java for it; master: whether its master answers
     scratch         large results of executors, in the bucket
     joins           joins on Spark, with such results
+    worker_heap     the heap of an executor's Python
     executors       waiting for the executors of a cluster, and checking them
     data_prefixes   divides data/ by the number of its objects
     store_location  where objects are, as plain values; errors_as_json: errors as plain values

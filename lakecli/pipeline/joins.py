@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakecli.errors import LakeError
 from lakecli.pipeline.errors_as_json import carried
 from lakecli.pipeline.scratch import dump_value, load_value
+from lakecli.pipeline.worker_heap import freeze_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -79,6 +80,8 @@ def carrying(
                 yield from rows_of(*row)
     except LakeError as error:
         raise carried(error, nonce) from error
+    finally:
+        freeze_modules()
 
 
 def as_stat(counts: Sequence[Any]) -> bytes:

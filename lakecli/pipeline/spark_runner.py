@@ -23,6 +23,7 @@ from lakecli.pipeline.errors_as_json import dump_error, find_carried, load_error
 from lakecli.pipeline.executors import NoLakecli, environment_hint, prepare_executors
 from lakecli.pipeline.runner import ClosedOnExit
 from lakecli.pipeline.session import gist, start_session
+from lakecli.pipeline.worker_heap import freeze_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -70,6 +71,8 @@ def apply(
         return number, result if scratch is None else scratch.keep_value(result)
     except LakeError as error:
         return number, Failed(dump_error(error))
+    finally:
+        freeze_modules()
 
 
 def parts_per_job(cores: int) -> int:

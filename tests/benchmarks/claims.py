@@ -93,8 +93,9 @@ CLAIMS: Final = {
     "import in order, Spark": Claim(Bound.AT_LEAST, 350_000, "objects/s"),
     "import mixed up, Spark": Claim(Bound.AT_LEAST, 350_000, "objects/s"),
     "import on Spark, memory": Claim(Bound.BELOW, 1536, "MiB"),
-    # Three million objects by both engines in turn, without the start of Spark.
-    "import on Spark, time": Claim(Bound.AT_MOST, 1.2, "x", LOCAL),
+    # Three million objects by both engines in turn, without the start of Spark. Processor time, as
+    # by the wall clock Spark has two cores and one process has one.
+    "import on Spark, processor": Claim(Bound.AT_MOST, 1.2, "x", LOCAL),
     # Whole processes at one million entries.
     "commit of one change": Claim(Bound.AT_MOST, 2.5, "x", LIST),
     "commit of one change, processor": Claim(Bound.AT_MOST, 1.5, "x", LIST),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from lakecli.pipeline.executors import NoLakecli
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.session import gist, with_attempts
 from lakecli.pipeline.spark_runner import SparkRunner, raise_translated
+from lakecli.pipeline.worker_heap import freeze_modules
 from tests.pipeline import tasks
 
 if TYPE_CHECKING:
@@ -70,6 +72,13 @@ def test_parts_are_taken_as_runners_become_free(runner: Runner) -> None:
     next(results)
     assert taken < 100
     results.close()  # type: ignore[attr-defined]
+
+
+def test_collections_after_tasks_leave_out_loaded_modules(spark_runner: SparkRunner) -> None:
+    before = gc.get_freeze_count()
+    assert max(count for _, count in spark_runner.run(tasks.count_frozen, range(8))) > 10_000
+    freeze_modules()
+    assert gc.get_freeze_count() == before  # this process is not one of Spark's
 
 
 def test_an_unexpected_error_takes_one_line(spark_runner: SparkRunner) -> None:

@@ -25,6 +25,7 @@ from lakecli.pipeline.imports.part import Item, Part, import_rows
 from lakecli.pipeline.imports.rows import Failures, Rows
 from lakecli.pipeline.scratch import Kept
 from lakecli.pipeline.spark_runner import Failed, opened, raise_translated
+from lakecli.pipeline.worker_heap import freeze_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -265,6 +266,8 @@ def _carrying(batches: Iterator[Any], nonce: str) -> Iterator[Any]:
         yield from batches
     except LakeError as error:
         raise carried(error, nonce) from error
+    finally:
+        freeze_modules()
 
 
 def _import(
