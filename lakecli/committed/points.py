@@ -43,7 +43,7 @@ FETCH_AFTER: Final = 8
 """Blocks read one by one from a range in the bucket before it is fetched whole."""
 
 FILL_AT_ONCE: Final = 64
-"""Blocks that a fill reads at a time: half a millisecond, for which other threads wait at most."""
+"""Blocks that a fill reads at a time: a millisecond passes until it notices that it is stopped."""
 
 MOST_TREES: Final = 4
 """Trees whose open ranges are kept by position, for refs that are read alternately."""
