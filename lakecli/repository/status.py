@@ -82,6 +82,12 @@ def last_fetched(repository: Repository) -> datetime | None:
     return None if fetched is None else fetched.at
 
 
+def last_pushed(repository: Repository) -> datetime | None:
+    """Return when this clone last moved a ref in the bucket; ``None``: never."""
+    with repository.lake.kv.read() as txn:
+        return tracking.find_pushed_at(txn, repository)
+
+
 def went_back(repository: Repository) -> list[tuple[RefKind, str]]:
     """Return kind and name of refs that went back in the bucket and have not caught up since.
 

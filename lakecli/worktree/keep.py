@@ -143,7 +143,8 @@ def restore_kept(
     """Write files back that an undone operation had kept; return what was done.
 
     A file that has changed since the operation stays as it is. While the store refuses an object or
-    does not answer, the operation is unfinished, and this can be repeated.
+    does not answer, the operation is unfinished, and this can be repeated; so it can if it is
+    killed. A file counts as brought back only when it is marked as the conflict that it was.
 
     Args:
         repository: the repository of the operation.
@@ -159,41 +160,54 @@ def restore_kept(
     root, link = linked
     with lock(root):
         worktree = Worktree(repository, root, read_link(root) or link)
-        prefix = worktree.link.prefix
-        changes = worktree.scan().changes
-        tree = _tree_of(worktree, operation)
         writer = Writer(worktree, options)
-        for staged in operation.staging:
-            token = StagingToken(staged.token)
-            with repository.lake.kv.read() as txn:
-                kept = list(area.scan(txn, token, prefix=prefix))
-            for path, value in kept:
-                relative = path[len(prefix) :]
-                change = changes.get(relative)
-                expected: Expected | FileState
-                if change is None:
-                    is_there = os.path.lexists(worktree.path_of(relative))
-                    expected = Expected.BASE if is_there else Expected.ABSENT
-                elif change.state is None:
-                    expected = Expected.ABSENT
-                elif worktree.equals(relative, change, value):
-                    continue
-                elif worktree.equals(relative, change, worktree.find(tree, relative)):
-                    expected = change.state
-                else:
-                    writer.report.kept.append(relative)
-                    continue
-                writer.add(Wanted(relative, decode_entry(value), expected))
-            writer.flush()
-            if not writer.report.can_repeat:
-                with repository.lake.kv.write() as writing:
-                    area.drop(writing, token)
+        back = _write_back(worktree, operation, writer)
         # The index is not saved: these files differ from the base.
         written = writer.finish()
-        again = _resolved(operation, {each.path for each in writer.published})
-        if again:
+        back |= {each.path for each in writer.published}
+        on_step = repository.lake.runtime.on_step
+        on_step("settle")
+        if again := _resolved(operation, back):
             worktree.relink(unresolved=tuple(sorted({*worktree.link.unresolved, *again})))
+        on_step("tidy")
+        with repository.lake.kv.write() as txn:
+            for staged in operation.staging:
+                token = StagingToken(staged.token)
+                if not written.can_repeat:
+                    area.drop(txn, token)
+                for path in back:
+                    area.remove(txn, token, worktree.link.prefix + path)
         return written
+
+
+def _write_back(worktree: Worktree, operation: Operation, writer: Writer) -> set[bytes]:
+    """Write the kept files that have not changed since; return those that are there already."""
+    prefix = worktree.link.prefix
+    changes = worktree.scan().changes
+    tree = _tree_of(worktree, operation)
+    back = set()
+    for staged in operation.staging:
+        with worktree.repository.lake.kv.read() as txn:
+            kept = list(area.scan(txn, StagingToken(staged.token), prefix=prefix))
+        for path, value in kept:
+            relative = path[len(prefix) :]
+            change = changes.get(relative)
+            expected: Expected | FileState
+            if change is None:
+                is_there = os.path.lexists(worktree.path_of(relative))
+                expected = Expected.BASE if is_there else Expected.ABSENT
+            elif change.state is None:
+                expected = Expected.ABSENT
+            elif worktree.equals(relative, change, value):
+                back.add(relative)
+                continue
+            elif worktree.equals(relative, change, worktree.find(tree, relative)):
+                expected = change.state
+            else:
+                writer.report.kept.append(relative)
+                continue
+            writer.add(Wanted(relative, decode_entry(value), expected))
+    return back
 
 
 def _resolved(operation: Operation, paths: set[bytes]) -> set[bytes]:

@@ -269,6 +269,33 @@ def test_an_undo_that_is_killed_is_repeated(tmp_path: Path, step: str) -> None:
     assert files(root) == after
 
 
+@pytest.mark.parametrize("step", ["undone", "fetch", "publish", "settle", "tidy"])
+def test_an_undo_that_is_killed_marks_what_was_a_conflict(tmp_path: Path, step: str) -> None:
+    root = tmp_path / "wd"
+    with open_lake(tmp_path, new_id=Numbered("prepare"), clock=real_now) as lake:
+        repository = make_repository(lake, tmp_path)
+        commit_contents(repository, {"a": "1", "b": "1"})
+        clone(repository, root)
+        write(root, {"a": "mine", "b": "mine"})
+        commit_contents(repository, {"a": "theirs"})
+        assert pull(reopen(repository, root)).conflicts == [b"a"]
+        restore(reopen(repository, root), [b"a", b"b"], source=None, options=DOWNLOADS)
+        assert reopen(repository, root).link.unresolved == ()
+
+    def undone_at(step: str, seed: str) -> Outcome:
+        return crashes.run(take_back, tmp_path, root, step=step, seed=seed, clock=real_now)
+
+    assert undone_at(step, "second").killed
+    assert undone_at("never", "third").answer == repr(("restore", [], []))
+    assert files(root) == {"a": "mine", "b": "mine"}
+    with open_lake(tmp_path, new_id=Numbered("look"), clock=real_now) as lake:
+        repository = lake.repository("demo")
+        assert reopen(repository, root).link.unresolved == (b"a",)
+        operation = redo_target(repository)
+        assert operation is not None
+        assert not is_unfinished(repository, operation)
+
+
 @pytest.mark.parametrize("step", ["keep", "publish", "index"])
 def test_files_that_change_after_a_killed_redo_stay(tmp_path: Path, step: str) -> None:
     before, after = prepare_redo(tmp_path / "killed", "discard")

@@ -111,6 +111,7 @@ class Status(TypedDict):
         repository: URI of the repository.
         storage_namespace: URI of the storage namespace.
         fetched_at: time of the last fetch; null if there was none.
+        pushed_at: time of the last push from this machine; null if there was none.
         branches: branches, ordered by name.
         only_in_bucket: branches that are not on this machine.
         pending: moves that an interrupted command began.
@@ -122,6 +123,7 @@ class Status(TypedDict):
     repository: str
     storage_namespace: str
     fetched_at: datetime | None
+    pushed_at: datetime | None
     branches: Sequence[BranchStatus]
     only_in_bucket: Sequence[Ref]
     pending: Sequence[Move]

@@ -46,7 +46,7 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
     directory = None if here is None else _compare(repository, *here)
     name = branch.ref if directory is None else directory.worktree.branch
     found = [] if directory is not None and name is None else list(states.status(repository, name))
-    fetched_at = states.last_fetched(repository)
+    fetched_at, pushed_at = states.last_fetched(repository), states.last_pushed(repository)
     missing = list(states.only_in_bucket(repository)) if branch.ref is None else []
 
     def record() -> Status:
@@ -58,6 +58,7 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
             repository=repository.uri,
             storage_namespace=repository.record.storage_namespace,
             fetched_at=fetched_at,
+            pushed_at=pushed_at,
             branches=[pick(BranchRecord, each, each.distance) for each in found],
             only_in_bucket=[Ref(name=name, commit_id=commit_id) for name, commit_id in missing],
             pending=[pick(Move, each, each.intent) for each in pending],
@@ -71,7 +72,8 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
         record,
         text=lambda: [
             *([] if directory is None else directory.head_lines()),
-            *_lines(found, missing, fetched_at, now=context.now()),
+            _seen_line(fetched_at, pushed_at, now=context.now()),
+            *_lines(found, missing),
         ],
     )
     if directory is not None:
@@ -95,21 +97,25 @@ def _finish(context: Context, repository: Repository) -> list[Finished]:
         return []
 
 
+def _seen_line(fetched_at: datetime | None, pushed_at: datetime | None, *, now: datetime) -> str:
+    """Return when this clone last saw the bucket: the last fetch, and a push after it."""
+    from lakecli.cli.progress import human_seconds
+
+    def ago(at: datetime) -> str:
+        return f"{human_seconds(max(0, int((now - at).total_seconds())))} ago"
+
+    line = "Never fetched" if fetched_at is None else f"Last fetched {ago(fetched_at)}"
+    if pushed_at is not None and (fetched_at is None or pushed_at > fetched_at):
+        line += f", pushed {ago(pushed_at)}"
+    return f"{line}."
+
+
 def _lines(
     branches: Sequence[BranchStatus],
     missing: Sequence[tuple[str, CommitId]],
-    fetched_at: datetime | None,
-    *,
-    now: datetime,
 ) -> Iterator[str]:
-    from lakecli.cli.progress import human_seconds
     from lakecli.cli.sharing import distance_text
 
-    if fetched_at is None:
-        yield "Never fetched."
-    else:
-        age = max(0, int((now - fetched_at).total_seconds()))
-        yield f"Last fetched {human_seconds(age)} ago."
     uncommitted = False
     for branch in branches:
         parts = [distance_text(branch.distance)]

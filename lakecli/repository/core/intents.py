@@ -140,6 +140,7 @@ def record_outcome(
     intent = begun.intent
     if not applied:
         return
+    tracking.put_pushed_at(txn, repository, repository.lake.now())
     if begun.landing is None:
         if not is_new:
             return  # another process has recorded it

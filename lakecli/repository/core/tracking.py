@@ -3,6 +3,7 @@
 ::
 
     META  fetched/ ‖ repository -> when the bucket was last read, and the state of collection then
+          pushed/ ‖ repository  -> when this clone last moved a ref there, unix seconds in JSON
 """
 
 from __future__ import annotations
@@ -58,6 +59,17 @@ def put_fetched(txn: WriteTransaction, repository: Repository, fetched: Fetched)
     txn.put(Table.META, _key(repository), json.dumps(fields).encode("ascii"))
 
 
+def find_pushed_at(txn: ReadTransaction, repository: Repository) -> datetime | None:
+    """Return when this clone last moved a ref in the bucket, by its own clock, or ``None``."""
+    data = txn.get(Table.META, _pushed_key(repository))
+    return None if data is None else datetime.fromtimestamp(json.loads(data), UTC)
+
+
+def put_pushed_at(txn: WriteTransaction, repository: Repository, at: datetime) -> None:
+    """Record that a ref was moved in the bucket."""
+    txn.put(Table.META, _pushed_key(repository), b"%d" % int(at.timestamp()))
+
+
 def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool:
     """Record the position of a ref in the bucket, and its moves; older ones change nothing.
 
@@ -93,6 +105,11 @@ def forget_all(txn: WriteTransaction, repository: Repository) -> None:
     for table in (Table.TRACKING, Table.REFLOG):
         txn.delete_owned(table, repository.key)
     txn.delete(Table.META, _key(repository))
+    txn.delete(Table.META, _pushed_key(repository))
+
+
+def _pushed_key(repository: Repository) -> bytes:
+    return b"pushed/" + repository.key
 
 
 def _key(repository: Repository) -> bytes:
