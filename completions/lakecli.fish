@@ -155,8 +155,8 @@ function __lakecli_options
                 '--recursive' 'All objects below the path'
         case 'branch create'
             printf '%s\t%s\n' \
-                '-s' 'lakefs://REPOSITORY/REF to start at' \
-                '--source' 'lakefs://REPOSITORY/REF to start at'
+                '-s' 'REF or lakefs://REPOSITORY/REF to start at' \
+                '--source' 'REF or lakefs://REPOSITORY/REF to start at'
         case 'branch delete'
             printf '%s\t%s\n' \
                 '-y' 'Do not ask for confirmation' \

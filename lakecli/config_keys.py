@@ -8,6 +8,7 @@ from lakecli.named_tuple import NamedTuple
 from lakecli.setting_values import (
     parse_count,
     parse_duration,
+    parse_email,
     parse_endpoint,
     parse_link,
     parse_places,
@@ -67,7 +68,7 @@ KEYS: Final = (
     Key(
         "user.email",
         "e-mail of the committer; default: git's user.email",
-        parse_text,
+        parse_email,
         None,
         "a@b.org",
     ),

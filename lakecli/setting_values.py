@@ -37,6 +37,19 @@ def parse_text(text: str) -> str:
     return stripped
 
 
+def parse_email(text: str) -> str:
+    """Return an e-mail address as committers are recorded with it.
+
+    Raises:
+        UsageError: it has blanks, ``<`` or ``>``, or not one ``@`` with something on both sides.
+    """
+    address = parse_text(text)
+    user, _, host = address.partition("@")
+    if not user or not host or "@" in host or any(each in " <>" for each in address):
+        raise UsageError(f"not an e-mail address: {_shown(text)}", hint="write ada@example.com")
+    return address
+
+
 def parse_duration(text: str) -> timedelta:
     """Return a duration written as ``90s``, ``30m``, ``12h`` or ``7d``.
 

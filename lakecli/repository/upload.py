@@ -277,12 +277,14 @@ class Upload:
             assert expected is not None
             self.stage([], [ingested])
             self.keep([(path, expected)])
+            self._options.progress.advance(items=1)
             return decode_entry(expected)
         entry = self.entry(path, ingested, at=self._repository.lake.now(), has_mtime=has_mtime)
         value = encode_entry(entry)
         (present,) = self.present([path])
         self.ingest.flush()
         self.stage([] if is_same(present, value) else [(path, value)], [ingested])
+        self._options.progress.advance(items=1)
         return entry
 
 
@@ -314,6 +316,7 @@ def upload_file(
     (present,) = upload.present([path])
     name = os.fsencode(source)
     try:
+        options.progress.expect(items=1, size=source.stat().st_size)
         # A link that the user names is followed; one inside a directory is not.
         ingested = upload.ingest.file(os.path.realpath(name), expected=upload.expected(present))
     except FileNotFoundError as error:
@@ -341,6 +344,7 @@ def upload_stream(
     check_branch(repository, branch)
     upload = Upload(repository, branch, options)
     (present,) = upload.present([path])
+    options.progress.expect(items=1)
     ingested = upload.ingest.stream(source, expected=upload.expected(present))
     return upload.record_one(path, ingested, present, has_mtime=False)
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.cli.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     from tests.support.demo import Demo
     from tests.support.golden import Cli, Golden
@@ -21,6 +23,21 @@ def test_create_makes_a_branch_at_a_ref(cli: Cli, demo: Demo, golden: Golden) ->
         cli("branch", "list", "lakefs://demo"),
         cli("diff", "lakefs://demo/dev"),
     )
+
+
+def test_create_takes_a_ref_of_the_same_repository(cli: Cli, demo: Demo) -> None:
+    demo.commit("first", {"a": "1"})
+    create = ("branch", "create", "lakefs://demo/dev")
+    made = cli.ok(*create, "-s", "main~1")
+    assert made.lines[0] == "Source ref: lakefs://demo/main~1"
+    assert demo.head("dev") == demo.head("main~1")
+    cli.ok("branch", "delete", "lakefs://demo/dev", "-y")
+    refused = cli(*create, "-s", "demo/main")
+    assert refused.exit_code == ExitCode.USAGE
+    assert "lakefs://demo/main" in refused.stderr
+    cli.ok(*create, "-s", "demo/main", "--base-uri", "lakefs://")
+    assert demo.head("dev") == demo.head()
+    assert cli("branch", "create", "lakefs://demo/x", "-s", "a$").exit_code == ExitCode.USAGE
 
 
 def test_create_refuses_bad_names_and_refs(cli: Cli, demo: Demo, golden: Golden) -> None:

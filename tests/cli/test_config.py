@@ -13,7 +13,7 @@ from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.config_keys import KEYS
 from lakecli.errors import UsageError
-from lakecli.setting_values import parse_count, parse_duration, parse_size, parse_text
+from lakecli.setting_values import parse_count, parse_duration, parse_email, parse_size, parse_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,6 +83,19 @@ def test_counts_and_texts_are_parsed() -> None:
     for text in ("", " ", "a\nb", "\x1b"):
         with pytest.raises(UsageError):
             parse_text(text)
+
+
+def test_an_email_has_one_at_and_no_blanks(cli: Cli) -> None:
+    assert parse_email(" ada@localhost ") == "ada@localhost"
+    for text in ("ada", "@b.org", "ada@", "a@b@c", "a da@b.org", "<ada@b.org>"):
+        with pytest.raises(UsageError, match="not an e-mail address"):
+            parse_email(text)
+    refused = cli("config", "set", "user.email", "ada lovelace")
+    assert (refused.exit_code, refused.stderr) == (
+        ExitCode.USAGE,
+        "error: not an e-mail address: 'ada lovelace'\nhint: write ada@example.com\n",
+    )
+    assert cli("config", "get", "user.email").stdout.strip() == ""
 
 
 def test_every_key_has_a_default_and_an_example_it_reads() -> None:

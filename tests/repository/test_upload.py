@@ -450,6 +450,18 @@ def test_objects_that_arrived_before_the_end_are_staged(
     assert len(read(repository, "main")) == report.uploaded == 40
 
 
+def test_progress_counts_one_file_and_a_stream(anywhere: Repository, source: Path) -> None:
+    for _ in range(2):  # the second time there is nothing to do
+        progress = RecordedProgress()
+        options = UploadOptions(progress=progress)
+        upload_file(anywhere, "main", b"a", source=source / "a.txt", options=options)
+        assert (progress.expected, progress.items, progress.size) == ([(1, 3)], 1, 3)
+        progress = RecordedProgress()
+        options = UploadOptions(progress=progress)
+        upload_stream(anywhere, "main", b"b", source=io.BytesIO(b"four"), options=options)
+        assert (progress.expected, progress.items, progress.size) == ([(1, 0)], 1, 4)
+
+
 def test_progress_adds_up(anywhere: Repository, source: Path) -> None:
     (source / "large").write_bytes(b"0123456789" * 500_000)
     for _ in range(2):

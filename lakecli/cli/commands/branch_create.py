@@ -7,9 +7,9 @@ from typing import Annotated
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.params import BranchUri
-from lakecli.cli.reading import Kind, Parser, read_ref
+from lakecli.cli.reading import Completion, Kind, read_ref
 from lakecli.cli.records import ref_record
-from lakecli.uri import LakeUri, ref_of
+from lakecli.uri import LakeUri, parse_ref, ref_of
 
 
 def branch_create(
@@ -17,9 +17,9 @@ def branch_create(
     branch: BranchUri,
     *,
     source: Annotated[
-        LakeUri,
-        Option("--source", "-s", metavar="REF", help="lakefs://REPOSITORY/REF to start at"),
-        Parser(read_ref, Kind.REF),
+        str,
+        Option("--source", "-s", metavar="REF", help="REF or lakefs://REPOSITORY/REF to start at"),
+        Completion(Kind.REF),
     ],
 ) -> None:
     """Create a branch at the commit of another ref.
@@ -28,14 +28,22 @@ def branch_create(
 
     Examples:
         lakecli branch create lakefs://demo/experiment -s lakefs://demo/main
-        lakecli branch create lakefs://demo/rescue -s lakefs://demo/main~3
+        lakecli branch create lakefs://demo/rescue -s main~3
     """
     from lakecli.repository import branch as branches
 
-    context.out.say(f"Source ref: {source}")
-    repository = context.synced_repository(branch, source)
-    created = branches.create(repository, ref_of(branch), source=ref_of(source))
+    start = _read_source(source, branch, context)
+    context.out.say(f"Source ref: {start}")
+    repository = context.synced_repository(branch, start)
+    created = branches.create(repository, ref_of(branch), source=ref_of(start))
     context.out.emit(
         lambda: ref_record(created),
         text=lambda: [f"created branch '{created.name}' {created.commit_id}"],
     )
+
+
+def _read_source(text: str, branch: LakeUri, context: Context) -> LakeUri:
+    """Read a ref; one that is no URI is of the repository of the branch."""
+    if "/" in text or context.base_uri:
+        return read_ref(text, context)
+    return parse_ref(text, base=f"{branch._replace(ref=None)}/")
