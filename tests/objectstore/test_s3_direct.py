@@ -54,6 +54,10 @@ def test_direct_requests_pass_a_server_that_checks_signatures(
     assert found is not None
     assert (found.body, found.etag.strip('"')) == (b"body", store.head("data/k-1_2.x").version)
     assert store.get("data/k-1_2.x") == b"body"
+    query = "encoding-type=url&list-type=2&max-keys=1000&prefix=some%2Fprefix%2F"
+    page = requests.list(query, limit=1 << 20)
+    assert page is not None
+    assert b"data/k-1_2.x" in page
     aws_environment.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     other = S3Store(store.bucket, "some/prefix")
     assert other._reader.direct.get("some/prefix/data/k-1_2.x") is None

@@ -28,12 +28,14 @@ OBJECT = Answer(
 )
 PROFILE = "[default]\nca_bundle = {}\n"
 
+LISTING = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
 READ_AND_CREATE = """
 import sys
 from lakecli.objectstore.registry import open_store
 store = open_store("s3://bucket/ns", region="us-east-1")
 assert store.put_new("k", b"body")
 assert store.get("k") == b"body"
+assert list(store.list()) == []
 print(*{"botocore", "urllib3", "http.client", "email"} & {*sys.modules})
 """
 
@@ -259,10 +261,10 @@ def test_the_region_that_was_learned_counts(aws_environment: pytest.MonkeyPatch)
     assert store._reader.direct._prepared("k") is second
 
 
-def test_objects_are_read_and_created_without_the_sdk(
+def test_objects_are_read_created_and_listed_without_the_sdk(
     aws_environment: pytest.MonkeyPatch,
 ) -> None:
-    with StubServer(OBJECT) as server:
+    with StubServer(OBJECT, OBJECT, Answer(body=LISTING)) as server:
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
         ran = subprocess.run(
             [sys.executable, "-c", READ_AND_CREATE], capture_output=True, text=True, check=False

@@ -94,7 +94,7 @@ def without_credentials(aws_environment: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def sdk_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send no direct requests, so that those of the SDK can be counted."""
-    monkeypatch.setattr(DirectRequests, "_prepared", lambda *_: None)
+    monkeypatch.setattr(DirectRequests, "_usable_settings", lambda _: None)
 
 
 _LISTED = (

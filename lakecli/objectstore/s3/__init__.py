@@ -2,7 +2,7 @@
 
 ::
 
-    store       the adapter; reading: gets, heads and streams
+    store       the adapter; reading: gets, heads and streams; listing: pages of a bucket
     config      endpoint and region; plain: static keys, found without the SDK
     connection  the SDK's session and clients
     direct      plain requests without the SDK; direct_settings: what they follow

@@ -1,11 +1,11 @@
 """Plain requests to S3 without the SDK's client.
 
 A request of the SDK takes 1.5 ms of processor time, more than everything else about a small object,
-and its client 250 ms before the first one. So single objects are first read, or created, by a
-request made here with the SDK's configuration, credentials, proxies and certificates (see
-`direct_settings`). Anything but a plain success, or the plain answer that there is no such key,
-returns ``None``; the SDK then sends the request again with its retries, so that it handles every
-error and every special case.
+and its client 250 ms before the first one. So single objects are first read, or created, and
+buckets are listed, by a request made here with the SDK's configuration, credentials, proxies and
+certificates (see `direct_settings`). Anything but a plain success, or the plain answer that there
+is no such key, returns ``None``; the SDK then sends the request again with its retries, so that it
+handles every error and every special case.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class NoSuchKeyError(Exception):
 
 
 class DirectRequests:
-    """Plain requests about the objects of one bucket; safe to share between threads.
+    """Plain requests about one bucket and its objects; safe to share between threads.
 
     Args:
         connection: of the store.
@@ -114,7 +114,7 @@ class DirectRequests:
         wanted = {"range": span} if span else {}
         if settings.wants_checksums:
             wanted["x-amz-checksum-mode"] = "ENABLED"
-        answer = self._send(settings, "GET", full, wanted, limit=limit)
+        answer = self._send(settings, "GET", settings.start + full, wanted, limit=limit)
         if answer is None:
             return None
         status = HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK
@@ -123,6 +123,23 @@ class DirectRequests:
         if answer.status != status or not _is_undamaged(answer.body, answer.headers):
             return None
         return Found(answer.body, answer.headers.get("etag", ""))
+
+    def list(self, query: str, *, limit: int) -> bytes | None:
+        """Return a page of a listing.
+
+        Args:
+            query: percent-encoded and sorted.
+            limit: bytes to be read, at most.
+
+        Returns:
+            ``None`` if the SDK has to send the request.
+        """
+        settings = self._usable_settings()
+        if settings is None:
+            return None
+        path = settings.start.rstrip("/") or "/"
+        answer = self._send(settings, "GET", path, {}, query=query, limit=limit)
+        return answer.body if answer is not None and answer.status == HTTPStatus.OK else None
 
     def create(self, full: str, body: bytes) -> bool | None:
         """Write an object unless it is there; tell whether it was absent.
@@ -136,22 +153,23 @@ class DirectRequests:
         headers = {"if-none-match": "*"}
         if settings.sends_checksums:
             headers["x-amz-checksum-crc32c"] = _crc32c(body)
-        answer = self._send(settings, "PUT", full, headers, body)
+        answer = self._send(settings, "PUT", settings.start + full, headers, body)
         return None if answer is None else _CREATED.get(answer.status)
 
     def _send(
         self,
         settings: DirectSettings,
         method: str,
-        full: str,
+        path: str,
         headers: dict[str, str],
         body: bytes = b"",
         *,
+        query: str = "",
         limit: int | None = None,
     ) -> Answer | None:
         """Return the answer, or ``None`` if the SDK has to send the request."""
-        target = settings.start + full
-        self._sign(settings, method, target, headers, body)
+        self._sign(settings, method, path, headers, body, query=query)
+        target = f"{path}?{query}" if query else path
         named = {name.title(): value for name, value in headers.items()} | _UNSIGNED_HEADERS
         try:
             answer = settings.transport.send(method, target, named, body, limit=limit)
@@ -163,7 +181,7 @@ class DirectRequests:
             return None
         self._connection.server_date.note(answer.headers.get("date"))
         scheme = "https" if settings.is_secure else "http"
-        log_response(method, f"{scheme}://{settings.host}{target}", answer.status)
+        log_response(method, f"{scheme}://{settings.host}{path}", answer.status)
         status = answer.status
         if HTTPStatus.MULTIPLE_CHOICES <= status < _SERVER_FAULT and status not in _ANSWERS:
             self._is_usable = False  # refused or redirected, which the SDK handles
@@ -172,7 +190,10 @@ class DirectRequests:
 
     def _prepared(self, full: str) -> DirectSettings | None:
         """Return what a request about a key follows, or ``None`` if plain ones do not suffice."""
-        if not self._is_usable or not _PLAIN_KEY.fullmatch(full):
+        return self._usable_settings() if _PLAIN_KEY.fullmatch(full) else None
+
+    def _usable_settings(self) -> DirectSettings | None:
+        if not self._is_usable:
             return None
         settings, config = self._settings, self._connection.config
         if settings is None or settings.config is not config:
@@ -187,9 +208,11 @@ class DirectRequests:
         self,
         settings: DirectSettings,
         method: str,
-        target: str,
+        path: str,
         headers: dict[str, str],
         body: bytes,
+        *,
+        query: str = "",
     ) -> None:
         """Sign a request as Signature Version 4 says, all of its headers included."""
         keys = settings.keys()
@@ -207,8 +230,8 @@ class DirectRequests:
             now,
             scope,
             method=method,
-            path=target,
-            query="",
+            path=path,
+            query=query,
             headers=headers,
             payload=payload,
         )

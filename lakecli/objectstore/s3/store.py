@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from lakecli.objectstore.s3.uploads import S3Uploads
     from lakecli.objectstore.uri import NamespaceUri
 
-PAGE_SIZE = 1_000
-"""Objects in one page of a listing or one batch of deletions, at most."""
-
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
@@ -69,7 +66,7 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
 
     cloud = "S3"
     translator: S3Translator
-    delete_size = PAGE_SIZE
+    delete_size = versions.PAGE_SIZE
 
     def __init__(
         self, bucket: str, prefix: str = "", *, region: str = "", account: Account = NO_ACCOUNT
@@ -160,26 +157,23 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         Raises:
             Unsupported: the store lists in another order, as S3 Express does.
         """
-        from lakecli.objectstore.s3.reading import info_of
+        from lakecli.objectstore.s3.listing import S3Listing
 
-        start = {"StartAfter": self.start + after} if after else {}
-        page: dict[str, Any] = {}
-        last = b""
+        listing = S3Listing(self._connection, self.bucket, self._reader.direct)
+        first = self.start + after if after else ""
+        token, last = "", b""
         while True:
             with self.translated():
-                page = self._connection.client().list_objects_v2(
-                    Bucket=self.bucket, Prefix=self.start + prefix, MaxKeys=PAGE_SIZE, **start
-                )
-            for item in page.get("Contents", ()):
-                full = item["Key"]
-                name = full.encode("utf-8", "surrogateescape")
+                page = listing.page(self.start + prefix, after=first, token=token)
+            for info in page.objects:
+                name = info.key.encode("utf-8", "surrogateescape")
                 if name <= last:
                     raise self.translator.no_order()
                 last = name
-                yield info_of(item, full[len(self.start) :], size=item["Size"])
-            if not page.get("IsTruncated"):
+                yield info._replace(key=info.key[len(self.start) :])
+            if not page.next_token:
                 return
-            start = {"ContinuationToken": page["NextContinuationToken"]}
+            token = page.next_token
 
     def versions(self) -> S3Store:
         """Return what reads versions, which is this store."""
@@ -212,7 +206,7 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         while position is not None:
             with self.translated():
                 page = self._connection.client().list_object_versions(
-                    Bucket=self.bucket, Prefix=self.start, MaxKeys=PAGE_SIZE, **position
+                    Bucket=self.bucket, Prefix=self.start, MaxKeys=versions.PAGE_SIZE, **position
                 )
             for item in versions.current(page, after=self.start + after):
                 key = item["Key"][len(self.start) :]

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.base import ObjectInfo
 
+PAGE_SIZE: Final = 1_000
+"""Objects in one page of a listing or one batch of deletions, at most."""
+
 ENABLED: Final = "Enabled"
 
 
