@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Metarange, encode_range_record
-from lakecli.committed.points import FETCH_AFTER, LOAD_AFTER, PointReader
+from lakecli.committed.points import _RECORD_SIZE, FETCH_AFTER, LOAD_AFTER, PointReader
 from lakecli.committed.ranges import Mismatch
 from lakecli.committed.scan import find, scan
 from lakecli.committed.sources import MissingTable
@@ -363,10 +363,15 @@ def test_of_blocks_that_another_thread_has_partly_read_each_key_is_answered() ->
     assert points.find(tree, key(0)) == MODEL[key(0)]
     record, opened = next((each.record, each) for each in points._open.values())
     table = opened.source[0]
-    present = points.blocks_size
     other = table.block(1).keys[1]
     found = [points._keep(record, opened.source, (0, 1), path) for path in (key(0), other)]
     assert found == [MODEL[key(0)], MODEL[other]]
     for absent in (key(0) + b"!", other + b"!", table.block(1).keys[-1] + b"!"):
         assert points._keep(record, opened.source, (0, 1), absent) is None
-    assert points.blocks_size == present
+    # What the other thread had not read was kept, and nothing twice.
+    _, records, loaded = opened.source
+    assert loaded == {0, 1}
+    assert list(records) == [*table.block(0).keys, *table.block(1).keys]
+    assert points.blocks_size == sum(
+        len(path) + len(each) + _RECORD_SIZE for path, each in records.items()
+    )
