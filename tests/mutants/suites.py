@@ -204,6 +204,7 @@ SUITES = (
             "repository/test_rollback.py",
             "repository/test_receive.py",
             "repository/test_undo_crashes.py",
+            "pipeline/gc/test_ways_in.py",
             "repository/lakefs/test_restore.py",
             "cli/test_op.py",
             "repository/test_undo_law.py",

@@ -119,6 +119,22 @@ def test_undoing_a_reset_leaves_what_others_had_pushed(world: World) -> None:
     assert both(eve) == (mine, mine)
 
 
+def test_undoing_a_new_branch_leaves_what_others_pushed_to_it(world: World) -> None:
+    ada, eve = world.ada, world.eve
+    kept = newest(eve).id.hex()
+    branch.create(eve, "dev", source="main")
+    push(eve, "dev", options=ME)
+    pull(ada, "dev", PullOptions(committer="ada"))
+    theirs = make_commit(ada, b"theirs", "dev").id
+    push(ada, "dev", options=ME)
+    make_commit(eve, b"mine", "dev")
+    pull(eve, "dev", PullOptions(committer="eve"))
+    push(eve, "dev", options=ME)
+    restore(eve, kept, remote=True, committer="eve")
+    assert "dev" not in {each.name for each in branch.iter_branches(eve)}
+    assert there(eve, "dev") == theirs
+
+
 def test_undoing_a_forced_push_puts_back_what_it_replaced(world: World) -> None:
     eve = world.eve
     fetch(eve)
@@ -195,6 +211,18 @@ def test_all_own_moves_go_back_and_none_before_an_unknown_one(
         monkeypatch.setattr("lakecli.repository.undo.stood.iter_moves", known)
     restore(eve, kept, remote=True, committer="eve")
     assert both(eve) == (world.first, sent[1] if has_gap else world.second)
+
+
+def test_what_was_shared_at_once_and_what_was_pushed_go_back_together(world: World) -> None:
+    eve = world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    kept = newest(eve).id.hex()
+    with auto(eve) as (shared, _):
+        make_commit(shared, b"shared")
+    make_commit(eve, b"pushed")
+    push(eve, "main", options=ME)
+    restore(eve, kept, remote=True, committer="eve")
+    assert both(eve) == (world.second, world.second)
 
 
 def test_resets_below_a_merge_that_was_shared_at_once_stay_here(world: World) -> None:

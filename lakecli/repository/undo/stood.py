@@ -38,9 +38,11 @@ def find_back(
         repository: the repository of the refs.
         undone: each ref as it is in the bucket, and the oldest of its moves here that is undone.
     """
+    if not undone:
+        return []
     sent: dict[Ref, list[tuple[int, Ends]]] = {moved.ref: [] for _, moved in undone}
-    since = min((moved.operation.sequence for _, moved in undone), default=0)
-    for operation in log.iter_operations(txn, repository.key) if undone else ():
+    since = min(moved.operation.sequence for _, moved in undone)
+    for operation in log.iter_operations(txn, repository.key):
         if operation.sequence < since:
             break
         for ref, ends in _iter_sent(operation):
@@ -77,7 +79,8 @@ def _back(
         stood = move.before
     before, _ = moved.ends
     refs = RefStore(txn, repository.key)
-    if before is None or stood is None or stood == tracked.commit_id or not refs.find_commit(stood):
+    if stood is None or stood == tracked.commit_id or not refs.find_commit(stood):
         return before
-    is_kept = tracked.kind is RefKind.BRANCH and is_ancestor(refs, stood, before)
-    return before if is_kept else stood
+    if before is not None and tracked.kind is RefKind.BRANCH and is_ancestor(refs, stood, before):
+        return before
+    return stood
