@@ -6,6 +6,7 @@
     source_table       the rows of a table in it; worker_errors: its errors
     snapshot           a ref pinned on the driver: a tree and staged changes
     entries, decode    read entries on executors; history: commits, refs, differences
+    entry_files        the same by way of Parquet files in the cache
     table, layout      read tables from directories; remote: from buckets; native: by Spark itself
     sessions           kinds of sessions; where: what Spark finds in an SQL condition
     partitions         partition columns, from names of directories; schemas: of Parquet files
@@ -19,13 +20,15 @@
     options            formats and options that reading and writing share
 
 `register` registers the data source ``lakefs`` with a session, `read_table` returns the data of a
-table at any ref, and `write_table` commits a DataFrame to a branch.
+table at any ref, `read_entries` the entries of a ref, and `write_table` commits a DataFrame to a
+branch.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.spark.entry_files import read_entries
 from lakecli.spark.table import read_table
 from lakecli.spark.write import Written, write_table
 
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["Written", "read_table", "register", "write_table"]
+__all__ = ["Written", "read_entries", "read_table", "register", "write_table"]
 
 
 def register(spark: SparkSession, *, home: str | Path | None = None) -> None:

@@ -33,6 +33,10 @@ STAGED_BATCH: Final = 8_192
 """Staged records in one partition, which contains them."""
 
 
+STABLE: Final = 65_536
+"""Committed entries in a partition of `StableEntriesReader`, at least, except for the last."""
+
+
 class RangesPartition(InputPartition):
     """Consecutive ranges of a tree.
 
@@ -107,28 +111,40 @@ class EntriesReader(DataSourceReader):
                 first = record.min_key
             group.append(tree.values[position])
             count += record.count
-            if count >= self._target:
+            if self._is_full(count, record):
                 yield RangesPartition(group, _between(staged, first, record.max_key))
                 group, count = [], 0
         if group:
             last = decode_range_record(group[-1]).max_key
             yield RangesPartition(group, _between(staged, first, last))
 
+    def _is_full(self, count: int, record: RangeRecord) -> bool:  # noqa: ARG002 - for subclasses
+        """Return whether a group of so many entries ends with a range."""
+        return count >= self._target
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
         with told():
-            schema = arrow_schema(self._schema)
-            if isinstance(partition, StagedPartition):
-                yield _rows(schema, partition.keys, partition.values, None)
-            elif isinstance(partition, RangesPartition):
-                trees = self._location.trees()
-                for encoded in partition.ranges:
-                    record = decode_range_record(encoded)
-                    hidden = set(_between(partition.hidden, record.min_key, record.max_key))
-                    for keys, values in _records(trees, record, self._window):
-                        if hidden:
-                            keys, values = _without(hidden, keys, values)  # noqa: PLW2901
-                        yield _rows(schema, keys, values, record.id)
+            yield from self.decoded(partition)
+
+    def decoded(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition; errors are those of the library.
+
+        Raises:
+            LakeError: a range is missing or damaged, or the store cannot be read.
+        """
+        schema = arrow_schema(self._schema)
+        if isinstance(partition, StagedPartition):
+            yield _rows(schema, partition.keys, partition.values, None)
+        elif isinstance(partition, RangesPartition):
+            trees = self._location.trees()
+            for encoded in partition.ranges:
+                record = decode_range_record(encoded)
+                hidden = set(_between(partition.hidden, record.min_key, record.max_key))
+                for keys, values in _records(trees, record, self._window):
+                    if hidden:
+                        keys, values = _without(hidden, keys, values)  # noqa: PLW2901
+                    yield _rows(schema, keys, values, record.id)
 
 
 class FilteringEntriesReader(EntriesReader):
@@ -138,6 +154,37 @@ class FilteringEntriesReader(EntriesReader):
         """Take from filters on the path which ranges need not be read; Spark applies them all."""
         self._window = narrow(self._window, filters)
         return filters
+
+
+class StableEntriesReader(EntriesReader):
+    """The same, in groups of which a changed range changes one or two.
+
+    A group ends where the ID of a range decides, with 65,536 to 262,144 entries.
+    """
+
+    def __init__(self, snapshot: Snapshot, schema: StructType) -> None:
+        super().__init__(snapshot, schema, entries_per_partition=STABLE)
+
+    def _is_full(self, count: int, record: RangeRecord) -> bool:
+        return count >= self._target and (record.id.endswith("0") or count >= 4 * self._target)
+
+    def count_of(self, partition: InputPartition) -> int:
+        """Return the number of entries in a partition, before any are hidden."""
+        if isinstance(partition, StagedPartition):
+            return len(partition.keys)
+        assert isinstance(partition, RangesPartition)
+        return sum(decode_range_record(encoded).count for encoded in partition.ranges)
+
+    def identity_of(self, partition: InputPartition) -> tuple[object, ...]:
+        """Return values that say which entries a partition has."""
+        if isinstance(partition, StagedPartition):
+            return (self._location.uri, partition.keys, partition.values)
+        assert isinstance(partition, RangesPartition)
+        first, last = (decode_range_record(partition.ranges[at]) for at in (0, -1))
+        start, stop = self._window
+        is_whole = start <= first.min_key and (stop is None or last.max_key < stop)
+        window = None if is_whole else (start, stop)
+        return (self._location.uri, window, partition.ranges, partition.hidden)
 
 
 def _batches(staged: list[tuple[bytes, bytes]]) -> Iterator[StagedPartition]:

@@ -61,7 +61,7 @@ def lay_out(repository: Repository, files: Sequence[TableFile], paths: Sequence[
     target = tables / hasher.hexdigest()
     now = lake.now().timestamp()
     if not target.is_dir():
-        _drop_old(tables, now - KEPT.total_seconds())
+        drop_unused(tables, now - KEPT.total_seconds())
         fresh = tables / f"new-{lake.runtime.new_id().hex()}"
         try:
             _link(fresh, files, paths)
@@ -89,9 +89,14 @@ def _link(directory: Path, files: Sequence[TableFile], paths: Sequence[str]) -> 
             ) from None
 
 
-def _drop_old(tables: Path, before: float) -> None:
+def drop_unused(directory: Path, before: float) -> None:
+    """Delete the files and directories in a directory that were not used since a time."""
     with suppress(FileNotFoundError):
-        for each in tables.iterdir():
+        for each in directory.iterdir():
             with suppress(FileNotFoundError):
-                if each.stat().st_mtime < before:
+                if each.stat().st_mtime >= before:
+                    continue
+                if each.is_dir():
                     shutil.rmtree(each, ignore_errors=True)
+                else:
+                    each.unlink()

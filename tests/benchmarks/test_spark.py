@@ -17,7 +17,7 @@ from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.spark import read_table, register
+from lakecli.spark import read_entries, read_table, register
 from lakecli.spark import table as table_module
 from tests.benchmarks.claims import SPARK_FILES, SPARK_PARQUET
 from tests.benchmarks.lake import EVERYTHING, Large
@@ -64,6 +64,7 @@ def test_aggregate_of_entries(
     entries.write.parquet(parquet)
     frames = {
         "parquet": session.read.parquet(parquet),
+        "aggregate of entries in the cache": read_entries(session, uri, home=place.home),
         "aggregate of entries": entries,
         "aggregate of entries, path and size": session.read.format("lakefs")
         .option("columns", "path,size")
