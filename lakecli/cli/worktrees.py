@@ -248,7 +248,7 @@ def compare_here(repository: Repository, root: Path, link: Link) -> Compared:
     from lakecli.worktree.worktree import Worktree
 
     worktree = Worktree(repository, root, link)
-    return Compared(worktree, status(worktree, selection=EVERYTHING))
+    return Compared(worktree, status(worktree, local=False, selection=EVERYTHING))
 
 
 # -- bringing to a commit --------------------------------------------------------------------

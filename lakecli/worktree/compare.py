@@ -80,7 +80,7 @@ def _entry_of(worktree: Worktree, path: bytes) -> bytes | None:
     return encode_entry(Entry("", status.st_size, digest, now))
 
 
-def status(worktree: Worktree, *, local: bool = False, selection: Selection) -> Status:
+def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
     """Compare the files, the base and the ref now.
 
     Args:

@@ -55,6 +55,16 @@ def test_everyday_commands_take_no_uri(
     assert files(root)["a"] == "mine"
 
 
+def test_status_shows_what_the_branch_has_changed(cli: Cli, demo: Demo, root: Path) -> None:
+    write(root, {"d/b": "mine"})
+    demo.commit("second", {"data/a": "2"})
+    shown = cli.ok("status", "--json").json["changes"]
+    assert [(each["path"], each["here"], each["there"]) for each in shown] == [
+        ("a", None, "changed"),
+        ("d/b", "changed", None),
+    ]
+
+
 def test_a_checkout_goes_to_another_ref(cli: Cli, demo: Demo, root: Path, golden: Golden) -> None:
     demo.branch("dev")
     demo.commit("second", {"data/a": "2"})

@@ -71,6 +71,8 @@ def test_a_pull_brings_what_changed_there_and_keeps_what_changed_here(
     assert (brought.downloaded, brought.removed, brought.conflicts) == (2, 1, [])
     assert files(root) == {"a": "mine", "b": "theirs", "d/x": "4", "new": "n", "t/u": "t"}
     assert set(items(reopen(repository, root))) == {"a", "new"}
+    again = pull(reopen(repository, root))
+    assert (again.downloaded, again.removed) == (0, 0)
 
 
 def test_conflicts_keep_the_users_files_until_they_are_resolved(

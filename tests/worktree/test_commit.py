@@ -64,13 +64,14 @@ def test_others_changes_of_other_paths_come_with_it(repository: Repository, root
 
 def test_others_changes_of_the_same_paths_refuse_it(repository: Repository, root: Path) -> None:
     write(root, {"a": "mine", "b": None, "same": "s"})
-    head = commit_contents(repository, {"w/a": "theirs", "w/b": "theirs", "w/same": "s"})
+    theirs = {"w/0": "theirs", "w/a": "theirs", "w/b": "theirs", "w/same": "s"}
+    head = commit_contents(repository, theirs)
     with pytest.raises(WorktreeConflict) as error:
         commit_worktree(reopen(repository, root))
     assert list(error.value.paths) == [b"a", b"b"]
     assert reopen(repository, root).head().id == head
     made = commit_worktree(reopen(repository, root), ours=True)
-    assert paths(repository, "main@") == {"w/a", "w/same", "out"}
+    assert paths(repository, "main@") == {"w/0", "w/a", "w/same", "out"}
     assert made.commit.parents == (head,)
     assert items(reopen(repository, root)) == {}
 

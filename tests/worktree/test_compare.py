@@ -116,7 +116,7 @@ def test_links_and_special_files_follow_the_policy(repository: Repository, root:
     (root / "d/b").symlink_to("/etc/passwd")
 
     def look(policy: LinkPolicy) -> tuple[set[str], list[bytes]]:
-        found = status(reopen(repository, root, policy), selection=EVERYTHING)
+        found = status(reopen(repository, root, policy), local=False, selection=EVERYTHING)
         return {os.fsdecode(each.path) for each in found.items}, [p.path for p in found.problems]
 
     assert look(LinkPolicy.FAIL) == (set(), [b"d/b", b"link", b"linked", b"pipe"])
@@ -126,7 +126,7 @@ def test_links_and_special_files_follow_the_policy(repository: Repository, root:
 
 def test_a_link_that_leads_back_ends(repository: Repository, root: Path) -> None:
     (root / "d/up").symlink_to("..")
-    found = status(reopen(repository, root, LinkPolicy.FOLLOW), selection=EVERYTHING)
+    found = status(reopen(repository, root, LinkPolicy.FOLLOW), local=False, selection=EVERYTHING)
     assert [each.path for each in found.problems] == [b"d/up"]
 
 
@@ -142,7 +142,7 @@ def test_an_unreadable_directory_is_a_problem_and_no_removal(
         return opens(path, *args, **options)
 
     monkeypatch.setattr(os, "open", refused)
-    found = status(reopen(repository, root), selection=EVERYTHING)
+    found = status(reopen(repository, root), local=False, selection=EVERYTHING)
     assert (found.items, [each.path for each in found.problems]) == ([], [b"d"])
 
 
