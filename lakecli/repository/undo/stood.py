@@ -52,7 +52,10 @@ def find_back(
 
 
 def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, Ends]]:
-    """Yield the refs that an operation pushed or shared at once, if the bucket took the move."""
+    """Yield the refs that an operation pushed or shared at once, if the bucket took the move.
+
+    What is shared at once may make a ref there that was made here by an earlier operation.
+    """
     fields = operation.metadata
     if operation.kind == "push":
         before, after = fields.get("before"), fields.get("after")
@@ -60,7 +63,9 @@ def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, Ends]]:
         yield (fields.get("kind", ""), fields.get("ref", "")), ends
     for change in operation.refs:
         if not is_local(operation, change):
-            yield (change.kind, change.name), (commit_of(change.before), commit_of(change.after))
+            ref, after = (change.kind, change.name), commit_of(change.after)
+            yield ref, (commit_of(change.before), after)
+            yield ref, (None, after)
 
 
 def _back(
