@@ -119,7 +119,7 @@ def test_pinning_works_in_parts(
     store.delete(["gone"])
     monkeypatch.setattr(listing_split, "FIRST_PAGES", 5)
     monkeypatch.setattr(listing, "LISTING_PARTS", 6)
-    monkeypatch.setattr("lakecli.objectstore.s3.store.PAGE_SIZE", 7)
+    monkeypatch.setattr("lakecli.objectstore.s3.versions.PAGE_SIZE", 7)
     report = run(repository, store.uri, pins=True)
     assert report.parts > 3
     current = {info.key: version for info, version in versions_of(store).list_versions()}
