@@ -8,6 +8,7 @@
                by one
     lookup     the job that looks them up: a join of references and listing; tasks: what executors
                do in it
+    contents   the job that compares lakeFS's objects with the checksums of their entries
 
 This process reads ranges with problems again, so the findings and their order are the same with
 any runner.

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakecli.pipeline.errors_as_json import new_nonce
+from lakecli.pipeline.fsck.contents import compare_all
 from lakecli.pipeline.fsck.hashing import hash_part, object_parts
 from lakecli.pipeline.fsck.index import JoinedIndex
 from lakecli.pipeline.fsck.lookup import look_up
@@ -57,5 +58,6 @@ class RunnerBulk:
             self._runner,
             checking,
             partial(look_up, self._runner, progress=self._progress),
+            partial(compare_all, self._runner, progress=self._progress),
             progress=self._progress,
         )

@@ -56,12 +56,28 @@ class Hashing(NamedTuple):
     location: StoreLocation | OpenStore
     takes: Callable[[str], bool] | None
 
+    def is_wanted(self, digest: str) -> bool:
+        """Return whether the object of a digest is to be read."""
+        return self.takes is None or self.takes(digest)
+
     def objects(self, low: str, high: str) -> Iterator[ObjectInfo]:
         """List the objects to read in an interval."""
         for info, _ in list_between(self.location.store(), low, high):
             digest = data_digest(info.key)
-            if digest is not None and (self.takes is None or self.takes(digest)):
+            if digest is not None and self.is_wanted(digest):
                 yield info
+
+
+class Divided(NamedTuple):
+    """A part of ``data/``.
+
+    Attributes:
+        intervals: what is to be read.
+        others: number of objects that lakecli did not write.
+    """
+
+    intervals: list[Interval]
+    others: int
 
 
 def bounds_of(number: int, digits: int) -> tuple[str, str]:
@@ -83,18 +99,24 @@ def _first_key(number: int, digits: int) -> str:
     return f"{DATA}{text[:LEAST_DIGITS]}/{text[LEAST_DIGITS:]}"
 
 
-def divide_part(number: int, *, digits: int, hashing: Hashing) -> list[Interval]:
+def divide_part(number: int, *, digits: int, hashing: Hashing) -> Divided:
     """Divide one part of ``data/`` into intervals of bounded size; see `bounds_of`."""
     low, end = bounds_of(number, digits)
     found: list[Interval] = []
-    objects = size = 0
-    for info in hashing.objects(low, end):
+    objects = size = others = 0
+    for info, _ in list_between(hashing.location.store(), low, end):
+        digest = data_digest(info.key)
+        others += digest is None
+        if digest is None or not hashing.is_wanted(digest):
+            continue
         if objects and (objects == PART_OBJECTS or size + info.size > PART_BYTES):
             found.append(Interval(low, info.key, objects, size))
             low, objects, size = info.key, 0, 0
         objects += 1
         size += info.size
-    return [*found, Interval(low, end, objects, size)] if objects else found
+    if objects:
+        found.append(Interval(low, end, objects, size))
+    return Divided(found, others)
 
 
 def hash_interval(interval: Interval, *, hashing: Hashing) -> tuple[int, list[Hashed]]:

@@ -12,21 +12,24 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.check import CheckedEntry
 from lakecli.pipeline.data_prefixes import digits_for
+from lakecli.pipeline.fsck.contents import recorded_by
 from lakecli.pipeline.fsck.hashing import Hashing, divide_part, hash_interval
 from lakecli.pipeline.fsck.lookup import Lookup
-from lakecli.pipeline.fsck.tasks import ToRead, facts_in, reference
+from lakecli.pipeline.fsck.tasks import ToRead, facts_in, name_of, reference
 from lakecli.pipeline.scratch import Kept
 from lakecli.progress import NO_PROGRESS, Progress
+from lakecli.repository.check.contents import Compared, Contents
 from lakecli.repository.check.thoroughness import AheadIndex, Sound
 from lakecli.repository.core.data_index import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakecli.committed.check import Problem
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.model import RangeId
     from lakecli.objectstore.base import ObjectStore
+    from lakecli.pipeline.fsck.contents import Differing
     from lakecli.pipeline.fsck.hashing import Interval
     from lakecli.pipeline.fsck.tasks import Checking, PartResult, RangeResult
     from lakecli.pipeline.runner import Runner
@@ -43,6 +46,7 @@ class JoinedIndex(AheadIndex):
         runner: hashes data objects.
         checking: what executors need to know.
         look_up: looks references up.
+        compare: compares lakeFS's objects, of which there are so many, with their entries.
         progress: counts what is hashed.
     """
 
@@ -51,6 +55,7 @@ class JoinedIndex(AheadIndex):
         runner: Runner,
         checking: Checking,
         look_up: Callable[[Lookup, Checking], Iterator[PartResult]],
+        compare: Callable[[Sequence[ToRead], int, Checking], Iterator[Differing]],
         *,
         progress: Progress = NO_PROGRESS,
     ) -> None:
@@ -58,12 +63,15 @@ class JoinedIndex(AheadIndex):
         self._runner = runner
         self._checking = checking
         self._look_up = look_up
+        self._compare = compare
         self._progress = progress
         self._count = 0
         self._results: dict[RangeId, RangeResult] = {}
         self._staged: dict[bytes, int | None] = {}
         self._facts: dict[bytes, int | None] = {}
         self._asks = False
+        self._others = 0
+        self._defects: dict[tuple[str, str], str] | None = None
 
     @property
     def count(self) -> int:
@@ -95,12 +103,13 @@ class JoinedIndex(AheadIndex):
         """Yield the parts to read, as executors list them."""
         digits = digits_for(store)
         task = partial(divide_part, digits=digits, hashing=hashing)
-        for _, intervals in self._runner.run(task, range(1 << 4 * digits)):
-            for interval in intervals:
+        for _, divided in self._runner.run(task, range(1 << 4 * digits)):
+            self._others += divided.others
+            for interval in divided.intervals:
                 self._progress.expect(items=interval.objects, size=interval.size)
                 yield interval
 
-    def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[tuple[str, int]]) -> None:
+    def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[Contents]) -> None:
         """Check ranges, and look up what their entries and others refer to."""
         ids: list[RangeId] = []
         parts: list[ToRead] = []
@@ -109,22 +118,43 @@ class JoinedIndex(AheadIndex):
             parts.append(ToRead(len(ids), records))
             ids += [record.id for record in records]
             entries += sum(record.count for record in records)
-        named = (found for key, size in staged if (found := reference(key, size)) is not None)
         last = len(ids) - 1
-        while some := tuple(islice(named, PART_STAGED)):
+        while some := list(islice(staged, PART_STAGED)):
             last += 1
-            parts.append(ToRead(last, (), some))
+            named = filter(None, (reference(each.key, each.size) for each in some))
+            recorded = filter(None, (recorded_by(*each) for each in some))
+            parts.append(ToRead(last, (), tuple(named), tuple(recorded)))
             entries += len(some)
+        checking = self._checking
         damaged = [b"\1" + digest for digest in self._damaged]
+        if checking.compares and self._others:
+            keys = self._compare_contents(parts)
+            damaged += [name for key in keys if (name := name_of(key)) is not None]
+            outside = frozenset(key for key in keys if name_of(key) is None)
+            checking = checking._replace(compares=False, damaged=outside)
         digits = digits_for(self._store) if self._store is not None else 0
         lookup = Lookup(parts or [ToRead(0, ())], max(last, 0), entries, digits, damaged)
-        for part in self._look_up(lookup, self._checking):
+        for part in self._look_up(lookup, checking):
             self._count += part.objects
             for result in part.ranges:
                 if result.number < len(ids):
                     self._results[ids[result.number]] = result
                 else:
                     self._staged.update(self._facts_of(result))
+
+    def _compare_contents(self, parts: Sequence[ToRead]) -> set[str]:
+        """Compare lakeFS's objects with their entries; return the keys of those that differ."""
+        self._defects = {}
+        for found in self._compare(parts, self._others, self._checking):
+            self.bytes_hashed += found.size
+            self._defects.update(found.defects)
+        return {key for key, _ in self._defects}
+
+    def compared(self, key: str, checksum: str) -> Compared | None:
+        """Return the result of a comparison; ``None`` if there was none."""
+        if self._defects is None or self._asks:
+            return None
+        return Compared(0, self._defects.get((key, checksum)))
 
     def _facts_of(self, result: RangeResult) -> dict[bytes, int | None]:
         facts, scratch = result.facts, self._checking.scratch

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
     from lakecli.pipeline.scratch import Kept, Scratch
     from lakecli.pipeline.store_location import StoreLocation
+    from lakecli.repository.check.contents import Contents
 
 REFERENCES: Final = "part int, number int, name binary, size bigint, stat binary"
 OBJECTS: Final = "object binary, present bigint, listed binary"
@@ -60,12 +61,14 @@ class Checking(NamedTuple):
         nonce: marks the errors of this job.
         compares: whether the driver compares the contents of lakeFS's objects with their entries,
             so that it has to read the ranges which name some.
+        damaged: keys outside ``data/`` of objects whose contents differ from an entry.
     """
 
     location: StoreLocation
     scratch: Scratch | None
     nonce: str
     compares: bool
+    damaged: frozenset[str] = frozenset()
 
 
 class ToRead(NamedTuple):
@@ -75,11 +78,13 @@ class ToRead(NamedTuple):
         first: number of the first range; the others follow.
         ranges: the ranges to check.
         staged: references that the driver found, in place of ranges.
+        contents: what entries that the driver found say of lakeFS's objects.
     """
 
     first: int
     ranges: tuple[RangeRecord, ...]
     staged: tuple[tuple[bytes, int], ...] = ()
+    contents: tuple[Contents, ...] = ()
 
 
 class RangeResult(NamedTuple):
@@ -164,7 +169,7 @@ def _check(
             found.add(named)
         elif not is_old_key(address) or size_of(checking.location.store(), address) != item.size:
             is_sound = False
-        if checking.compares and data_digest(address) is None:
+        if address in checking.damaged or (checking.compares and data_digest(address) is None):
             is_sound = False
     return found, [entries, places, is_sound]
 

@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
 from lakecli.committed.values import decode_entry
-from lakecli.errors import IntegrityError, LakeError
+from lakecli.errors import IntegrityError
 from lakecli.layout import REPOSITORY, data_digest, sstable_key
-from lakecli.model import Entry
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.progress import NO_PROGRESS
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.check.contents import Contents, compare_contents
 from lakecli.repository.check.external import BATCH, Recorded, ask_all
 from lakecli.repository.check.fsck_shared import check_shared
 from lakecli.repository.core import outside
 from lakecli.repository.core.commit_record import problems_of_commit
 from lakecli.repository.core.findings import Finding, FsckCounts
 from lakecli.repository.core.namespace import owner_of
-from lakecli.repository.core.read import read_located
 from lakecli.staging.area import TOMBSTONE
-from lakecli.validation import EARLIEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -73,7 +71,7 @@ class Checker:
         self._metaranges: set[MetarangeId] = set()
         self._ranges: set[RangeId] = set()
         self._ahead: AheadIndex | None = None
-        self._compared: set[str] = set()
+        self._compared: set[tuple[str, str]] = set()
 
     def report(self, finding: Finding) -> Iterator[Finding]:
         """Yield a finding, unless it was reported already."""
@@ -247,21 +245,18 @@ class Checker:
             )
 
     def _problem_of_contents(self, entry: CheckedEntry) -> str | None:
-        """Compare an object of lakeFS with the MD5 that its entry records, once for each object."""
-        key = entry.physical_address
-        if data_digest(key) is not None or key in self._compared:
+        """Compare an object of lakeFS with the MD5 that its entry records, once for each MD5."""
+        key, checksum = entry.physical_address, entry.checksum
+        if data_digest(key) is not None or (key, checksum) in self._compared:
             return None
         if len(self._compared) < MAX_REMEMBERED:
-            self._compared.add(key)
-        recorded = Entry(key, entry.size, entry.checksum, EARLIEST)
-        try:
-            for piece in read_located(self._repository, self._store, key, recorded):
-                self.counts.bytes_hashed += len(piece)
-        except IntegrityError:
-            return f"its bytes have another MD5 than {entry.checksum}"
-        except LakeError as error:
-            return f"cannot be read: {error.message}"
-        return None
+            self._compared.add((key, checksum))
+        found = None if self._ahead is None else self._ahead.compared(key, checksum)
+        if found is None:
+            recorded = Contents(key, entry.size, checksum)
+            found = compare_contents(self._repository, self._store, recorded)
+            self.counts.bytes_hashed += found.size
+        return found.what
 
     def check_external(self) -> Iterator[Finding]:
         """Check the objects outside the namespace that were found since the last call."""
@@ -318,8 +313,8 @@ def _all_ranges(repository: Repository, refs: RefStore) -> Iterator[RangeRecord]
                 yield record
 
 
-def _all_staged(txn: ReadTransaction, refs: RefStore) -> Iterator[tuple[str, int]]:
-    """Yield physical address and size of every staged entry that can be read."""
+def _all_staged(txn: ReadTransaction, refs: RefStore) -> Iterator[Contents]:
+    """Yield address, size and checksum of every staged entry that can be read."""
     from lakecli.staging import area
 
     for branch in refs.iter_branches():
@@ -328,7 +323,7 @@ def _all_staged(txn: ReadTransaction, refs: RefStore) -> Iterator[tuple[str, int
                 with suppress(IntegrityError):
                     if value != TOMBSTONE:
                         entry = decode_entry(value)
-                        yield entry.physical_address, entry.size
+                        yield Contents(entry.physical_address, entry.size, entry.checksum)
 
 
 def _finding(kind: str, problem: Problem, ref: str, commit: Commit) -> Finding:

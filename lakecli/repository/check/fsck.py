@@ -72,6 +72,7 @@ def fsck(
             yield from checker.check_claim()
             if ahead is not None:
                 checker.look_ahead(txn, ahead)
+                checker.counts.bytes_hashed = index.bytes_hashed
             checker.counts.objects = index.count
             yield from checker.check_refs(txn, index)
             yield from checker.check_external()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lakecli.committed.check import CheckedEntry, Problem
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.model import RangeId
+    from lakecli.repository.check.contents import Compared, Contents
     from lakecli.repository.core.data_index import DataObject, Hashed
 
 
@@ -33,12 +34,19 @@ class AheadIndex(ObjectIndex):
     """An index that looks up all references at once, before the ranges are checked one by one."""
 
     @abstractmethod
-    def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[tuple[str, int]]) -> None:
+    def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[Contents]) -> None:
         """Check ranges, and look up what their entries and others refer to.
 
         Args:
             ranges: each of a repository once.
-            staged: physical address and size of other references.
+            staged: other references.
+        """
+
+    @abstractmethod
+    def compared(self, key: str, checksum: str) -> Compared | None:
+        """Return the result of comparing an object of lakeFS with the checksum of an entry.
+
+        ``None``: it was not compared.
         """
 
     @abstractmethod
@@ -62,8 +70,7 @@ class Bulk(Protocol):
         """Return an empty index; ``None`` if this process is to look references up.
 
         Args:
-            compares: whether the contents of lakeFS's objects are compared with their entries,
-                which this process does.
+            compares: whether the contents of lakeFS's objects are compared with their entries.
         """
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ from lakecli.pipeline.fsck import hashing
 from lakecli.pipeline.fsck import index as index_module
 from lakecli.pipeline.fsck import tasks as tasks_module
 from lakecli.pipeline.fsck.bulk import RunnerBulk
+from lakecli.pipeline.fsck.contents import compare_some, read_recorded
 from lakecli.pipeline.fsck.index import JoinedIndex
 from lakecli.pipeline.fsck.tasks import (
     DAMAGED,
@@ -53,8 +55,9 @@ from tests.support.recorded_progress import RecordedProgress
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakecli.pipeline.fsck.contents import Differing
     from lakecli.pipeline.fsck.lookup import Lookup
-    from lakecli.pipeline.fsck.tasks import PartResult
+    from lakecli.pipeline.fsck.tasks import PartResult, ToRead
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.core.findings import Finding
 
@@ -117,6 +120,24 @@ def look_up_here(lookup: Lookup, checking: Checking) -> Iterator[PartResult]:
             yield pickle.loads(body) if checking.scratch is None else checking.scratch.unpack(body)
 
 
+def compare_here(parts: Sequence[ToRead], _objects: int, checking: Checking) -> Iterator[Differing]:
+    """Compare contents in this process, through the tasks of the executors."""
+    import pyarrow as pa
+
+    bodies = [pickle.dumps(part) for part in parts]
+    named = pa.RecordBatch.from_pydict({"number": list(range(len(bodies))), "body": bodies})
+    rows: dict[tuple[Any, ...], None] = {}
+    for batch in read_recorded(iter([named]), checking=checking):
+        rows |= dict.fromkeys(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    types = {"key": pa.binary(), "size": pa.int64(), "checksum": pa.binary()}
+    columns = zip(*rows, strict=True) if rows else ([], [], [])
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types.values(), strict=True)]
+    batches = iter([pa.RecordBatch.from_arrays(arrays, list(types))])
+    for batch in compare_some(batches, checking=checking):
+        (body,) = batch.column("body").to_pylist()
+        yield pickle.loads(body) if checking.scratch is None else checking.scratch.unpack(body)
+
+
 class JoinedHere(RunnerBulk):
     """What `RunnerBulk` does on Spark, in this process."""
 
@@ -125,7 +146,9 @@ class JoinedHere(RunnerBulk):
     def open_index(self, *, compares: bool) -> JoinedIndex:
         location = StoreLocation.of(self._repository)
         checking = Checking(location, self.scratch, "nonce", compares)
-        return JoinedIndex(LocalRunner(), checking, look_up_here, progress=self._progress)
+        return JoinedIndex(
+            LocalRunner(), checking, look_up_here, compare_here, progress=self._progress
+        )
 
 
 MakeBulk = Callable[[Repository, RecordedProgress], RunnerBulk]
@@ -234,6 +257,36 @@ def unusual(repository: Repository, outside: Path) -> None:
     )
 
 
+def test_executors_compare_the_contents_of_lakefs_objects(
+    repository: Repository,
+    make_bulk: MakeBulk,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good, bad = md5(b"good").hexdigest(), md5(b"evil").hexdigest()
+    entries = {}
+    for number, name in enumerate(["data/part00000000000000/", ""]):
+        for letter in "ab":
+            key = name + letter * 20
+            repository.store.put(key, b"good", ANY)
+            for sum_ in (good, bad, "a multipart upload-2") if letter == "b" else (good,):
+                path = f"l/{number}{letter}{sum_[:4]}".encode()
+                entries[path] = Entry(key, 4, sum_, START)
+    for round_ in range(2):  # many commits, and staged entries, share the objects
+        stage_entries(repository, "main", {**entries, b"l/%d" % round_: entries[b"l/0a755f"]})
+        commit(repository, "main", message=str(round_), committer="me")
+    stage_entries(repository, "main", {b"s" + path: entry for path, entry in entries.items()})
+    expected, expected_counts, _ = check(repository, None)
+    assert [each.what for each in expected] == [
+        f"its bytes have another MD5 than {bad}"
+    ] * 2  # one of each object
+    if request.node.callspec.params["make_bulk"] in ("joined", "spark"):
+        monkeypatch.setattr("lakecli.repository.check.checker.compare_contents", None)
+    findings, counts, _ = check(repository, make_bulk)
+    assert findings == expected
+    assert asdict(counts) == asdict(expected_counts)
+
+
 @pytest.mark.parametrize("external", [False, True])
 @pytest.mark.parametrize("hash_data", [False, True])
 def test_the_same_findings_about_unusual_entries(
@@ -321,11 +374,12 @@ def test_parts_of_a_listing_have_every_key_once(
         found += keys
         if digits > 2 and not keys:
             continue
-        divided = hashing.divide_part(number, digits=digits, hashing=hash_all)
+        divided, foreign = hashing.divide_part(number, digits=digits, hashing=hash_all)
         own = [key for key in keys if data_digest(key)]
         assert sum(part.objects for part in divided) == len(own)
         assert [
             info.key for part in divided for info in hash_all.objects(part.low, part.high)
         ] == own
         assert all(part.objects <= 3 for part in divided)
+        assert foreign == len(keys) - len(own)
     assert found == sorted([*names, *others], key=str.encode)
