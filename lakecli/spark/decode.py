@@ -5,6 +5,9 @@ always the third field of all. If any message has another form, even a valid one
 the batch are decoded one by one, which also finds damaged ones.
 
 Paths are bytes, as are Spark's strings, so they pass unchanged even if they are not UTF-8.
+
+Arrays are made from buffers: `pyarrow.array` imports pandas, which takes a quarter of a second in
+each worker.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lakecli.committed.values import decode_entry
+from lakecli.committed.values import MalformedValue, decode_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -45,6 +48,7 @@ _LAST_SHIFT = 49
 _PADDING = b"\0" * 16
 _MICROSECONDS = 1_000_000
 _MAX_SECONDS = 1 << 38
+_MAX_OFFSET = (1 << 31) - 1
 
 
 def decode_batch(
@@ -53,17 +57,31 @@ def decode_batch(
     """Return the wanted columns of records, except the range ID, which is not part of records.
 
     Raises:
-        MalformedValue: a value is not an entry.
+        MalformedValue: a value is not an entry, or the paths have more than 2 GiB.
     """
     columns: dict[str, pa.Array] = {}
     if PATH in wanted:
-        columns[PATH] = pa.array(keys, pa.binary()).view(pa.string())
+        columns[PATH] = _paths(keys)
     rest = [name for name in wanted if name not in {PATH, RANGE_ID}]
     if rest and values:
         columns |= _in_step(values, rest) or _one_by_one(values, rest)
     elif rest:
         columns |= _one_by_one(values, rest)
     return columns
+
+
+def _paths(keys: Sequence[bytes]) -> pa.Array:
+    offsets = np.zeros(len(keys) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, keys), np.int64, len(keys)), out=offsets[1:])
+    if offsets[-1] > _MAX_OFFSET:
+        raise MalformedValue(f"{len(keys)} paths with {offsets[-1]} bytes")
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(keys))]
+    return pa.Array.from_buffers(pa.string(), len(keys), buffers)
+
+
+def _numbers(kind: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
+    """Return an array of numbers that have the width of a type."""
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 
 class _Walk:
@@ -163,7 +181,7 @@ def _in_step(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.A
 
     decoders: Mapping[str, Callable[[], pa.Array | None]] = {
         ADDRESS: lambda: _texts(data, address),
-        SIZE: lambda: pa.array(size),
+        SIZE: lambda: _numbers(pa.int64(), size),
         CHECKSUM: lambda: _texts(data, checksum),
         MTIME: lambda: _moments(buffer, moment),
         CONTENT_TYPE: lambda: _texts(data, content_type),
@@ -182,7 +200,7 @@ def _texts(data: bytes, span: Span) -> pa.Array | None:
     """Return texts by their spans, which do not overlap; ``None`` if one is not UTF-8."""
     start, size = span
     if not len(start):
-        return pa.array([], pa.string())
+        return _paths([])
     # Every second element is the gap between two texts.
     offsets = np.empty(2 * len(start), np.int32)
     offsets[0::2] = start
@@ -190,7 +208,7 @@ def _texts(data: bytes, span: Span) -> pa.Array | None:
     pieces = pa.Array.from_buffers(
         pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
-    taken = pieces.take(pa.array(np.arange(0, len(offsets), 2, dtype=np.int32)))
+    taken = pieces.take(_numbers(pa.int32(), np.arange(0, len(offsets), 2, dtype=np.int32)))
     try:
         return taken.cast(pa.string())
     except pa.ArrowInvalid:
@@ -204,7 +222,7 @@ def _moments(buffer: npt.NDArray[np.uint8], span: Span) -> pa.Array | None:
     walk.number(0x10)  # nanoseconds, which are ignored
     if not walk.finish() or (seconds > _MAX_SECONDS).any():
         return None
-    return pa.array(seconds * _MICROSECONDS).view(TIMESTAMP)
+    return _numbers(TIMESTAMP, seconds * _MICROSECONDS)
 
 
 def _maps(
@@ -225,7 +243,7 @@ def _maps(
     texts = [_texts(data, walk.span(tag)) for tag in (0x0A, 0x12)]
     if not walk.finish() or any(text is None for text in texts):
         return None
-    return pa.MapArray.from_arrays(pa.array(offsets), *texts)
+    return pa.MapArray.from_arrays(_numbers(pa.int32(), offsets), *texts)
 
 
 def _one_by_one(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.Array]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -82,6 +84,32 @@ def test_usual_entries_are_decoded_in_step() -> None:
     assert decode.decode_batch([], [*values, odd], ["size"])["size"].to_pylist() == [300, 0, 5]
 
 
+def test_paths_that_are_too_long_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "_MAX_OFFSET", 5)
+    assert decode.decode_batch([b"abc", b"de"], [], ["path"])["path"].to_pylist() == ["abc", "de"]
+    with pytest.raises(MalformedValue, match="2 paths with 6 bytes"):
+        decode.decode_batch([b"abc", b"def"], [], ["path"])
+
+
 def test_paths_pass_through_as_bytes() -> None:
     found = decode.decode_batch([b"a\xff"], [encode_entry(Entry("x", 0, "", EPOCH))], ["path"])
     assert found["path"].view("binary").to_pylist() == [b"a\xff"]
+
+
+def test_batches_decode_without_pandas() -> None:
+    program = (
+        "import sys\n"
+        "from pyspark.sql.worker import plan_data_source_read\n"
+        "from pyspark.sql.types import StringType, StructField, StructType\n"
+        "from datetime import datetime, UTC\n"
+        "now = datetime.now(UTC)\n"
+        "from lakecli.committed.encode import encode_entry\n"
+        "from lakecli.model import Entry\n"
+        "from lakecli.spark import decode, entries, types\n"
+        "value = encode_entry(Entry('data/x', 3, 'c', now, 't', {'k': 'v'}))\n"
+        "schema = types.arrow_schema(StructType([StructField('path', StringType())]))\n"
+        "decode.decode_batch([b'k'], [value], types.COLUMNS['entries'])\n"
+        "entries._rows(schema, [b'k'], [value], 'x')\n"
+        "sys.exit('pandas' in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
