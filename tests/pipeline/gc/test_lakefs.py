@@ -42,7 +42,7 @@ from lakecli.repository.core.view import open_view
 from lakecli.repository.lakefs.kept import DUMPS, LostDump
 from lakecli.repository.lakefs.manifest import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
-from lakecli.repository.lakefs.taken_over import STOPPED, written_at
+from lakecli.repository.lakefs.taken_over import STOPPED, confirm_stopped, written_at
 from lakecli.repository.refs_dump import refs_dump
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
@@ -384,6 +384,19 @@ def test_lakefs_that_goes_on_is_noticed_by_the_time_in_its_names(taken: Taken, s
     assert (Phase.SWEEPING in phases) is (step == "gc:sweeping")
     lake.runtime = lake.runtime._replace(on_step=lambda _step: None)
     assert STAGED in taken.listed()
+    taken.store.delete([name])
+    assert counts(taken.collect())["lakefs"]
+
+
+def test_lakefs_that_goes_on_is_noticed_before_anything_is_condemned(taken: Taken) -> None:
+    taken.time.pass_by(MONTH)
+    confirm_stopped(taken.store)
+    name = "data/" + "0" * 20 + "/" + xid(taken.time.now + DAY)
+    taken.store.put(name, b"new", ANY)
+    for options in ({"dry_run": True}, {}):
+        with pytest.raises(LakeFsWrites, match=name):
+            taken.collect(**options)
+    assert read_state(taken.store).phase is Phase.IDLE
     taken.store.delete([name])
     assert counts(taken.collect())["lakefs"]
 
