@@ -11,10 +11,12 @@ from lakecli.kv.intents import IntentStore
 from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
+from lakecli.repository.core import unsent
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.push import Lease, PushOptions, push
+from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.log import iter_log
+from lakecli.repository.undo.put_back import _find
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, auto, make_commit, synced
 from tests.support.lakes import read, stage
@@ -322,3 +324,35 @@ def test_what_is_restored_past_unpushed_commits_goes_back_in_the_bucket_too(worl
     settle(ada)
     assert [here(ada, name) for name in ("new", "main")] == unpushed
     assert [there(ada, name) for name in ("new", "main")] == unpushed
+
+
+def test_only_the_operation_whose_move_was_refused_is_put_back(world: World) -> None:
+    ada = world.ada
+    branch.create(ada, "trial", source="main")
+
+    def found(name: str, after: CommitId | None) -> str | None:
+        """Return the kind of the operation that is put back."""
+        note = unsent.make(
+            ada, RefKind.BRANCH, name, operation="test", before=world.pushed, after=after
+        )
+        with ada.lake.kv.read() as txn:
+            operation = _find(txn, ada, note)
+        return None if operation is None else operation.kind
+
+    assert found("dev", None) is None  # it was not deleted
+    branch.delete(ada, "trial")
+    assert found("trial", None) == "branch delete"
+    assert found("trial", world.mine) is None
+    branch.reset(ada, "dev")
+    branch.rename(ada, "dev", "trial")
+    assert found("trial", None) is None  # it was made again since
+    assert found("trial", world.mine) == found("dev", None) == "branch rename"
+    undo(ada)
+    assert found("trial", None) is found("dev", world.mine) is None
+    # One that followed the bucket was never to be sent.
+    push_deletion(world.bob, "dev", options=ME)
+    branch.reset(ada, "dev", to=world.pushed)
+    with auto(ada):
+        pass
+    assert here(ada) is None
+    assert found("dev", None) is None

@@ -13,6 +13,7 @@ from lakecli.model import RefKind
 from lakecli.remote.known import iter_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.core import unsent
+from lakecli.repository.core.answer import may_be_left
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
@@ -361,6 +362,19 @@ def test_a_completed_undo_says_what_it_undid(world: World, *, is_auto: bool) -> 
     assert [(each.name, each.before) for each in done.remote] == [("main", world.second)]
     assert done.appended.kind == "undo"
     assert both(eve) == (world.second, world.second)
+
+
+def test_an_answer_is_not_kept_once_something_else_was_done(world: World) -> None:
+    eve = world.eve
+    branch.create(eve, "dev", source="main")
+    at_step(eve, "undo done", KilledError())
+    with pytest.raises(KilledError):
+        undo(eve)
+    assert may_be_left(eve)
+    tag.create(eve, "v1", "main")
+    done = undo(eve)
+    assert (done.operation.kind, done.is_completed) == ("tag create", False)
+    assert not may_be_left(eve)
 
 
 def test_a_completed_redo_says_what_it_redid(world: World) -> None:
