@@ -19,6 +19,7 @@ from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
+from lakecli.repository.undo.complete import _holds
 from lakecli.repository.undo.log import find_operation, iter_log
 from lakecli.repository.undo.pushed import Pushed, moved_on
 from lakecli.repository.undo.undo import redo, restore, undo
@@ -375,6 +376,23 @@ def test_an_answer_is_not_kept_once_something_else_was_done(world: World) -> Non
     done = undo(eve)
     assert (done.operation.kind, done.is_completed) == ("tag create", False)
     assert not may_be_left(eve)
+
+
+@pytest.mark.parametrize("moved", ["dev", "main"])
+def test_every_ref_of_a_killed_command_has_to_hold(world: World, moved: str) -> None:
+    """Else the next command does not answer for it: there is something else to do."""
+    eve = world.eve
+    for name in ("dev", "other"):
+        branch.create(eve, name, source="main")
+    kept = newest(eve).id.hex()
+    for name in ("dev", "main", "other"):
+        make_commit(eve, name.encode(), name)
+    restore(eve, kept)
+    restored = newest(eve)
+    for to, holds in ((world.first, True), (f"{world.first}~1", False)):
+        branch.reset(eve, moved, to=to)
+        with eve.lake.kv.read() as txn:
+            assert _holds(txn, eve, restored) == holds
 
 
 def test_a_completed_redo_says_what_it_redid(world: World) -> None:
