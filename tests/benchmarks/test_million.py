@@ -130,8 +130,11 @@ def test_ten_million(
         prepare=prepare,
         subject=lambda number: machine.run(LAKECLI, *operation.arguments(ten_million, number)),
         baselines={
-            ONE_MILLION: lambda number: machine.run(LAKECLI, *operation.arguments(million, number))
+            ONE_MILLION: lambda number: machine.run(LAKECLI, *operation.arguments(million, number)),
+            LIST: lambda _: machine.run(LAKECLI, "branch", "list", ten_million.uri),
         },
     )
+    if f"{name}, 10M, start" in CLAIMS:
+        report.check(f"{name}, 10M, start", compared.ratio(LIST), compared.detail(LIST))
     _check_sizes(report, machine, name, large=ten_million, taken=compared.subject)
     report.check(f"{name}, 10M", compared.ratio(ONE_MILLION), compared.detail(ONE_MILLION))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.benchmarks.claims import COPY
+from tests.benchmarks.claims import COPY, START_AND_COPY
 from tests.benchmarks.lake import MAIN, Place
 from tests.benchmarks.measure import (
     KIB,
@@ -167,3 +167,36 @@ def test_large_files(
     )
     name = "4 files of 256 MiB"
     report.check(name, compared.ratio(COPY), compared.detail(COPY))
+
+
+def test_one_file(
+    benchmark: BenchmarkFixture,
+    report: Report,
+    machine: Machine,
+    place: Place,
+    scratch: Path,
+) -> None:
+    uri = place.create("one-file")
+    source, target = scratch / "one-file", scratch / "one-file-copies"
+    target.mkdir()
+
+    def prepare(number: int) -> None:
+        source.write_bytes(random.Random(number).randbytes(4 * KIB))
+
+    def copy(number: int) -> Usage:
+        listed = machine.run(LAKECLI, "branch", "list", uri)
+        copied = machine.run(_program("cp"), source, target / str(number))
+        return listed + copied + machine.run(_program("sync"), target / str(number))
+
+    compared = compare(
+        benchmark,
+        rounds=21,
+        prepare=prepare,
+        subject=lambda number: machine.run(
+            LAKECLI, "fs", "upload", "-s", source, f"{uri}/{MAIN}/{number}"
+        ),
+        baselines={START_AND_COPY: copy},
+    )
+    cpu = processor_seconds(compared.subject)
+    detail = f"{cpu:.4f} s of processor time, {compared.detail(START_AND_COPY)}"
+    report.check("upload of one file", compared.cpu_ratio(START_AND_COPY), detail)

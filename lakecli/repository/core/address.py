@@ -13,8 +13,6 @@ from contextlib import suppress
 from lakecli.errors import IntegrityError, LakeError, UsageError
 from lakecli.layout import lakefs_object
 from lakecli.objectstore.uri import is_local
-from lakecli.repository.core.pins import is_pinned, split_pin
-from lakecli.repository.core.places import OutsideAddress, bucket_of, real_path
 from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -36,7 +34,11 @@ def is_external(entry: Entry) -> bool:
 
 def may_change(entry: Entry) -> bool:
     """Return whether an entry's bytes may change: they are outside, and of no fixed version."""
-    return is_external(entry) and not is_pinned(entry.physical_address)
+    if not is_external(entry):
+        return False
+    from lakecli.repository.core.pins import is_pinned
+
+    return not is_pinned(entry.physical_address)
 
 
 def is_outside(address: str) -> bool:
@@ -87,12 +89,14 @@ class Resolver:
         place = self.check(address)
         if place is None:
             return self._store(), address
+        from lakecli.objectstore.versions import at_version
+        from lakecli.repository.core.pins import split_pin
+        from lakecli.repository.core.places import real_path
+
         bucket, key = place
         if is_local(bucket):
             parent, _, key = real_path(f"{bucket}/{key}").rpartition("/")
             bucket = f"local://{parent}"
-        from lakecli.objectstore.versions import at_version
-
         return at_version(self._open(bucket), split_pin(address).version_id), key
 
     def check(self, address: str) -> tuple[str, str] | None:
@@ -105,6 +109,9 @@ class Resolver:
         if not is_outside(address):
             check_key(address)
             return None
+        from lakecli.repository.core.pins import split_pin
+        from lakecli.repository.core.places import OutsideAddress
+
         try:
             bucket, key = split_address(split_pin(address).uri)
         except UsageError as error:
@@ -116,6 +123,8 @@ class Resolver:
         return bucket, key
 
     def _check(self, bucket: str, key: str) -> None:
+        from lakecli.repository.core.places import OutsideAddress
+
         if self._trust is not None:
             with suppress(OutsideAddress):
                 self._trust.check(bucket, key)
@@ -135,6 +144,8 @@ class Resolver:
 
     def _region_of(self, bucket: str) -> str:
         """Return the region of a bucket, which its signatures contain; it is requested once."""
+        from lakecli.repository.core.places import bucket_of
+
         assert self._trust is not None
         if bucket == bucket_of(self._trust.namespace):
             return self._region
@@ -203,6 +214,7 @@ def key_of(repository: Repository, address: str) -> str | None:
     if lakefs_object(address.rpartition("/")[2]) is None:
         return None  # only lakeFS records full URIs of its own namespace
     from lakecli.objectstore.uri import parse
+    from lakecli.repository.core.pins import split_pin
 
     with suppress(UsageError):
         uri = str(parse(split_pin(address).uri))
