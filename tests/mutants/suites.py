@@ -301,9 +301,10 @@ SUITES = (
     ),
     Suite(
         "point reads",
-        ("committed/points.py",),
+        ("committed/points.py", "committed/open_ranges.py", "committed/fill.py"),
         (
             "committed/test_points.py",
+            "committed/test_fill.py",
             "committed/test_threads.py",
             "committed/test_damage.py",
             "committed/test_cache.py",
