@@ -75,6 +75,10 @@ def test_after_a_fill_every_read_is_answered_from_memory(tmp_path: Path, place: 
     check_accounts(trees.points)
     before, asked = dict(trees.reads), len(store.reads)
     opened = trees.counts.ranges_opened
+    if place == "directory":
+        tables = [each.source[0] for each in trees.points._open.values()]
+        parts = [-(-table.block_count // point_reads.FILL_AT_ONCE) for table in tables]
+        assert before["disk"] == len(tables) + sum(parts)
     for path, expected in MODEL.items():
         assert find(trees, tree, path) == expected
     assert trees.points.find_many(tree, list(MODEL)) == list(MODEL.values())
@@ -160,6 +164,7 @@ def test_nobody_waits_for_a_fill_that_waits_for_the_bucket() -> None:
     store.opened.clear()
     filling = Fill(trees.points, tree, prefix=b"")
     assert store.reached.wait(WAIT)
+    assert filling._thread.daemon  # so a process can end
     assert not filling.wait(0)
     assert find(trees, tree, key(0)) == MODEL[key(0)]
     assert find(trees, tree, key(2999)) == MODEL[key(2999)]
