@@ -111,11 +111,14 @@ class _Incoming:
         return b"".join(pieces)
 
 
-def read_answer(receive: Callable[[int], bytes], *, limit: int | None = None) -> Answer:
+def read_answer(
+    receive: Callable[[int], bytes], *, limit: int | None = None, has_body: bool = True
+) -> Answer:
     """Read one answer to its end.
 
     Args:
         receive: returns at most so many bytes, and none at the end of the connection.
+        has_body: the answer is not that to a HEAD.
         limit: bytes in the body of a success; ``None`` for an object of any size.
 
     Raises:
@@ -132,7 +135,9 @@ def read_answer(receive: Callable[[int], bytes], *, limit: int | None = None) ->
     headers = _read_headers(lines)
     if status >= _REFUSALS:
         limit = MAX_REFUSAL
-    body = _read_body(incoming, status, headers, limit, may_have_chunks=is_new)
+    body = b""
+    if has_body and status not in _WITHOUT_BODY:
+        body = _read_body(incoming, headers, limit, may_have_chunks=is_new)
     if incoming.rest:
         raise UnusualAnswerError("bytes after the end of the answer")
     stays_open = is_new and "close" not in headers.get("connection", "").lower()
@@ -155,14 +160,11 @@ def _read_headers(lines: list[bytes]) -> dict[str, str]:
 
 def _read_body(
     incoming: _Incoming,
-    status: int,
     headers: dict[str, str],
     limit: int | None,
     *,
     may_have_chunks: bool,
 ) -> bytes:
-    if status in _WITHOUT_BODY:
-        return b""
     coding, length = headers.get("transfer-encoding"), headers.get("content-length")
     if coding is not None:
         if length is not None or coding.lower() != "chunked" or not may_have_chunks:

@@ -149,7 +149,8 @@ class HttpClient:
         is_kept = False
         try:
             is_sent = _send(connection.stream, head, body)
-            answer = read_answer(connection.receive, limit=limit)
+            has_body = not head.startswith(b"HEAD ")
+            answer = read_answer(connection.receive, limit=limit, has_body=has_body)
             if not is_sent and answer.status < _REFUSALS:
                 raise ConnectionResetError("the server closed the connection within a request")
             is_kept = is_sent and answer.stays_open and len(self._idle) < MAX_IDLE

@@ -110,6 +110,14 @@ def test_a_connection_stays_open_if_the_server_says_so(data: bytes, *, stays_ope
     assert (answer.body, answer.stays_open) == (b"", stays_open)
 
 
+def test_an_answer_to_head_has_no_body() -> None:
+    for header in (b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n", b""):
+        answer = read_answer(Server(OK + header + b"\r\n").receive, has_body=False)
+        assert (answer.status, answer.body, answer.stays_open) == (200, b"", True)
+    with pytest.raises(UnusualAnswerError):
+        read_answer(Server(OK + b"Content-Length: 1\r\n\r\na").receive, has_body=False)
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -115,6 +115,65 @@ def test_an_absent_key_takes_one_request(store: S3Store, server: StubServer) -> 
     assert [is_direct(server, number) for number in range(len(server.requests))] == [True]
 
 
+DESCRIBED = {
+    "ETag": '"etag"',
+    "Last-Modified": "Sat, 29 Feb 2020 01:02:03 GMT",
+    "Content-Length": "12",
+    "Content-Type": "text/csv",
+}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"x-amz-meta-a": "b c", "x-amz-meta-d-e": "f"},
+        {"x-amz-version-id": "v"},
+        {"Content-Type": "", "ETag": "", "Content-Length": "0"},
+    ],
+)
+def test_the_sdk_describes_objects_in_the_same_way(
+    store: S3Store, server: StubServer, headers: dict[str, str]
+) -> None:
+    server.answers = [Answer(headers=DESCRIBED | headers)]
+    found = store._head("k", "")
+    assert is_direct(server)
+    store._reader.direct._is_usable = False
+    assert store._head("k", "") == found
+    assert not is_direct(server)
+
+
+def test_an_absent_object_is_not_asked_for_twice(store: S3Store, server: StubServer) -> None:
+    server.answers = [Answer(404), Answer(200)]
+    with pytest.raises(ObjectNotFound, match="no such object: 's3://bucket/prefix/k'"):
+        store.head("k")
+    paths = [(request.method, request.path) for request in server.requests]
+    assert paths == [("HEAD", "/bucket/prefix/k"), ("HEAD", "/bucket")]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"Last-Modified": "2020-02-29T01:02:03Z"},
+        {"Last-Modified": "Sat, 31 Feb 2020 01:02:03 GMT"},
+        {"Last-Modified": "Sat, 29 Foo 2020 01:02:03 GMT"},
+        {"Content-Length": "+12"},
+    ],
+)
+def test_an_odd_description_is_left_to_the_sdk(
+    store: S3Store, server: StubServer, odd: dict[str, str]
+) -> None:
+    server.answers = [Answer(headers=DESCRIBED | odd), Answer(headers=DESCRIBED)]
+    assert store.head("k").size == 12
+    assert [is_direct(server, number) for number in (0, 1)] == [True, False]
+
+
+def test_a_version_is_described_by_the_sdk(store: S3Store, server: StubServer) -> None:
+    server.answers = [Answer(headers=DESCRIBED)]
+    assert store.head("k", version_id="v").size == 12
+    assert not is_direct(server)
+
+
 @pytest.mark.parametrize(
     "answer",
     [

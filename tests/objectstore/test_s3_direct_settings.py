@@ -35,6 +35,7 @@ from lakecli.objectstore.registry import open_store
 store = open_store("s3://bucket/ns", region="us-east-1")
 assert store.put_new("k", b"body")
 assert store.get("k") == b"body"
+assert store.head("k").size == 4
 assert list(store.list()) == []
 print(*{"botocore", "urllib3", "http.client", "email"} & {*sys.modules})
 """
@@ -264,7 +265,7 @@ def test_the_region_that_was_learned_counts(aws_environment: pytest.MonkeyPatch)
 def test_objects_are_read_created_and_listed_without_the_sdk(
     aws_environment: pytest.MonkeyPatch,
 ) -> None:
-    with StubServer(OBJECT, OBJECT, Answer(body=LISTING)) as server:
+    with StubServer(OBJECT, OBJECT, OBJECT, Answer(body=LISTING)) as server:
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
         ran = subprocess.run(
             [sys.executable, "-c", READ_AND_CREATE], capture_output=True, text=True, check=False

@@ -1,8 +1,8 @@
 """Plain requests to S3 without the SDK's client.
 
 A request of the SDK takes 1.5 ms of processor time, more than everything else about a small object,
-and its client 250 ms before the first one. So single objects are first read, or created, and
-buckets are listed, by a request made here with the SDK's configuration, credentials, proxies and
+and its client 250 ms before the first one. So single objects are read, described and created,
+and buckets listed, by a request made here with the SDK's configuration, credentials, proxies and
 certificates (see `direct_settings`). Anything but a plain success, or the plain answer that there
 is no such key, returns ``None``; the SDK then sends the request again with its retries, so that it
 handles every error and every special case.
@@ -123,6 +123,23 @@ class DirectRequests:
         if answer.status != status or not _is_undamaged(answer.body, answer.headers):
             return None
         return Found(answer.body, answer.headers.get("etag", ""))
+
+    def head(self, full: str) -> Mapping[str, str] | None:
+        """Return the headers of an object, by lower-case names.
+
+        Returns:
+            ``None`` if the SDK has to send the request.
+
+        Raises:
+            NoSuchKeyError: the server says that the key, or the bucket, is absent.
+        """
+        settings = self._prepared(full)
+        if settings is None:
+            return None
+        answer = self._send(settings, "HEAD", settings.start + full, {})
+        if answer is not None and answer.status == HTTPStatus.NOT_FOUND:
+            raise NoSuchKeyError
+        return answer.headers if answer is not None and answer.status == HTTPStatus.OK else None
 
     def list(self, query: str, *, limit: int) -> bytes | None:
         """Return a page of a listing.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from lakecli.objectstore.base import ObjectInfo, Version
 from lakecli.objectstore.cloud_errors import MISSING
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.cloud_errors import Translator
     from lakecli.objectstore.s3.connection import S3Connection
+
+_META: Final = "x-amz-meta-"
+_SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
+_DATE: Final = re.compile(
+    r"[A-Z][a-z]{2}, (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII
+)
+_NAMES: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS: Final = {name: number for number, name in enumerate(_NAMES, 1)}
 
 READ_TRIES = 3
 """Responses that may break off before an object counts as unreachable."""
@@ -112,6 +122,14 @@ class S3Reader:
 
     def head(self, full: str, key: str, *, version_id: str = "") -> tuple[ObjectInfo, str]:
         """Describe an object, and return the ID of its version; `key` is its relative name."""
+        if not version_id:
+            try:
+                headers = self.direct.head(full)
+            except NoSuchKeyError:
+                raise self._translator.error(MISSING, full) from None
+            info = headers and described(headers, key)
+            if headers and info:
+                return info, headers.get("x-amz-version-id", "null")
         answer = self._connection.client().head_object(
             Bucket=self._bucket, Key=full, **wanted(version_id)
         )
@@ -129,6 +147,27 @@ def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
         etag=version_of(item),
         content_type=item.get("ContentType", ""),
         metadata=item.get("Metadata", {}),
+    )
+
+
+def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
+    """Return what the answer to a plain HEAD says, or ``None`` if that is unusual."""
+    size = _SIZE.fullmatch(headers.get("content-length", ""))
+    moment = _DATE.fullmatch(headers.get("last-modified", ""))
+    if size is None or moment is None or moment[2] not in _MONTHS:
+        return None
+    year, month, day = int(moment[3]), _MONTHS[moment[2]], int(moment[1])
+    hour, minute, second = (int(moment[number]) for number in (4, 5, 6))
+    try:
+        modified_at = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return None
+    version = version_of({"ETag": headers.get("etag", "")})
+    metadata = {
+        name.removeprefix(_META): value for name, value in headers.items() if name.startswith(_META)
+    }
+    return ObjectInfo(
+        key, int(size[0]), modified_at, version, version, headers.get("content-type", ""), metadata
     )
 
 
