@@ -389,10 +389,15 @@ def test_every_ref_of_a_killed_command_has_to_hold(world: World, moved: str) -> 
         make_commit(eve, name.encode(), name)
     restore(eve, kept)
     restored = newest(eve)
-    for to, holds in ((world.first, True), (f"{world.first}~1", False)):
+    on_top = make_commit(eve, b"on top", moved).id
+    for to, holds in ((on_top, True), (world.first, True), (f"{world.first}~1", False)):
         branch.reset(eve, moved, to=to)
         with eve.lake.kv.read() as txn:
             assert _holds(txn, eve, restored) == holds
+    branch.reset(eve, moved, to=on_top)
+    branch.delete(eve, "other")
+    with eve.lake.kv.read() as txn:
+        assert not _holds(txn, eve, restored)
 
 
 def test_a_completed_redo_says_what_it_redid(world: World) -> None:
