@@ -181,21 +181,29 @@ def _parameters_of(function: Callable[..., int | None]) -> Iterator[tuple[str, A
         zip(code.co_varnames[code.co_argcount - len(positional) :], positional, strict=False)
     )
     defaults |= function.__kwdefaults__ or {}
-    annotations = function.__annotations__
+    annotations = _evaluated(function, function.__globals__)
     for name in code.co_varnames[1:count]:
-        annotation = _evaluated(annotations[name], function.__globals__)
-        yield name, annotation, defaults.get(name, REQUIRED)
+        yield name, annotations[name], defaults.get(name, REQUIRED)
 
 
 def _fields_of(group: Any) -> Iterator[Parameter]:  # noqa: ANN401 - mypy knows no type of such classes
-    names = vars(sys.modules[group.__module__])
-    for name, annotation in group.__annotations__.items():
-        yield _parameter(name, _evaluated(annotation, names), group._field_defaults[name])
+    for name, annotation in _evaluated(group, vars(sys.modules[group.__module__])).items():
+        yield _parameter(name, annotation, group._field_defaults[name])
 
 
-def _evaluated(annotation: str, names: dict[str, Any]) -> Any:  # noqa: ANN401 - any type
-    """Return what an annotation says; `typing.get_type_hints` would do the same."""
-    return eval(annotation, names)  # noqa: S307 - it is our own code
+def _evaluated(declared: Any, names: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - as above
+    """Return the annotations of a function or a class.
+
+    Names alone are looked up. For anything else `typing` is imported, a fifth of Python's own
+    start: commands that scripts call often name each type before the function.
+    """
+    annotations = declared.__annotations__
+    given = {name: text for name, text in annotations.items() if name != "return"}
+    if all(text in names for text in given.values()):
+        return {name: names[text] for name, text in given.items()}
+    from typing import get_type_hints
+
+    return get_type_hints(declared, include_extras=True)
 
 
 def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noqa: ANN401 - as above

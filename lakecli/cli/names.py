@@ -19,22 +19,26 @@ if TYPE_CHECKING:
 STANDARD_INPUT: Final = "-"
 
 
+_FilesFrom = Annotated[
+    str | None,
+    Option(
+        "--files-from",
+        metavar="FILE",
+        help="Only what FILE names, relative to the given path, one name a line; - for "
+        "standard input",
+    ),
+    Completion(Kind.FILE),
+]
+_Null = Annotated[
+    bool, Option("--null", "-z", help="Names of --files-from end with NUL, not with a newline")
+]
+
+
 class NamesOptions(NamedTuple):
     """The objects to work on, by name."""
 
-    files_from: Annotated[
-        str | None,
-        Option(
-            "--files-from",
-            metavar="FILE",
-            help="Only what FILE names, relative to the given path, one name a line; - for "
-            "standard input",
-        ),
-        Completion(Kind.FILE),
-    ] = None
-    null: Annotated[
-        bool, Option("--null", "-z", help="Names of --files-from end with NUL, not with a newline")
-    ] = False
+    files_from: _FilesFrom = None
+    null: _Null = False
 
 
 def are_given(options: NamesOptions) -> bool:

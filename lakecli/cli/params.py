@@ -307,15 +307,19 @@ class PageOptions(NamedTuple):
     prefix: Prefix = ""
 
 
+_Stat = Annotated[
+    bool, Option("--stat", help="Count paths and bytes by prefix instead of listing paths")
+]
+_Depth = Annotated[
+    int, Option("--depth", min=0, metavar="N", help="With --stat, directories in a prefix")
+]
+
+
 class StatOptions(NamedTuple):
     """Differences counted by prefix instead of listed."""
 
-    stat: Annotated[
-        bool, Option("--stat", help="Count paths and bytes by prefix instead of listing paths")
-    ] = False
-    depth: Annotated[
-        int, Option("--depth", min=0, metavar="N", help="With --stat, directories in a prefix")
-    ] = 1
+    stat: _Stat = False
+    depth: _Depth = 1
 
 
 class SelectionOptions(NamedTuple):
@@ -326,11 +330,15 @@ class SelectionOptions(NamedTuple):
     dry_run: DryRun = False
 
 
+_Follow = Annotated[bool, Option("--follow", help="Follow symbolic links")]
+_Skip = Annotated[bool, Option("--skip", help="Skip symbolic links and special files")]
+
+
 class LinkOptions(NamedTuple):
     """What to do with symbolic links in a directory."""
 
-    follow: Annotated[bool, Option("--follow", help="Follow symbolic links")] = False
-    skip: Annotated[bool, Option("--skip", help="Skip symbolic links and special files")] = False
+    follow: _Follow = False
+    skip: _Skip = False
 
 
 class TransferOptions(NamedTuple):

@@ -15,15 +15,18 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 
+_Long = Annotated[
+    bool,
+    Option("--long", "-v", help="Show the distance of each branch from the bucket, too"),
+]
+
+
 def branch_list(
     context: Context,
     repository: HereRepositoryUri = None,
     *,
     page: PageOptions,
-    long: Annotated[
-        bool,
-        Option("--long", "-v", help="Show the distance of each branch from the bucket, too"),
-    ] = False,
+    long: _Long = False,
     at_op: AtOp = "",
 ) -> None:
     """List the branches of a repository, ordered by name.

@@ -28,6 +28,27 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
+_Paths = Annotated[
+    Sequence[str],
+    Option("--path", metavar="PATH", help="Commit only this object, or what is below it"),
+    Parser(read_texts, repeatable=True),
+]
+_Prefixes = Annotated[
+    Sequence[str],
+    Option("--prefix", metavar="TEXT", help="Commit only paths that begin with this"),
+    Parser(read_texts, repeatable=True),
+]
+_EpochTimeSeconds = Annotated[
+    int,
+    Option(
+        "--epoch-time-seconds",
+        metavar="SECONDS",
+        hidden=True,
+        help="Date of the commit in unix seconds; negative for now",
+    ),
+]
+
+
 def commit(
     context: Context,
     branch: HereBranchUri = None,
@@ -37,25 +58,9 @@ def commit(
     metadata: Metadata = NO_METADATA,
     allow_empty_commit: AllowEmptyCommit = False,
     strategy: Winner = None,
-    paths: Annotated[
-        Sequence[str],
-        Option("--path", metavar="PATH", help="Commit only this object, or what is below it"),
-        Parser(read_texts, repeatable=True),
-    ] = (),
-    prefixes: Annotated[
-        Sequence[str],
-        Option("--prefix", metavar="TEXT", help="Commit only paths that begin with this"),
-        Parser(read_texts, repeatable=True),
-    ] = (),
-    epoch_time_seconds: Annotated[
-        int,
-        Option(
-            "--epoch-time-seconds",
-            metavar="SECONDS",
-            hidden=True,
-            help="Date of the commit in unix seconds; negative for now",
-        ),
-    ] = -1,
+    paths: _Paths = (),
+    prefixes: _Prefixes = (),
+    epoch_time_seconds: _EpochTimeSeconds = -1,
 ) -> None:
     """Commit the uncommitted changes of a branch, or the changed files of a linked directory.
 

@@ -23,19 +23,22 @@ _PREFIX = "common_prefix"
 _TOTAL = "total"
 
 
+_Amount = Annotated[int, Option("--amount", min=0, metavar="N", help="Show at most N; 0 for all")]
+_After = Annotated[str, Option("--after", metavar="PATH", help="Start after this path")]
+_Summarize = Annotated[
+    bool,
+    Option("--summarize", help="Show the number and size of the listed objects at the end"),
+]
+
+
 def fs_ls(
     context: Context,
     path: PrefixUri,
     *,
     recursive: Recursive = False,
-    amount: Annotated[
-        int, Option("--amount", min=0, metavar="N", help="Show at most N; 0 for all")
-    ] = 0,
-    after: Annotated[str, Option("--after", metavar="PATH", help="Start after this path")] = "",
-    summarize: Annotated[
-        bool,
-        Option("--summarize", help="Show the number and size of the listed objects at the end"),
-    ] = False,
+    amount: _Amount = 0,
+    after: _After = "",
+    summarize: _Summarize = False,
     at_op: AtOp = "",
 ) -> None:
     """List the objects whose paths begin with a prefix.

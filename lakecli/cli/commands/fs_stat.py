@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from lakecli.uri import LakeUri
 
 
+_PreSign = Annotated[
+    bool,
+    Option("--pre-sign", help="Show a URL that reads the object without credentials"),
+]
+
+
 def fs_stat(
     context: Context,
     path: PathOrDirectoryUri,
     *,
-    pre_sign: Annotated[
-        bool,
-        Option("--pre-sign", help="Show a URL that reads the object without credentials"),
-    ] = False,
+    pre_sign: _PreSign = False,
     expires: Expires = None,
     names: NamesOptions,
     at_op: AtOp = "",

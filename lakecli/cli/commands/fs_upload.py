@@ -42,41 +42,45 @@ if TYPE_CHECKING:
     from lakecli.repository.upload_tree import UploadReport
 
 
+_Source = Annotated[
+    str,
+    Argument(metavar="SRC", help="File, directory (with -r), or - for standard input"),
+    Completion(Kind.FILE),
+]
+_More = Annotated[
+    list[str],
+    Argument(metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]; before it, further files"),
+    Completion(Kind.PATH),
+]
+_SourceOption = Annotated[
+    str | None,
+    Option(
+        "--source",
+        "-s",
+        metavar="SRC",
+        help="SRC as an option; PATH is then the only argument, and the whole path of a file",
+    ),
+    Completion(Kind.FILE),
+]
+_Recursive = Annotated[bool, Option("--recursive", "-r", help="All files below the directory SRC")]
+_Delete = Annotated[
+    bool, Option("--delete", help="With -r, remove objects below PATH that SRC lacks")
+]
+_MaxDelete = Annotated[
+    int | None,
+    Option("--max-delete", min=0, metavar="N", help="Refuse to remove more than N objects"),
+]
+
+
 def fs_upload(
     context: Context,
-    source: Annotated[
-        str,
-        Argument(metavar="SRC", help="File, directory (with -r), or - for standard input"),
-        Completion(Kind.FILE),
-    ] = "",
-    more: Annotated[
-        list[str],
-        Argument(
-            metavar="PATH", help="lakefs://REPOSITORY/BRANCH/[PATH]; before it, further files"
-        ),
-        Completion(Kind.PATH),
-    ] = [],  # noqa: B006 - never changed
+    source: _Source = "",
+    more: _More = [],  # noqa: B006 - never changed
     *,
-    source_option: Annotated[
-        str | None,
-        Option(
-            "--source",
-            "-s",
-            metavar="SRC",
-            help="SRC as an option; PATH is then the only argument, and the whole path of a file",
-        ),
-        Completion(Kind.FILE),
-    ] = None,
-    recursive: Annotated[
-        bool, Option("--recursive", "-r", help="All files below the directory SRC")
-    ] = False,
-    delete: Annotated[
-        bool, Option("--delete", help="With -r, remove objects below PATH that SRC lacks")
-    ] = False,
-    max_delete: Annotated[
-        int | None,
-        Option("--max-delete", min=0, metavar="N", help="Refuse to remove more than N objects"),
-    ] = None,
+    source_option: _SourceOption = None,
+    recursive: _Recursive = False,
+    delete: _Delete = False,
+    max_delete: _MaxDelete = None,
     names: NamesOptions,
     content_type: ContentType = None,
     metadata: Metadata = NO_METADATA,

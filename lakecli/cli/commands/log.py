@@ -32,65 +32,80 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+_Limit = Annotated[
+    bool,
+    Option("--limit", help="With --amount, do not report that there are more commits"),
+]
+_After = Annotated[str, Option("--after", metavar="REF", help="Start after this commit")]
+_Since = Annotated[
+    datetime | None,
+    Option("--since", metavar="TIME", help="Only commits since this time"),
+    Parser(read_time),
+]
+_Until = Annotated[
+    datetime | None,
+    Option("--until", metavar="TIME", help="Only commits until this time"),
+    Parser(read_time),
+]
+_Author = Annotated[
+    Sequence[re.Pattern[str]],
+    Option("--author", metavar="REGEX", help="Only commits of committers that match"),
+    Parser(read_patterns, repeatable=True),
+]
+_Grep = Annotated[
+    Sequence[re.Pattern[str]],
+    Option("--grep", metavar="REGEX", help="Only commits whose message matches"),
+    Parser(read_patterns, repeatable=True),
+]
+_StopAt = Annotated[str, Option("--stop-at", metavar="REF", help="Stop at this commit")]
+_FirstParent = Annotated[
+    bool, Option("--first-parent", help="Follow only the first parent of merge commits")
+]
+_NoMerges = Annotated[bool, Option("--no-merges", help="Leave out merge commits")]
+_Objects = Annotated[
+    Sequence[str],
+    Option("--objects", metavar="PATH", help="Only commits that changed these paths"),
+    Parser(read_list, repeatable=True),
+]
+_Prefixes = Annotated[
+    Sequence[str],
+    Option(
+        "--prefixes", metavar="TEXT", help="Only commits that changed paths with these prefixes"
+    ),
+    Parser(read_list, repeatable=True),
+]
+_Format = Annotated[
+    str,
+    Option("--format", metavar="TEXT", help="Show each commit as Git's --format does"),
+]
+_Oneline = Annotated[
+    bool, Option("--oneline", help="Show the short ID and the subject of each commit")
+]
+_Graph = Annotated[bool, Option("--graph", help="Draw the graph of commits, one line each")]
+_Dot = Annotated[bool, Option("--dot", help="Write the history as a graph for Graphviz")]
+
+
 def log(
     context: Context,
     ref: RefOrFileUri = None,
     *,
     amount: Amount = 0,
-    limit: Annotated[
-        bool,
-        Option("--limit", help="With --amount, do not report that there are more commits"),
-    ] = False,
-    after: Annotated[str, Option("--after", metavar="REF", help="Start after this commit")] = "",
-    since: Annotated[
-        datetime | None,
-        Option("--since", metavar="TIME", help="Only commits since this time"),
-        Parser(read_time),
-    ] = None,
-    until: Annotated[
-        datetime | None,
-        Option("--until", metavar="TIME", help="Only commits until this time"),
-        Parser(read_time),
-    ] = None,
-    author: Annotated[
-        Sequence[re.Pattern[str]],
-        Option("--author", metavar="REGEX", help="Only commits of committers that match"),
-        Parser(read_patterns, repeatable=True),
-    ] = (),
-    grep: Annotated[
-        Sequence[re.Pattern[str]],
-        Option("--grep", metavar="REGEX", help="Only commits whose message matches"),
-        Parser(read_patterns, repeatable=True),
-    ] = (),
-    stop_at: Annotated[str, Option("--stop-at", metavar="REF", help="Stop at this commit")] = "",
-    first_parent: Annotated[
-        bool, Option("--first-parent", help="Follow only the first parent of merge commits")
-    ] = False,
-    no_merges: Annotated[bool, Option("--no-merges", help="Leave out merge commits")] = False,
-    objects: Annotated[
-        Sequence[str],
-        Option("--objects", metavar="PATH", help="Only commits that changed these paths"),
-        Parser(read_list, repeatable=True),
-    ] = (),
-    prefixes: Annotated[
-        Sequence[str],
-        Option(
-            "--prefixes", metavar="TEXT", help="Only commits that changed paths with these prefixes"
-        ),
-        Parser(read_list, repeatable=True),
-    ] = (),
+    limit: _Limit = False,
+    after: _After = "",
+    since: _Since = None,
+    until: _Until = None,
+    author: _Author = (),
+    grep: _Grep = (),
+    stop_at: _StopAt = "",
+    first_parent: _FirstParent = False,
+    no_merges: _NoMerges = False,
+    objects: _Objects = (),
+    prefixes: _Prefixes = (),
     show_meta_range_id: ShowMetarangeId = False,
-    format: Annotated[
-        str,
-        Option("--format", metavar="TEXT", help="Show each commit as Git's --format does"),
-    ] = "",
-    oneline: Annotated[
-        bool, Option("--oneline", help="Show the short ID and the subject of each commit")
-    ] = False,
-    graph: Annotated[
-        bool, Option("--graph", help="Draw the graph of commits, one line each")
-    ] = False,
-    dot: Annotated[bool, Option("--dot", help="Write the history as a graph for Graphviz")] = False,
+    format: _Format = "",
+    oneline: _Oneline = False,
+    graph: _Graph = False,
+    dot: _Dot = False,
     at_op: AtOp = "",
 ) -> None:
     """Show the history of a ref, newest commit first.

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from lakecli.uri import LakeUri
 
 
+_Stdin = Annotated[bool, Option("--stdin", help="Read refs from standard input, one a line")]
+
+
 def rev_parse(
     context: Context,
     refs: RefUris = (),  # type: ignore[assignment]  # no list, which could be changed
     *,
-    stdin: Annotated[
-        bool, Option("--stdin", help="Read refs from standard input, one a line")
-    ] = False,
+    stdin: _Stdin = False,
     at_op: AtOp = "",
 ) -> None:
     """Show the commit ID that a ref expression names.
