@@ -319,7 +319,6 @@ SUITES = (
             "committed/naming.py",
             "committed/writer.py",
             "committed/apply.py",
-            "committed/touched.py",
             "committed/encode.py",
             "sstable/writer.py",
         ),
