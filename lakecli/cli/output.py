@@ -219,7 +219,10 @@ class Output:
 
         It may continue on indented lines, for example with candidates.
         """
-        self._write_error("hint: " + "\n  ".join(map(format_.one_line, message.split("\n  "))))
+        from lakecli.cli.flags import with_flags
+
+        lines = with_flags(message).split("\n  ")
+        self._write_error("hint: " + "\n  ".join(map(format_.one_line, lines)))
 
     def error(self, message: str, *, hint: str | None, paths: Iterable[bytes]) -> None:
         """Write an error for people: message, paths and hint."""

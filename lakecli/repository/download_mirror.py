@@ -79,7 +79,7 @@ def download_mirror(
         if mirror.max_delete is not None and count > mirror.max_delete:
             raise Refused(
                 f"{count:,} files would be deleted, more than {mirror.max_delete:,}",
-                hint="list them: --dry-run",
+                hint="list them first, without doing anything",
             )
         download = _Mirror(repository, options, surplus, len(below))
         download.report.failures += surplus.failures

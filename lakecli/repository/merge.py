@@ -77,7 +77,7 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
         except MergeConflict as conflict:
             refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
             conflict.hint = (
-                "let one side win with --strategy source-wins or dest-wins; see all changes: "
+                "let one side win with the strategy source-wins or dest-wins; see all changes: "
                 f"lakecli merge --dry-run {refs}"
                 if not conflict.unlike_checksums
                 else f"compare their bytes: lakecli merge --compare-contents {refs}"
@@ -107,7 +107,7 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
     if not options.allow_empty and points.source.metarange_id == points.base.metarange_id:
         raise NothingToDo(
             f"{source} brings nothing new to {view.name}",
-            hint="record a merge anyway: --allow-empty",
+            hint="record a merge anyway, an empty one",
         )
     return points
 

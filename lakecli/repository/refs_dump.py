@@ -78,24 +78,23 @@ class NotDumped(Refused):
 
     def __init__(self, lost: Sequence[Lost]) -> None:
         kinds = sorted({each.loss for each in lost})
-        options = " ".join(f"--leave-out {kind}" for kind in kinds)
         super().__init__(
             f"a refs dump would lose {len(lost)} things: "
             + ", ".join(f"{each.loss}: {each.what}" for each in lost[:5])
             + (", …" if lost[5:] else ""),
-            hint=_HINTS[kinds[0]] if len(kinds) == 1 else f"to dump anyway: {options}",
+            hint=_HINTS[kinds[0]]
+            if len(kinds) == 1
+            else f"to dump anyway, leave out {', '.join(kinds)}",
         )
         self.lost = tuple(lost)
 
 
 _HINTS: Final = {
     Loss.NAMES: "lakeFS allows no ':' in names: create the ref under another name, or leave these "
-    "refs out with --leave-out names",
-    Loss.PATHS: "lakeFS holds UTF-8 paths only: move the objects, or dump the paths as they are "
-    "with --leave-out paths",
-    Loss.UNCOMMITTED: "commit or reset the changes, or leave them out with --leave-out uncommitted",
-    Loss.UNPUSHED: "push first, with --push-first, or leave unpushed commits out with "
-    "--leave-out unpushed",
+    "refs out",
+    Loss.PATHS: "lakeFS holds UTF-8 paths only: move the objects, or dump the paths as they are",
+    Loss.UNCOMMITTED: "commit or reset the changes, or leave them out",
+    Loss.UNPUSHED: "push first, or leave unpushed commits out",
 }
 
 
@@ -122,7 +121,7 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
     if repository.record.is_borrowed:
         raise Refused(
             f"{repository.uri} reads a namespace that belongs to lakeFS",
-            hint="clone it with --take-over to write to it",
+            hint="take the namespace over to write to it",
         )
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)

@@ -326,14 +326,14 @@ def upload_file(
     except SpecialFile as error:
         if source.is_dir():
             raise _is_directory(source) from error
-        raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
+        raise UsageError(f"not a regular file: {source}", hint="upload it as a stream") from error
     entry = upload.record_one(path, ingested, present, has_mtime=True)
     drop_leftovers(repository)
     return entry
 
 
 def _is_directory(source: Path) -> UsageError:
-    return UsageError(f"{source} is a directory", hint="upload it with -r")
+    return UsageError(f"{source} is a directory", hint="upload it as a directory")
 
 
 def upload_stream(

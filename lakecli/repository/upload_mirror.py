@@ -60,7 +60,7 @@ def upload_mirror(
     if max_delete is not None and len(surplus) > max_delete:
         raise Refused(
             f"{len(surplus):,} objects would be deleted, more than {max_delete:,}",
-            hint="list them: --dry-run",
+            hint="list them first, without doing anything",
         )
     return upload_tree(
         repository, branch, prefix, source=source, options=options, report=report, surplus=surplus

@@ -75,6 +75,9 @@ def refs_dump(
     except NotDumped as error:
         for each in error.lost:
             context.out.warn(f"{each.loss}: {each.what}")
+        kinds = sorted({each.loss for each in error.lost})
+        if len(kinds) > 1:
+            error.hint = "to dump anyway: " + " ".join(f"--leave-out {kind}" for kind in kinds)
         raise
     for each in dumped.lost:
         context.out.warn(f"not in the dump: {each.loss}: {each.what}")

@@ -106,7 +106,8 @@ def take_in(
     check_path(path)
     if not _ID.fullmatch(incoming_id):
         raise UsageError(
-            f"not the ID of a link: {incoming_id!r}", hint="32 hex digits, from fs presign --put"
+            f"not the ID of a link: {incoming_id!r}",
+            hint="32 hex digits, from a link for an upload",
         )
     _check_branch(repository, branch)
     key, store = incoming_key(incoming_id), repository.store

@@ -110,8 +110,8 @@ def clone_from_lakefs(
     if manifest is None:
         raise NotFound(
             f"no refs dump in {store.uri}",
-            hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give it: "
-            "--refs refs.json",
+            hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give that "
+            "file",
         )
     record = RepositoryRecord(
         name=name,
@@ -214,7 +214,7 @@ def _default_branch(dump: Dump, wanted: str | None) -> str:
     what = "which branch is the default one" if wanted is None else f"branch {wanted!r}"
     raise NotFound(
         f"the refs dump does not have or say {what}; its branches: {known}",
-        hint="name the default branch: --default-branch NAME",
+        hint="name the default branch of the dump",
     )
 
 
