@@ -307,6 +307,20 @@ def test_a_tag_that_others_made_again_stays(world: World) -> None:
     assert there(eve, "v1", RefKind.TAG) == world.first
 
 
+def test_a_tag_that_was_elsewhere_in_the_bucket_stays_deleted_there(world: World) -> None:
+    """A tag has no commits on top, so its deletion there was another move."""
+    eve = world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    tag.create(eve, "v1", world.first)
+    push(eve, "v1", options=ME)
+    tag.create(eve, "v1", world.second, force=True)
+    tag.delete(eve, "v1")
+    push_deletion(eve, "v1", options=ME)
+    undo(eve, remote=True, committer="eve")
+    assert tag.show(eve, "v1").commit_id == world.second
+    assert there(eve, "v1", RefKind.TAG) is None
+
+
 def test_a_branch_that_others_made_stays_without_the_commits_on_it(world: World) -> None:
     ada, eve = world.ada, world.eve
     kept = newest(eve).id.hex()
