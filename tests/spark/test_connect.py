@@ -32,6 +32,7 @@ def test_tables_and_entries_through_connect(
         env={
             **os.environ,
             **java_settings(os.environ, tmp_path),
+            "SPARK_TESTING": "1",  # a free port for the server, not 15002
             "LAKECLI_HOME": str(home),
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(ROOT),
