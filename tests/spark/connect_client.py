@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakecli.errors import Unsupported
-from lakecli.spark import read_table, register, write_table
+from lakecli.spark import read_entries, read_table, register, write_table
 from lakecli.spark.sessions import is_connect
 from lakecli.spark.target import TableChanged
 
@@ -76,6 +76,8 @@ def use_the_data_source(spark: Any) -> None:
     register(spark)
     entries = spark.read.format("lakefs").load("lakefs://demo/main/t/")
     assert entries.where("size > 0 and path like 't/day=%'").count() == entries.count() > 0
+    decoded = read_entries(spark, "lakefs://demo/main/t/", columns=["size", "path"])
+    assert same(decoded, entries.select("size", "path"))
     table = spark.read.format("lakefs").option("format", "parquet")
     assert table.load(URI).count() == 5
     spark.range(2).write.format("lakefs").mode("append").save("lakefs://demo/main/new")
