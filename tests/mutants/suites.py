@@ -185,6 +185,7 @@ SUITES = (
             "repository/undo/complete.py",
             "repository/undo/log.py",
             "repository/undo/ours.py",
+            "repository/undo/passed_over.py",
             "repository/undo/pushed.py",
             "repository/undo/put_back.py",
             "repository/undo/stood.py",
@@ -193,6 +194,7 @@ SUITES = (
         ),
         (
             "repository/test_op_undo.py",
+            "repository/test_undo_passed_over.py",
             "repository/test_undo_ours.py",
             "repository/test_undo_pushed.py",
             "repository/test_undo_to_known.py",

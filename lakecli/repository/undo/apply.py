@@ -22,15 +22,17 @@ from lakecli.repository.core import operations, records, ref_changes, staging_to
 from lakecli.repository.core.landing import follow_head
 from lakecli.repository.core.under_way import check_none_sent, check_none_taken_back
 from lakecli.repository.undo.claims import GONE
+from lakecli.repository.undo.passed_over import iter_unstaged
 from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lakecli.kv.env import WriteTransaction
     from lakecli.kv.operations import Operation
     from lakecli.repository.core.gate import Reclaimed
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.undo.passed_over import PassedOver
 
     Fields = Mapping[str, Any] | None
 
@@ -65,8 +67,12 @@ class TakeBack:
         self._staging: dict[StagingChange, None] = {}
         self._local: set[tuple[str, str]] = set()
 
-    def take_back(self, operation: Operation) -> None:
+    def take_back(self, operation: Operation, passed_over: Sequence[PassedOver] = ()) -> None:
         """Make refs and staging what they were before an operation; newer ones are undone already.
+
+        Args:
+            operation: the operation.
+            passed_over: newer automatic steps that were not undone, newest first.
 
         Raises:
             LostRace: they are not what the operation left.
@@ -76,13 +82,23 @@ class TakeBack:
         """
         for change in operation.refs:
             self._check(change)
-        for staged in operation.staging:
-            self._restore(operation, staged)
+        restored = [
+            (staged, iter_unstaged(self._txn, step, operation, staged))
+            for step in passed_over
+            for staged in step.operation.staging
+        ]
+        restored += [
+            (staged, log.iter_images(self._txn, operation.id, staged.token))
+            for staged in operation.staging
+        ]
+        for staged, images in restored:
+            self._restore(staged, images)
+            self._forget_heads(staged, passed_over)
         for change in reversed(operation.refs):
             self._put(change)
             if ref_changes.is_local(operation, change) and ref_changes.moves_commit(change):
                 self._local.add((change.kind, change.name))
-        for staged in operation.staging:
+        for staged in dict.fromkeys(staged for staged, _ in restored if staged in self._staging):
             self._outdate_commits(staged)
 
     def append(self, *, kind: str, metadata: Mapping[str, str], is_undo: bool = True) -> Operation:
@@ -140,11 +156,11 @@ class TakeBack:
 
     # -- staging -----------------------------------------------------------------------------
 
-    def _restore(self, operation: Operation, change: StagingChange) -> None:
-        """Restore the staged paths of an operation, and save their present values."""
+    def _restore(self, change: StagingChange, images: Iterator[tuple[bytes, bytes | None]]) -> None:
+        """Restore staged paths by their images, and save their present values."""
         token = StagingToken(change.token)
-        images = log.iter_images(self._txn, operation.id, token)
         while batch := list(islice(images, _BATCH)):
+            self._staging[change] = None
             log.save_images(self._txn, self._id, token, [path for path, _ in batch])
             for path, image in batch:
                 if image is None:
@@ -152,7 +168,16 @@ class TakeBack:
             value = self._claims.value
             images_left = [(path, value(image)) for path, image in batch if image is not None]
             area.put_many(self._txn, token, images_left)
-        self._staging[change] = None
+
+    def _forget_heads(self, change: StagingChange, passed_over: Sequence[PassedOver]) -> None:
+        """Record that a staging area has not seen where its branch has followed to."""
+        for step in passed_over:
+            for moved in step.operation.refs:
+                before, after = map(ref_changes.commit_of, (moved.before, moved.after))
+                is_its_branch = (moved.kind, moved.name) == (RefKind.BRANCH, change.branch)
+                if is_its_branch and before is not None and after is not None:
+                    token = StagingToken(change.token)
+                    staging_tokens.move_on(self._txn, token, before, since=after)
 
     def _outdate_commits(self, change: StagingChange) -> None:
         branch = self._refs.find_branch(change.branch)

@@ -19,14 +19,16 @@ from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.apply import TakeBack
 from lakecli.repository.undo.claims import claim_operations
 from lakecli.repository.undo.complete import RESTORES, Answering, Undone, complete
+from lakecli.repository.undo.passed_over import find_passed_over
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.operations import Operation
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.undo.log import Target
+    from lakecli.repository.undo.passed_over import PassedOver
     from lakecli.repository.undo.pushed import Pushed
 
 
@@ -114,12 +116,15 @@ def _take(
     lake = repository.lake
     is_undo = kind == op_log.UNDO
     find, link = (op_log.find_undo, op_log.UNDOES) if is_undo else (op_log.find_redo, op_log.REDOES)
-    claims = claim_operations(repository, [target.taken_back])
+    with lake.kv.read() as txn:
+        steps = find_passed_over(txn, repository, target.taken_back)
+    claims = claim_operations(repository, [*_unstaging(steps), target.taken_back])
     lake.runtime.on_step(f"{kind} here")
 
     def act(*, has_asked: bool) -> Undone:
         with lake.kv.write() as txn:
-            if find(txn, repository) != target:
+            passed_over = find_passed_over(txn, repository, target.taken_back)
+            if find(txn, repository) != target or _unstaging(passed_over) != _unstaging(steps):
                 raise LostRace(
                     f"another command changed {repository.uri} meanwhile; nothing was undone",
                     hint=f"see what was done, then try again: lakecli op log {repository.uri}",
@@ -130,7 +135,7 @@ def _take(
                 )
             original = log.find(txn, repository.key, target.operation) or target.taken_back
             taking = TakeBack(txn, repository, claims, has_asked=has_asked)
-            taking.take_back(target.taken_back)
+            taking.take_back(target.taken_back, passed_over)
             metadata = {link: target.operation.hex()}
             appended = taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
             back_in_bucket.note(txn, repository, appended, planned)
@@ -138,6 +143,11 @@ def _take(
         return Undone(original, appended, tuple(planned))
 
     return when_none_under_way(repository, act)
+
+
+def _unstaging(steps: Iterable[PassedOver]) -> list[Operation]:
+    """Return the automatic steps that unstaged something."""
+    return [step.operation for step in steps if step.operation.staging]
 
 
 def restore(
