@@ -71,19 +71,27 @@ else:
             return cls
 
     class _Structural(type):
-        """The type of protocols: an object is an instance if it has all their methods."""
+        """The type of protocols: an object is an instance if it has all they have.
+
+        A class that sets an inherited method to ``None`` has it no more.
+        """
 
         def __instancecheck__(cls, instance: object) -> bool:
             if super().__instancecheck__(instance):
                 return True
-            return "_methods" in cls.__dict__ and all(hasattr(instance, it) for it in cls._methods)
+            return "_is_runtime_protocol" in cls.__dict__ and all(
+                hasattr(instance, it)
+                and (getattr(instance, it) is not None or not callable(vars(cls)[it]))
+                for it in cls._members
+            )
 
     class Protocol(Generic, metaclass=_Structural):
         """The base of protocols."""
 
     def runtime_checkable(protocol: type) -> type:
-        """Let `isinstance` look for the methods of a protocol."""
-        protocol._methods = [it for it in vars(protocol) if not it.startswith("__")]  # noqa: SLF001
+        """Let `isinstance` look for the methods and properties of a protocol."""
+        protocol._members = [it for it in vars(protocol) if not it.startswith("__")]  # noqa: SLF001
+        protocol._is_runtime_protocol = True  # noqa: SLF001 - as `typing` names it
         return protocol
 
     def NewType(_name: str, _type: type) -> object:  # noqa: N802 - as `typing` names it

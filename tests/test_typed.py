@@ -33,6 +33,20 @@ class Unrelated:
         return None
 
 
+class Closed(Unrelated):
+    open = None  # type: ignore[assignment]
+
+
+@runtime_checkable
+class HasSize(Protocol):
+    @property
+    def size(self) -> int | None: ...
+
+
+class Unsized:
+    size = None
+
+
 class Named(Opens):
     def open(self) -> int:
         return 2
@@ -56,9 +70,17 @@ def test_what_type_checkers_see_exists_at_run_time() -> None:
     assert not typed.TYPE_CHECKING
 
 
-@pytest.mark.parametrize(("value", "opens"), [(Unrelated(), True), (Named(), True), (1, False)])
+@pytest.mark.parametrize(
+    ("value", "opens"),
+    [(Unrelated(), True), (Named(), True), (Closed(), False), (1, False)],
+)
 def test_a_protocol_looks_for_methods(value: object, *, opens: bool) -> None:
     assert isinstance(value, Opens) == opens
+
+
+def test_a_property_may_be_none() -> None:
+    assert isinstance(Unsized(), HasSize)
+    assert not isinstance(Unrelated(), HasSize)
 
 
 def test_a_class_that_names_a_protocol_is_no_protocol() -> None:
