@@ -310,7 +310,7 @@ class Context:
 
         Args:
             repository: any handle of it.
-            restores: the command restores a repository that is not on this machine, and its moves
+            restores: the command may restore a repository that is not on this machine; its moves
                 go to the bucket then, too; there is nothing to catch up with.
         """
         if not self.settings.sync(repository.name):

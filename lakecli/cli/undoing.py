@@ -26,7 +26,7 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
     """Undo the newest operation of a repository, and print it."""
     from lakecli.repository.undo.undo import undo
 
-    repository = context.synced(context.logged_repository(uri, wanted="undo"))
+    repository = context.synced(context.logged_repository(uri, wanted="undo"), restores=True)
     if _has_finished(context, repository):
         return
     shared = remote or repository.syncs
@@ -76,7 +76,7 @@ def run_redo(context: Context, uri: LakeUri) -> None:
     from lakecli.repository.undo.log import REDO, redo_target
     from lakecli.repository.undo.undo import redo
 
-    repository = context.synced(context.logged_repository(uri, wanted="redo"))
+    repository = context.synced(context.logged_repository(uri, wanted="redo"), restores=True)
     if (done := complete(repository, REDO, remote=repository.syncs)) is not None:
         context.out.note(_COMPLETED.format("redo"))
         _answer(context, "Redone", done)

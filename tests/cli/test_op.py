@@ -356,3 +356,20 @@ def test_a_deleted_repository_is_restored_with_sync_as_any_other(
     cli.ok("undo", REPOSITORY)  # the repository is deleted again
     cli.ok("undo", REPOSITORY)
     assert (demo.head(), demo.head("main@{u}")) == (second, second)
+
+
+def test_redo_of_restoring_a_deleted_repository_with_sync_moves_the_bucket_too(
+    cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = demo.commit("first", {"a": "1"})
+    kept = operations(cli)[-1]
+    demo.commit("second", {"a": "2"})
+    cli.ok("push", MAIN)
+    cli.ok("repo", "delete", REPOSITORY, "-y")
+    monkeypatch.setenv("LAKECLI_SYNC", "auto")
+    cli.ok("op", "restore", REPOSITORY, kept, "-y")
+    cli.ok("undo", REPOSITORY)  # the repository is deleted again
+    cli.ok("redo", REPOSITORY)
+    for _ in range(2):
+        assert (demo.head(), demo.head("main@{u}")) == (first, first)
+        cli.ok("status", REPOSITORY)
