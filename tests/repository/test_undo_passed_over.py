@@ -11,7 +11,7 @@ from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.undo.undo import redo, undo
-from tests.support.clones import Clones, auto
+from tests.support.clones import Clones, auto, here
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
 
 PATH, OTHER = b"path", b"other"
+ADA = PushOptions(who="Ada <ada@example.com>")
 FIRST, MINE, THEIRS = b"first", b"mine", b"theirs"
 
 
@@ -30,8 +31,7 @@ def clones(tmp_path: Path) -> Iterator[tuple[Repository, Repository]]:
     with Clones.make(tmp_path, "ada", "eve") as made:
         ada, eve = made.repositories
         share(ada, FIRST)
-        with auto(eve):
-            pass
+        follow(eve)
         yield ada, eve
 
 
@@ -43,33 +43,41 @@ def eve(clones: tuple[Repository, Repository]) -> Repository:
     before. Somebody else changed it in the bucket.
     """
     ada, eve = clones
-    stage(eve, "main", {PATH: MINE})
-    commit(eve, "main", message="mine", committer="eve")
-    undo(eve)
-    cover_with_head(eve)
+    cover_old_change(eve)
     share(ada, THEIRS)
-    with auto(eve):
-        pass
+    follow(eve)
     check(eve, THEIRS)
     return eve
 
 
-def cover_with_head(repository: Repository) -> None:
-    stage(repository, "main", {PATH: FIRST})
+def cover_old_change(repository: Repository, name: str = "main") -> None:
+    stage(repository, name, {PATH: MINE})
+    commit(repository, name, message="mine", committer="eve")
+    undo(repository)
+    cover_with_head(repository, name)
+
+
+def cover_with_head(repository: Repository, name: str = "main") -> None:
+    stage(repository, name, {PATH: FIRST})
 
 
 def unstage(repository: Repository) -> None:
     branch.reset_object(repository, "main", PATH)
 
 
-def share(repository: Repository, contents: bytes) -> None:
-    stage(repository, "main", {PATH: contents})
-    commit(repository, "main", message="change", committer="ada")
-    push(repository, "main", options=PushOptions(who="Ada <ada@example.com>"))
+def share(repository: Repository, contents: bytes, name: str = "main") -> None:
+    stage(repository, name, {PATH: contents})
+    commit(repository, name, message="change", committer="ada")
+    push(repository, name, options=ADA)
 
 
-def check(repository: Repository, contents: bytes) -> None:
-    assert read(repository, "main") == checksums({PATH: contents})
+def follow(repository: Repository) -> None:
+    with auto(repository):
+        pass
+
+
+def check(repository: Repository, contents: bytes, name: str = "main") -> None:
+    assert read(repository, name) == checksums({PATH: contents})
 
 
 def check_conflict(repository: Repository) -> None:
@@ -93,11 +101,9 @@ def test_a_change_that_is_staged_again_has_not_seen_what_the_branch_followed_to(
     stage(eve, "main", {PATH: MINE})
     cover(eve)
     share(ada, b"between")
-    with auto(eve):
-        pass
+    follow(eve)
     share(ada, THEIRS)
-    with auto(eve):
-        pass
+    follow(eve)
     undo(eve)
     check_conflict(eve)
     redo(eve)
@@ -125,7 +131,72 @@ def test_operations_undone_since_make_no_difference(eve: Repository) -> None:
     check(eve, MINE)
 
 
-def test_other_paths_keep_what_was_unstaged(eve: Repository) -> None:
-    stage(eve, "main", {OTHER: b"other"})
+def test_operations_undone_before_and_since_make_no_difference(
+    clones: tuple[Repository, Repository],
+) -> None:
+    ada, eve = clones
+    cover_old_change(eve)
+    stage(eve, "main", {PATH: b"later"})
+    undo(eve)
+    share(ada, THEIRS)
+    follow(eve)
+    redo(eve)
+    check(eve, b"later")
     undo(eve)
     check(eve, THEIRS)
+    undo(eve)
+    check_conflict(eve)
+
+
+def test_what_another_path_had_unstaged_stays_so(clones: tuple[Repository, Repository]) -> None:
+    ada, eve = clones
+    cover_old_change(eve)
+    stage(eve, "main", {OTHER: b"other"})
+    share(ada, THEIRS)
+    follow(eve)
+    undo(eve)
+    check(eve, THEIRS)
+
+
+def test_what_another_branch_had_unstaged_stays_so(clones: tuple[Repository, Repository]) -> None:
+    ada, eve = clones
+    make_dev(ada)
+    follow(eve)
+    cover_old_change(eve, "dev")
+    stage(eve, "main", {PATH: b"other"})
+    share(ada, THEIRS, "dev")
+    follow(eve)
+    undo(eve)
+    check(eve, FIRST)
+    check(eve, THEIRS, "dev")
+
+
+def test_what_is_staged_again_has_seen_where_another_branch_followed_to(
+    clones: tuple[Repository, Repository],
+) -> None:
+    ada, eve = clones
+    make_dev(ada)
+    share(ada, THEIRS)
+    follow(eve)
+    stage(eve, "main", {PATH: MINE})
+    stage(eve, "main", {PATH: b"later"})
+    branch.reset(ada, "dev", to=here(ada))
+    push(ada, "dev", options=ADA)
+    follow(eve)
+    assert here(eve, "dev") == here(eve)
+    undo(eve)
+    check(eve, MINE)
+    commit(eve, "main", message="mine", committer="eve")
+
+
+def test_a_running_commit_is_outdated(eve: Repository) -> None:
+    before = branch.show(eve, "main").sealed_tokens
+    undo(eve)
+    *kept, beneath = branch.show(eve, "main").sealed_tokens
+    assert tuple(kept) == before
+    assert beneath not in before
+
+
+def make_dev(repository: Repository) -> None:
+    branch.create(repository, "dev", source="main")
+    push(repository, "dev", options=ADA)

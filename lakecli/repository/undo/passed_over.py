@@ -43,7 +43,7 @@ def find_passed_over(
     found = []
     turned: set[str] = set()
     for newer, _ in iter_logged(txn, repository):
-        if newer.sequence <= operation.sequence:
+        if newer.id == operation.id:
             break
         concerned = newer.metadata.get(UNDOES) or newer.metadata.get(REDOES)
         if concerned is not None:
