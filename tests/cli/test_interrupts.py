@@ -22,6 +22,8 @@ from lakecli.errors import ConflictError, LakeError, is_interrupt
 from lakecli.repository.transfer.parallel import Workers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.demo import Demo
     from tests.support.golden import Cli
 
@@ -83,6 +85,12 @@ class Interrupter:
         sys.settrace(self._before)
 
 
+def ignore_interrupt(unraisable: Any, report: Callable[[Any], object]) -> None:
+    """Report what a destructor could not raise, unless it is an interrupt."""
+    if unraisable.exc_type is not KeyboardInterrupt:
+        report(unraisable)
+
+
 def upload(cli: Cli, source: Path, at: int = -1) -> tuple[int, Interrupter, str]:
     with Interrupter(at) as interrupter:
         try:
@@ -112,14 +120,36 @@ def check_points(demo: Demo, source: Path, count: int) -> None:
     cli.ok("fsck", "lakefs://demo", "--data")
 
 
+@pytest.fixture
+def _interrupted_destructors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let interrupts come in destructors, where Python only reports them."""
+    hook = functools.partial(ignore_interrupt, report=sys.unraisablehook)
+    monkeypatch.setattr(sys, "unraisablehook", hook)
+
+
+@pytest.mark.usefixtures("_interrupted_destructors")
 def test_an_upload_interrupted_anywhere_exits_with_130(demo: Demo, tmp_path: Path) -> None:
     check_points(demo, tmp_path / "source", 100)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(7200)
+@pytest.mark.usefixtures("_interrupted_destructors")
 def test_an_upload_interrupted_at_every_line_exits_with_130(demo: Demo, tmp_path: Path) -> None:
     check_points(demo, tmp_path / "source", 20_000)
+
+
+def test_other_errors_of_destructors_are_reported() -> None:
+    class Failed:
+        exc_type: type[BaseException] = KeyboardInterrupt
+
+    reported: list[object] = []
+    failed = Failed()
+    ignore_interrupt(failed, reported.append)
+    assert not reported
+    failed.exc_type = OSError
+    ignore_interrupt(failed, reported.append)
+    assert reported == [failed]
 
 
 class Garbage:
