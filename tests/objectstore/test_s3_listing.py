@@ -139,6 +139,7 @@ def test_the_sdk_asks_for_the_same(
         page("a").replace(b"30.123Z", b"30+02:00"),
         page("a").replace(b"<ListBucket", b"<!DOCTYPE x [<!ENTITY y 'z'>]><ListBucket", 1),
         page("a").replace(b"<Name>b<", b"<Name>\xff<"),
+        page("a").replace(b"<Name>b<", b"<Name>" + b"<n>" * 7 + b"</n>" * 7 + b"<"),
     ],
 )
 def test_an_unusual_page_is_refused(body: bytes) -> None:

@@ -26,6 +26,9 @@ _MAX_PAGE: Final = 16 << 20
 
 _SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
+_MAX_DEPTH: Final = 8
+"""Elements within each other; S3 sends four, and each new one is compared with those around it."""
+
 _ROOT: Final = "ListBucketResult"
 _OF_OBJECTS: Final = frozenset({"Key", "Size", "LastModified", "ETag"})
 _OF_PAGES: Final = frozenset({"IsTruncated", "NextContinuationToken", "EncodingType"})
@@ -175,7 +178,7 @@ class _PageReader:
     def _start(self, name: str, _: object) -> None:
         self._names.append(name)
         self._text.clear()
-        if self._names[0] != _ROOT:
+        if self._names[0] != _ROOT or len(self._names) > _MAX_DEPTH:
             raise UnusualPageError("another document")
         if self._names == [_ROOT, "Contents"]:
             self.objects.append({})
