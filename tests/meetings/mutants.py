@@ -248,7 +248,7 @@ def _deletion_of_an_unpushed_branch(team: Team) -> None:
 
 
 def _believes_the_position(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ours, "_TO_KNOWN", frozenset())
+    patch.setattr(ours, "TO_KNOWN", frozenset())
 
 
 def _holds_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -276,6 +276,18 @@ def _undo_that_is_repeated(team: Team) -> None:
         team.upload("ada", "main", "p/1", text, sync=True)
         team.commit("ada", "main", sync=True)
     team.undo_twice("ada", sync=True)
+
+
+def _finishes_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("lakecli.cli.undoing._has_finished", lambda *_args: False)
+
+
+def _undo_of_files_that_is_repeated(team: Team) -> None:
+    directory = team.link("ada", sync=False)
+    assert directory is not None
+    team.check_out_directory("ada", "p/0", "mine", sync=False)
+    team.undo_twice("ada", sync=False, step="publish")
+    assert (directory / "p/0").read_text() == "mine", team.story()
 
 
 def _restores_on_its_own(patch: pytest.MonkeyPatch) -> None:
@@ -326,6 +338,9 @@ MUTANTS: Final = {
     "what was taken back follows the bucket": Mutant(_holds_nothing, _restore_of_a_reset),
     "an interrupted undo is repeated for another operation": Mutant(
         _completes_nothing, _undo_that_is_repeated
+    ),
+    "an undo that has not brought all files back is not completed": Mutant(
+        _finishes_nothing, _undo_of_files_that_is_repeated
     ),
     "a deleted repository is restored without automatic sync": Mutant(
         _restores_on_its_own, _restore_of_a_deleted_repository

@@ -294,13 +294,13 @@ class Team(Model):
         is_here = branch in self.places[person]
         assert is_here == (reply.exit_code not in {ExitCode.OK, ExitCode.NOT_FOUND}), self.story()
 
-    def undo_twice(self, person: str, *, sync: bool) -> None:
-        """Interrupt an undo before it moves the bucket, and repeat it: nothing else is undone."""
+    def undo_twice(self, person: str, *, sync: bool, step: str = "undo there") -> None:
+        """Interrupt an undo at a step, and repeat it: nothing else is undone."""
         interrupted: list[str] = []
 
-        def interrupt(step: str) -> None:
-            if step == "undo there" and not interrupted:
-                interrupted.append(step)
+        def interrupt(name: str) -> None:
+            if name == step and not interrupted:
+                interrupted.append(name)
                 raise KeyboardInterrupt
 
         self.run(person, "undo", REPOSITORY, sync=sync, on_step=interrupt)

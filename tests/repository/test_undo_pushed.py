@@ -288,6 +288,44 @@ def test_a_reset_as_others_made_it_stays_here(world: World) -> None:
     assert both(eve) == (world.second, world.first)
 
 
+def test_a_reset_to_what_others_had_pushed_takes_none_of_it_back(world: World) -> None:
+    """The reset has the two ends of their push, and stayed here."""
+    ada, eve = world.ada, world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    kept = newest(eve).id.hex()
+    make_commit(eve, b"mine")
+    push(eve, "main", options=ME)
+    pull(ada, "main", PullOptions(committer="ada"))
+    theirs = make_commit(ada, b"theirs").id
+    push(ada, "main", options=ME)
+    fetch(eve)
+    branch.reset(eve, "main", to=theirs)
+    make_commit(eve, b"on top")
+    push(eve, "main", options=ME)
+    restore(eve, kept, remote=True, committer="eve")
+    assert both(eve) == (world.second, theirs)
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+def test_what_others_put_back_stays(world: World, *, is_again: bool) -> None:
+    """Between two moves of this clone, others had moved the branch away and back again."""
+    ada, eve = world.ada, world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    kept = newest(eve).id.hex()
+    lower = make_commit(eve, b"lower").id
+    push(eve, "main", options=ME)
+    pull(ada, "main", PullOptions(committer="ada"))
+    away = world.second if is_again else world.first
+    for commit_id in (away, lower):
+        branch.reset(ada, "main", to=commit_id)
+        push(ada, "main", options=FORCED)
+    fetch(eve)
+    make_commit(eve, b"upper")
+    push(eve, "main", options=ME)
+    restore(eve, kept, remote=True, committer="eve")
+    assert both(eve) == (world.second, world.second if is_again else lower)
+
+
 # -- whose move it is -------------------------------------------------------------------------
 
 

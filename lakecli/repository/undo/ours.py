@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RESET: Final = "branch reset"
 """The kind of an operation that moves a branch anywhere."""
 
-_TO_KNOWN: Final = {RESET, op_log.UNDO, op_log.REDO, op_log.RESTORE}
+TO_KNOWN: Final = {RESET, op_log.UNDO, op_log.REDO, op_log.RESTORE}
 """Kinds of operations that move branches to commits which others may have pushed."""
 
 
@@ -65,7 +65,7 @@ def find_ours(
     asked: dict[int, list[Moved]] = {}
     for moved in moves:
         done = _redone(txn, repository, moved.operation)
-        if _is_branch_moved(moved) and done.kind not in _TO_KNOWN:
+        if _is_branch_moved(moved) and done.kind not in TO_KNOWN:
             ours.add(moved.key)
             continue
         # A branch that a redo brought to a commit was sent there after the original operation.
@@ -110,7 +110,7 @@ def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
         found = sent.get((change.kind, change.name))
         if found is not None and not is_local(operation, change):
             ends = commit_of(change.before), commit_of(change.after)
-            found.add_change(*ends, is_new=operation.kind not in _TO_KNOWN)
+            found.add_change(*ends, is_new=operation.kind not in TO_KNOWN)
 
 
 class _Sent:

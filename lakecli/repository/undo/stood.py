@@ -3,6 +3,9 @@
 Before a merge, a reset or a forced push, a branch may be here without commits that others had
 pushed by then, and a tag may be elsewhere. Such a ref goes back to where it stood in the bucket
 before this clone moved it there.
+
+Moves are compared by their ends. Others may have taken a move of this clone back and made it again:
+that is undone as well, since it brought only what the undone operations brought.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository.core.ref_changes import commit_of, is_local
+from lakecli.repository.undo.ours import TO_KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,13 +58,16 @@ def find_back(
 def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, Ends]]:
     """Yield the refs that an operation pushed or shared at once, if the bucket took the move.
 
-    What is shared at once may make a ref there that was made here by an earlier operation.
+    What is shared at once may make a ref there that was made here by an earlier operation. What
+    leads to commits that others may have pushed was sent by a push, if at all.
     """
     fields = operation.metadata
     if operation.kind == "push":
         before, after = fields.get("before"), fields.get("after")
         ends = CommitId(before) if before else None, CommitId(after) if after else None
         yield (fields.get("kind", ""), fields.get("ref", "")), ends
+    if operation.kind in TO_KNOWN:
+        return
     for change in operation.refs:
         if not is_local(operation, change):
             ref, after = (change.kind, change.name), commit_of(change.after)
