@@ -190,6 +190,7 @@ SUITES = (
             "repository/undo/put_back.py",
             "repository/undo/stood.py",
             "repository/undo/undo.py",
+            "repository/core/answer.py",
             "repository/core/deletion_lease.py",
         ),
         (
