@@ -6,6 +6,7 @@ import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import pairwise
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import pytest
 from lakecli.committed import points as point_reads
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.fill import Fill
+from lakecli.committed.keys import prefix_end
 from lakecli.committed.points import PointReader
 from lakecli.committed.scan import find
 from lakecli.committed.sources import MissingTable
@@ -123,6 +125,18 @@ def test_only_what_may_have_the_prefix_is_read() -> None:
     assert fill(trees, tree, b"zzz")
     assert fill(trees, EMPTY_TREE)
     assert len(store.reads) == asked
+
+
+def test_a_range_that_begins_with_the_first_path_after_the_prefix_is_not_read() -> None:
+    trees = new_trees()
+    tree = build(trees, MODEL)
+    last = next(
+        record
+        for record, following in pairwise(iter_ranges(trees, tree))
+        if prefix_end(record.max_key) == following.min_key
+    )
+    assert fill(trees, tree, last.max_key)
+    assert [each.record for each in trees.points._open.values()] == [last]
 
 
 def test_a_fill_ends_where_the_memory_does(monkeypatch: pytest.MonkeyPatch) -> None:
