@@ -144,6 +144,7 @@ def test_an_answer_to_head_has_no_body() -> None:
         OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
         b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         OK + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n\r\n",
         OK + b"Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
         OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\nTrailer: a\r\n\r\n",
         OK + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffff\r\n",
@@ -212,9 +213,27 @@ def test_a_body_beyond_the_limit_is_not_read() -> None:
     assert len(read(server.data, limit=100_000).body) == 100_000
 
 
+def test_a_head_of_the_largest_size_without_an_end_is_refused_at_once() -> None:
+    head = OK + b"A: "
+    with pytest.raises(UnusualAnswerError):
+        read(head.ljust(MAX_HEAD, b"b"))
+
+
+def test_the_bounds_of_a_head_are_those_of_the_standard_library() -> None:
+    known = vars(http.client)
+    assert (known["_MAXLINE"], known["_MAXHEADERS"]) == (MAX_HEAD, MAX_HEADERS)
+
+
+def test_a_body_of_any_success_has_the_limit_of_the_caller() -> None:
+    for status in (200, 299):
+        with pytest.raises(TooLongError):
+            read(b"HTTP/1.1 %d A\r\nContent-Length: 3\r\n\r\nabc" % status, limit=1)
+
+
+@pytest.mark.parametrize("status", [300, 404])
 @pytest.mark.parametrize("limit", [None, 1])
-def test_refusals_have_a_limit_of_their_own(limit: int | None) -> None:
-    head = b"HTTP/1.1 404 Not Found\r\nContent-Length: "
+def test_refusals_have_a_limit_of_their_own(status: int, limit: int | None) -> None:
+    head = b"HTTP/1.1 %d Refused\r\nContent-Length: " % status
     assert read(head + b"3\r\n\r\nabc", limit=limit).body == b"abc"
     with pytest.raises(TooLongError):
         read(head + b"%d\r\n\r\n" % (MAX_REFUSAL + 1), limit=limit)

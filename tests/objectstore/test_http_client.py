@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import threading
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.objectstore.http_answer import UnusualAnswerError
-from lakecli.objectstore.http_client import MAX_IDLE, HttpClient, Origin
+from lakecli.objectstore import http_client
+from lakecli.objectstore.http_answer import PIECE, UnusualAnswerError
+from lakecli.objectstore.http_client import _SMALL, MAX_IDLE, HttpClient, Origin, _Connection, _send
+from tests.support.azurite import write_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 REFUSED = b"HTTP/1.1 412 Precondition Failed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -157,6 +161,84 @@ def test_a_request_that_meets_the_end_of_a_connection_is_sent_again() -> None:
         assert script.connections == 2
 
 
+def test_a_connection_that_the_server_wants_closed_is_closed() -> None:
+    closing = OK.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+    with serving(answers(closing, OK), answers(OK)) as (script, client):
+        for _ in range(2):
+            assert client.send("GET", "/a", HEADERS).body == b"ok"
+        assert script.connections == 2
+
+
+def test_no_more_connections_are_kept_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "MAX_IDLE", 1)
+    with serving(answers(OK)) as (_, client):
+        streams = [client._connect() for _ in range(2)]
+        for stream in streams:
+            client._exchange(stream, b"GET /a HTTP/1.1\r\n\r\n", b"", None)
+        assert client._idle == streams[:1]
+        assert [each.stream.fileno() >= 0 for each in streams] == [True, False]
+
+
+def test_an_idle_connection_may_be_taken_by_another_thread() -> None:
+    class Taken(list[_Connection]):
+        """Has a connection when it is asked, and none any more after that."""
+
+        def __bool__(self) -> bool:
+            return True
+
+    with serving(answers(OK)) as (_, client):
+        client._idle = Taken()
+        assert client.send("GET", "/a", HEADERS).body == b"ok"
+        (kept,) = client._idle
+        kept.stream.close()
+
+
+class Polls:
+    """Finds nothing to read, and records how long it was to wait for it."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def poll(self, timeout: int) -> list[tuple[int, int]]:
+        """Find nothing."""
+        self.asked.append(timeout)
+        return []
+
+
+def test_a_connection_waits_for_answers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for more to send, nor for a sign that the server has closed it."""
+    with serving(answers(OK)) as (script, _):
+        client = new_client(script.port, read_timeout=7)
+        connection = client._connect()
+        with connection.stream as stream:
+            assert stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert stream.gettimeout() == 7
+            polls = Polls()
+            monkeypatch.setattr(connection, "_poll", polls)
+            assert connection.is_silent()
+            assert polls.asked == [0]
+
+
+@pytest.mark.parametrize("size", [0, _SMALL, _SMALL + 1, 5 << 19])
+def test_a_small_body_is_sent_with_its_head_and_a_large_one_in_pieces(size: int) -> None:
+    class Stream(socket.socket):
+        """Records what is sent at a time."""
+
+        def sendall(self, data: bytes | memoryview, flags: int = 0, /) -> None:  # type: ignore[override]
+            del flags
+            sent.append(bytes(data))
+
+    sent: list[bytes] = []
+    body = os.urandom(size)
+    with Stream() as stream:
+        assert _send(stream, b"head", body)
+    if size <= _SMALL:
+        assert sent == [b"head" + body]
+    else:
+        assert (sent[0], b"".join(sent[1:])) == (b"head", body)
+        assert [len(each) for each in sent[1:]] == [PIECE] * (size // PIECE) + [size % PIECE]
+
+
 @pytest.mark.parametrize("text", [b"", b"H", OK[:-1]])
 def test_a_broken_answer_is_not_asked_for_again(text: bytes) -> None:
     with serving(answers(text, then_close=True)) as (script, client):
@@ -214,6 +296,25 @@ def test_a_success_for_half_a_body_is_an_error() -> None:
 
     with serving(serve) as (_, client), pytest.raises(ConnectionError):
         client.send("PUT", "/a", HEADERS, bytes(32 << 20))
+
+
+@pytest.mark.parametrize(("status", "counts"), [(399, False), (400, True)])
+def test_what_counts_without_the_whole_body(
+    monkeypatch: pytest.MonkeyPatch, status: int, *, counts: bool
+) -> None:
+    def send(stream: socket.socket, head: bytes, body: bytes) -> bool:
+        stream.sendall(head + body)
+        return False
+
+    monkeypatch.setattr(http_client, "_send", send)
+    answer = b"HTTP/1.1 %d Some\r\nContent-Length: 0\r\n\r\n" % status
+    with serving(answers(answer)) as (_, client):
+        if counts:
+            assert client.send("PUT", "/a", HEADERS).status == status
+        else:
+            with pytest.raises(ConnectionResetError):
+                client.send("PUT", "/a", HEADERS)
+        assert client._idle == []
 
 
 def test_a_silent_server_is_waited_for_once() -> None:
@@ -286,3 +387,42 @@ def test_a_fork_uses_no_connection_of_its_parent(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(os, "getpid", lambda: -1)
         assert client.send("GET", "/a", HEADERS).body == b"ok"
         assert script.connections == 2
+
+
+def test_a_connection_that_cannot_be_secured_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[socket.socket] = []
+    create = socket.create_connection
+
+    def record(address: tuple[str, int], timeout: float) -> socket.socket:
+        opened.append(create(address, timeout))
+        return opened[-1]
+
+    monkeypatch.setattr(socket, "create_connection", record)
+    with serving(requested) as (script, _):
+        origin = Origin(is_secure=True, host="127.0.0.1", port=script.port, ca_file="/no/such.pem")
+        client = HttpClient(origin, connect_timeout=10, read_timeout=10)
+        with pytest.raises(FileNotFoundError):
+            client.send("GET", "/a", HEADERS)
+        assert [each.fileno() for each in opened] == [-1]
+
+
+def test_tls_is_asked_for_as_http_1_and_names_count_only_as_such(tmp_path: Path) -> None:
+    """Not the common name of a certificate."""
+    certificate, key = write_certificate(tmp_path)
+    origin = Origin(is_secure=True, host="127.0.0.1", port=1, ca_file=str(certificate))
+    client = HttpClient(origin, connect_timeout=1, read_timeout=1)
+    context = client._secure_context()
+    assert not context.hostname_checks_common_name
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, key)
+    server.set_alpn_protocols(["h2", "http/1.1"])
+    left, right = socket.socketpair()
+    with left, right:
+        served: list[ssl.SSLSocket] = []
+        secured = lambda: served.append(server.wrap_socket(right, server_side=True))  # noqa: E731
+        thread = threading.Thread(target=secured, daemon=True)
+        thread.start()
+        with context.wrap_socket(left, server_hostname="127.0.0.1") as stream:
+            assert stream.selected_alpn_protocol() == "http/1.1"
+        thread.join(10)
+        served[0].close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachable
 from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.request_log import LOGGER
 from lakecli.objectstore.s3 import direct
 from lakecli.objectstore.s3.direct_settings import find_settings
 from lakecli.objectstore.s3.store import S3Store
@@ -84,14 +86,24 @@ def test_direct_requests_come_before_those_of_the_sdk(store: S3Store, server: St
     assert store.get("k", start=1, length=2) == b"12"
     assert server.requests[-1].headers["Range"] == "bytes=1-2"
     server.answers = [OK]
-    store.put_new("k", b"body")
+    assert store.put_new("k", b"body")
     sent = server.requests[-1]
     assert (sent.method, sent.body, sent.headers["If-None-Match"]) == ("PUT", b"body", "*")
     assert sent.headers["X-Amz-Checksum-Crc32C"]
     server.answers = [s3_error(412, "PreconditionFailed")]
-    store.put_new("k", b"body")
+    assert not store.put_new("k", b"body")
     assert [is_direct(server, number) for number in range(4)] == [True] * 4
     assert len(server.requests) == 4
+
+
+def test_a_direct_request_is_logged_without_its_query(
+    store: S3Store, server: StubServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, LOGGER)
+    assert store._reader.direct.get("prefix/k") is not None
+    assert store._reader.direct.list("prefix=secret", limit=1) is not None
+    places = [f"{server.url}/bucket/prefix/k", f"{server.url}/bucket"]
+    assert caplog.messages == [f"GET {place}: 200" for place in places]
 
 
 def test_a_failed_direct_request_is_repeated_by_the_sdk(store: S3Store, server: StubServer) -> None:
@@ -207,7 +219,7 @@ def test_after_a_refusal_the_sdk_sends_all_requests(store: S3Store, server: Stub
     ("status", "stays_direct"),
     [
         *((404, True), (412, True), (416, True), (500, True), (503, True)),
-        *((301, False), (307, False), (400, False), (403, False), (499, False)),
+        *((300, False), (301, False), (307, False), (400, False), (403, False), (499, False)),
     ],
 )
 def test_only_a_refusal_ends_the_direct_requests(

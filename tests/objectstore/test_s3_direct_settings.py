@@ -8,11 +8,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import certifi
 import pytest
 from botocore.configprovider import BOTOCORE_DEFAUT_SESSION_VARIABLES
 
 from lakecli.errors import Unreachable
-from lakecli.objectstore.http_client import HttpClient
+from lakecli.objectstore.http_client import HttpClient, Origin
 from lakecli.objectstore.s3 import direct_settings
 from lakecli.objectstore.s3.direct_settings import find_settings
 from lakecli.objectstore.s3.store import S3Store
@@ -208,6 +209,62 @@ def test_odd_endpoints_are_left_to_the_sdk(
     assert find_settings(S3Store("bucket")._connection, "bucket") is None
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "is_secure", "port"),
+    [
+        ("http://h.example", False, 80),
+        ("https://h.example", True, 443),
+        ("https://h.example:8443", True, 8443),
+    ],
+)
+def test_requests_go_to_the_port_of_the_endpoint(
+    aws_environment: pytest.MonkeyPatch, endpoint: str, port: int, *, is_secure: bool
+) -> None:
+    aws_environment.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    aws_environment.setenv("AWS_ENDPOINT_URL", endpoint)
+    found = find_settings(S3Store("bucket")._connection, "bucket")
+    assert found is not None
+    assert isinstance(found.transport, HttpClient)
+    trusted = certifi.where() if is_secure else ""
+    assert found.transport._origin == Origin(is_secure, "h.example", port, trusted)
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_direct"),
+    [("addressing_style = path", True), ("payload_signing_enabled = true", False)],
+)
+def test_settings_of_s3_that_change_requests_are_left_to_the_sdk(
+    aws_environment: pytest.MonkeyPatch, tmp_path: Path, setting: str, *, is_direct: bool
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(f"[default]\ns3 =\n  {setting}\n")
+    aws_environment.setenv("AWS_CONFIG_FILE", str(file))
+    found = find_settings(S3Store("bucket")._connection, "bucket")
+    assert (found is not None) == is_direct
+
+
+@pytest.mark.parametrize("bundle", [None, "right"])
+def test_a_proxy_does_not_weaken_the_check_of_certificates(
+    secure: Secure, aws_environment: pytest.MonkeyPatch, bundle: str | None
+) -> None:
+    aws_environment.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    aws_environment.setenv("https_proxy", "http://127.0.0.1:1")
+    if bundle is not None:
+        aws_environment.setenv("AWS_CA_BUNDLE", secure.files[bundle])
+    found = find_settings(S3Store("bucket")._connection, "bucket")
+    assert found is not None
+    assert isinstance(found.transport, direct_settings._SdkTransport)
+    assert found.transport._session._verify == (True if bundle is None else secure.files[bundle])
+
+
+def test_a_proxy_that_does_not_answer_is_left_to_the_sdk(
+    aws_environment: pytest.MonkeyPatch,
+) -> None:
+    aws_environment.setenv("http_proxy", "http://127.0.0.1:1")
+    aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
+    assert S3Store("bucket", region="us-east-1")._reader.direct.get("k") is None
+
+
 @pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY"])
 @pytest.mark.parametrize(("no_proxy", "is_used"), [(None, True), ("127.0.0.1", False), ("x", True)])
 def test_a_proxy_is_used(
@@ -226,13 +283,21 @@ def test_a_proxy_is_used(
         expected = f"{server.url}/bucket/k" if is_used else "/bucket/k"
         used, unused = (proxy, server) if is_used else (server, proxy)
         assert [request.path for request in used.requests] == [expected] * 2
+        assert used.requests[-1].body == b"body"
         assert not unused.requests
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Answer(body=b"x" * 1000, sent=10),
+        Answer(body=b"no chunk", headers={"Transfer-Encoding": "chunked"}, sent=8),
+    ],
+)
 def test_a_broken_answer_through_a_proxy_is_left_to_the_sdk(
-    aws_environment: pytest.MonkeyPatch,
+    aws_environment: pytest.MonkeyPatch, broken: Answer
 ) -> None:
-    with StubServer(Answer(body=b"x" * 1000, sent=10)) as proxy:
+    with StubServer(broken) as proxy:
         aws_environment.setenv("http_proxy", proxy.url)
         aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
         assert S3Store("bucket", region="us-east-1")._reader.direct.get("k") is None

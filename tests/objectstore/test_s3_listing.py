@@ -74,6 +74,16 @@ def test_a_page_has_objects_and_says_whether_another_follows() -> None:
     assert read_page(page("a b/ü", encoding="")) == Page([a], "")
 
 
+def test_a_time_may_lack_a_fraction() -> None:
+    (found,) = read_page(page("a").replace(b"30.123Z", b"30Z")).objects
+    assert found.modified_at == datetime(2026, 3, 2, 10, 20, 30, tzinfo=UTC)
+
+
+def test_elements_that_are_not_known_are_left_out() -> None:
+    within = b"<Name>" + b"<n>" * 6 + b"</n>" * 6
+    assert read_page(page("a").replace(b"<Name>", within, 1)) == read_page(page("a"))
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.lists(st.text(st.characters(codec="utf-8"), min_size=1), max_size=4),

@@ -91,6 +91,13 @@ def place(
         ),
         ({}, DEFAULT, None, "file-key", ""),
         ({}, f"{DEFAULT}region = eu-west-1\n# a comment\n", None, "file-key", "eu-west-1"),
+        (
+            {},
+            f"{DEFAULT}aws_session_token = t\nregion = eu-west-1\noutput = json\ncli_pager =\n",
+            None,
+            "file-key",
+            "eu-west-1",
+        ),
         ({"AWS_PROFILE": "partner"}, None, DEFAULT + PARTNER, "partner-key", ""),
         ({"AWS_DEFAULT_PROFILE": "partner"}, None, DEFAULT + PARTNER, "partner-key", ""),
         (
