@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -53,6 +54,23 @@ def test_numbers_at_the_edges_of_varints_give_the_same_values(shift: int, off: i
     row = ("k" * (size % 40_000), size, "c" * (size % 300), size % 2**37, "")
     columns = Columns([f"s3://b/{row[0]}".encode()], [row[1]], [row[2].encode()], [row[3]])
     assert encode_external(columns) == [one_by_one(row)]
+
+
+def test_rows_at_the_edges_of_the_fast_path_give_the_same_values() -> None:
+    rows = [
+        ("k" * (length - len("s3://b/")), size, "c" * checksum, seconds, "")
+        for length, size, checksum, seconds in product(
+            (7, 4_095, 4_096),
+            (0, 1, (1 << 14) - 1, 1 << 14, (1 << 26) - 1, 1 << 26),
+            (0, 1, 4_095, 4_096),
+            (0, (1 << 28) - 1, 1 << 28, (1 << 35) - 1, 1 << 35),
+        )
+    ]
+    rows += [("k" * length, 1, "c", 1 << 30, "") for length in range(1_990, 2_050)]
+    addresses = [f"s3://b/{address}".encode() for address, *_ in rows]
+    checksums = [row[2].encode() for row in rows]
+    columns = Columns(addresses, [row[1] for row in rows], checksums, [row[3] for row in rows])
+    assert encode_external(columns) == [one_by_one(row) for row in rows]
 
 
 def test_more_times_and_types_than_are_cached_give_the_same_values() -> None:

@@ -79,6 +79,12 @@ def test_a_range_has_at_most_four_n_entries() -> None:
     assert Splitter(16).cuts([digest(1)] * 200, 60) == [3, 67, 131, 195]
 
 
+def test_a_cut_after_four_n_entries_comes_before_the_next_key() -> None:
+    """Though x of that key, and the number of entries, would cut there as well."""
+    digests = [*[digest(1)] * 64, digest(2)]
+    assert Splitter(16).cuts(digests, 0) == one_by_one(Splitter(16), digests, 0) == [63]
+
+
 def test_ranges_have_the_size_that_the_design_promises() -> None:
     digests = [h(b"%d" % number) for number in range(200_000)]
     mean = len(digests) / len(Splitter(1024).cuts(digests, 0))

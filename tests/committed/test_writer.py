@@ -68,6 +68,26 @@ def test_the_last_range_is_read_only_where_something_follows() -> None:
     assert not writer.at_cut
 
 
+def test_what_one_writer_finished_another_one_takes_unread() -> None:
+    trees = new_trees()
+    keys, values = list(MODEL), list(MODEL.values())
+    writer, other = TreeWriter(trees), TreeWriter(trees)
+    assert (writer.open_entries, writer.finish_ranges()) == (0, ([], []))
+    writer.add_many(keys[:250], values[:250])
+    ranges = writer.finish_ranges()
+    rest = keys.index(ranges[0][-1]) + 1
+    assert writer.open_entries == 250 - rest > 0
+    other.take_ranges(*ranges)
+    with pytest.raises(ValueError, match="ascending"):
+        other.take_ranges(*ranges)
+    other.add_many(keys[rest:], values[rest:])
+    with pytest.raises(ValueError, match="in the middle"):
+        other.take_ranges(*ranges)
+    other.take_ranges([], [])
+    assert other.finish() == build(new_trees(), MODEL)
+    assert trees.counts.ranges_opened == 0
+
+
 def test_ranges_of_another_n_are_read() -> None:
     trees = new_trees()
     other = new_trees(trees.store, range_entries=2 * N)

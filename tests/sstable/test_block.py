@@ -8,6 +8,7 @@ from math import ceil
 import pytest
 
 from lakecli.proto.varint import Malformed, encode_varint
+from lakecli.sstable import block
 from lakecli.sstable.block import (
     codec,
     decode_pairs,
@@ -139,6 +140,16 @@ def test_pairs_are_limited(limit: int) -> None:
 def test_a_pair_may_have_an_empty_key(size: int) -> None:
     pairs = [(b"", b"v" * size), (b"k", b"w" * size)]
     assert decode_pairs(encode_pairs(pairs, restart_interval=1), limit=2) == pairs
+
+
+def test_a_block_has_no_more_bytes_than_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [(b"a" + RECORD_TRAILER, b"value")]
+    payload = encode_pairs(pairs, restart_interval=1)
+    monkeypatch.setattr(block, "MAX_BLOCK_SIZE", len(payload))
+    assert decode_pairs(payload, limit=1) == pairs
+    monkeypatch.setattr(block, "MAX_BLOCK_SIZE", len(payload) - 1)
+    with pytest.raises(Malformed, match="claims 1 restart points"):
+        decode_pairs(payload, limit=1)
 
 
 def test_a_block_without_entries() -> None:
