@@ -49,7 +49,9 @@ def test_an_uncached_range_in_a_bucket_costs_two_ranged_reads() -> None:
     record = max(iter_ranges(trees, tree), key=lambda each: each.size)
     assert record.size > 500_000
     store.reads.clear()
+    before = trees.reads["bucket"]
     assert find(trees, tree, record.min_key) == large[record.min_key]
+    assert trees.reads["bucket"] - before == len(store.reads)
     tail, block = store.reads
     assert tail == (f"_lakefs/{record.id}", record.size - 65536, 65536)
     assert block[0] == f"_lakefs/{record.id}"

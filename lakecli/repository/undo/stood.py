@@ -48,7 +48,7 @@ def find_back(
     since = min(moved.operation.sequence for _, moved in undone)
     for operation in log.iter_operations(txn, repository.key):
         if operation.sequence < since:
-            break
+            break  # `_back` uses none of them
         for ref, ends in _iter_sent(operation):
             if ref in sent:
                 sent[ref].append((operation.sequence, ends))
@@ -87,7 +87,7 @@ def _back(
     stood: Position = tracked.commit_id
     for move in iter_moves(txn, repository.key, tracked.kind, tracked.name):
         if move.after != stood or (move.before, move.after) not in own:
-            break
+            break  # what is older may have been put back by others
         stood = move.before
     before, _ = moved.ends
     refs = RefStore(txn, repository.key)
