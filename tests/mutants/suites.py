@@ -194,6 +194,7 @@ SUITES = (
             "repository/core/deletion_lease.py",
         ),
         (
+            "repository/test_answer.py",
             "repository/test_op_undo.py",
             "repository/test_undo_passed_over.py",
             "repository/test_undo_ours.py",

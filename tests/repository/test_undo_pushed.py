@@ -326,6 +326,21 @@ def test_what_others_put_back_stays(world: World, *, is_again: bool) -> None:
     assert both(eve) == (world.second, world.second if is_again else lower)
 
 
+def test_a_commit_that_others_put_back_is_undone_there_all_the_same(world: World) -> None:
+    """They brought it from elsewhere, and it still is the commit of this clone."""
+    ada, eve = world.ada, world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    mine = make_commit(eve, b"mine").id
+    push(eve, "main", options=ME)
+    pull(ada, "main", PullOptions(committer="ada"))
+    for commit_id in (world.first, mine):
+        branch.reset(ada, "main", to=commit_id)
+        push(ada, "main", options=FORCED)
+    fetch(eve)
+    undo(eve, remote=True, committer="eve")
+    assert both(eve) == (world.second, world.second)
+
+
 # -- whose move it is -------------------------------------------------------------------------
 
 
@@ -437,14 +452,18 @@ def test_every_ref_of_a_killed_command_has_to_hold(world: World, moved: str) -> 
     for name in ("dev", "other"):
         branch.create(eve, name, source="main")
     kept = newest(eve).id.hex()
-    for name in ("dev", "main", "other"):
-        make_commit(eve, name.encode(), name)
+    made = {name: make_commit(eve, name.encode(), name) for name in ("dev", "main", "other")}
     restore(eve, kept)
     restored = newest(eve)
     same = restored.refs[0]._replace(before=restored.refs[0].after)  # as of a staging token
     restored = restored._replace(refs=(same, *restored.refs))
     on_top = make_commit(eve, b"on top", moved).id
-    for to, holds in ((on_top, True), (world.first, True), (f"{world.first}~1", False)):
+    for to, holds in (
+        (on_top, True),
+        (world.first, True),
+        (f"{world.first}~1", False),
+        (made[moved].id, False),  # which was taken back
+    ):
         branch.reset(eve, moved, to=to)
         with eve.lake.kv.read() as txn:
             assert _holds(txn, eve, restored) == holds

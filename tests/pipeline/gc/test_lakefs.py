@@ -21,13 +21,22 @@ from lakecli.model import EMPTY_TREE, Entry
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
-from lakecli.pipeline.gc.lakefs import PART, _names_between, lakefs_parts, recent_parts
+from lakecli.pipeline.gc.lakefs import (
+    PART,
+    LakeFsListed,
+    LakeFsPart,
+    _names_between,
+    lakefs_parts,
+    list_lakefs,
+    recent_parts,
+)
 from lakecli.pipeline.gc.mark import Times
 from lakecli.pipeline.gc.rules import Rules, put_rules
 from lakecli.pipeline.gc.run import Action, GcOptions, GcReport, advance, status, undo
 from lakecli.pipeline.gc.shared import LakeFsWrites, NotConfirmed, SharedNamespace
 from lakecli.pipeline.gc.tasks import addresses_in, digests_of
 from lakecli.pipeline.runner import LocalRunner
+from lakecli.pipeline.store_location import OpenStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import push as pushing
@@ -543,6 +552,31 @@ def test_a_large_namespace_is_listed_from_the_first_server_to_two_days_ahead(
     assert {part.before for part in (*parts, old)} == {times.cutoff.timestamp()}
     recent = _names_between(times.cutoff - 2 * DAY, now + 2 * DAY)
     assert [part.name for part in recent_parts(work)] == [PART + each for each in recent]
+
+
+def test_a_part_has_the_counts_of_all_objects_and_the_records_of_the_old_ones() -> None:
+    time = Time()
+    store = MemoryStore(MemoryBucket(clock=time), "ns/")
+    at = datetime(2027, 1, 1, tzinfo=UTC)
+    names = [f"data/gp0n1l7d77pn0cke6jjg/{xid(at + day * DAY)}" for day in (1, 3, 2)]
+    store.put("data/other", b"of nobody", ANY)
+    for name in names[:2]:
+        store.put(name, b"12345", ANY)
+    time.pass_by(DAY)
+    store.put(names[2], b"123", ANY)
+    part = LakeFsPart(f"{PART}gp0", time.now.timestamp())
+    found = list_lakefs(part._replace(keys=True), location=OpenStore(store))
+    digests = sorted((h(name.encode()), name) for name in names[:2])
+    assert found == LakeFsListed(
+        records=b"".join(digest + (5).to_bytes(8) for digest, _ in digests),
+        objects=3,
+        size=13,
+        newest=names[1],
+        found=tuple((name, store.head(name).version) for _, name in digests),
+    )
+    assert list_lakefs(part, location=OpenStore(store)) == found._replace(found=())
+    empty = part._replace(name=f"{PART}gp1")
+    assert list_lakefs(empty, location=OpenStore(store)) == LakeFsListed(b"", 0, 0, "")
 
 
 def test_partitions_are_named_by_descending_time() -> None:
