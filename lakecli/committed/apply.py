@@ -10,7 +10,7 @@ from bisect import bisect_left
 from itertools import chain, islice
 from operator import lt
 
-from lakecli.committed.ranges import is_ours, iter_blocks
+from lakecli.committed.ranges import is_ours, iter_runs
 from lakecli.committed.rebuild import canonical
 from lakecli.committed.values import identity_of
 from lakecli.committed.writer import TreeWriter
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId
-    from lakecli.sstable.reader import Block
+    from lakecli.sstable.run import Run
 
 CHUNK = 4096
 """Changes held in memory at a time."""
@@ -198,24 +198,35 @@ class Application:
         """Write a range with the changes up to its last key."""
         table = self._trees.table(record)
         verbatim = is_ours(table)
-        for block in iter_blocks(table, record):
-            if changes.key is None or changes.key > block.keys[-1]:
-                self._writer.add_block(block, verbatim=verbatim)
-            else:
-                self._rewrite_block(block, changes, verbatim=verbatim)
+        for run in iter_runs(table, record):
+            done = 0
+            last = run.keys[-1]
+            while (key := changes.key) is not None and key <= last:
+                number = run.block_of(bisect_left(run.keys, key, done))
+                done = self._rewrite_block(run, number, changes, done, verbatim=verbatim)
+            self._writer.add_run(run, done, verbatim=verbatim)
 
-    def _rewrite_block(self, block: Block, changes: Changes, *, verbatim: bool) -> None:
-        """Write a block with the changes up to its last key."""
+    def _rewrite_block(
+        self, run: Run, number: int, changes: Changes, done: int, *, verbatim: bool
+    ) -> int:
+        """Write a run from position `done` to the end of a block that changes.
+
+        If it does not change, nothing is written.
+
+        Returns:
+            The position up to which the run is written.
+        """
         counts = self._counts
-        keys, values = block.keys, block.values
+        start, stop = run.start_of(number), run.start_of(number + 1)
+        keys, values = run.keys[start:stop], run.values[start:stop]
         last = keys[-1]
         new_keys: list[bytes] = []
         new_values: list[bytes] = []
-        done = 0
+        written = 0
         differs = False
         while (key := changes.key) is not None and key <= last:
             value = changes.pop()
-            at = bisect_left(keys, key, done)
+            at = bisect_left(keys, key, written)
             present = keys[at] == key
             if value is None:
                 if not present:
@@ -227,17 +238,19 @@ class Application:
                 continue  # keep the existing record, including its times
             else:
                 counts.changed += 1
-            differs = True
-            new_keys += keys[done:at]
-            new_values += values[done:at]
-            done = at + present
+            if not differs:
+                self._writer.add_run(run, done, start, verbatim=verbatim)
+                differs = True
+            new_keys += keys[written:at]
+            new_values += values[written:at]
+            written = at + present
             if value is not None:
                 new_keys.append(key)
                 new_values.append(value)
                 if len(new_keys) >= CHUNK:
                     self._writer.add_many(new_keys, new_values)
                     new_keys, new_values = [], []
-        if differs:
-            self._writer.add_many(new_keys + keys[done:], new_values + values[done:])
-        else:
-            self._writer.add_block(block, verbatim=verbatim)
+        if not differs:
+            return done
+        self._writer.add_many(new_keys + keys[written:], new_values + values[written:])
+        return stop

@@ -128,7 +128,8 @@ def problem_of_copy(table_id: str, data: bytes) -> str | None:
     """Return why bytes are not the range or metarange of this ID, or ``None`` if they are."""
     try:
         table = Table(BytesSource(table_id, data))
-        name = name_of_table(table, *table.read_all())
+        blocks = table.read_all()
+        name = name_of_table(table, blocks.keys, blocks.values)
     except IntegrityError as error:
         return error.message
     return None if name == table_id else "its name is not the digest of its records"

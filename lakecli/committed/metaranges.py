@@ -16,8 +16,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 
-from lakecli.committed.values import MalformedValue, decode_value, encode_value
+from lakecli.committed.ranges import is_ours
+from lakecli.committed.values import MalformedValue, decode_value, digests, encode_value
 from lakecli.errors import IntegrityError
+from lakecli.identity import tree_id
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.named_tuple import NamedTuple
 from lakecli.proto.messages import RANGE_DATA
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakecli.sstable.reader import Table
+    from lakecli.sstable.run import Run
 
 TREE_PROPERTY: Final = "lakecli.tree"
 
@@ -114,9 +117,11 @@ class Metarange:
         keys: the last key of each range, ascending.
         values: the record of each range, encoded.
         range_entries: N if its ranges were cut by this version's rule, else ``None``.
+        blocks: the records as the file holds them, if lakecli wrote it, so that the next tree can
+            copy most of them.
     """
 
-    __slots__ = ("_positions", "id", "keys", "range_entries", "size", "values")
+    __slots__ = ("_record_ids", "blocks", "id", "keys", "range_entries", "size", "values")
 
     def __init__(
         self,
@@ -125,13 +130,28 @@ class Metarange:
         values: Sequence[bytes],
         *,
         range_entries: int | None,
+        blocks: Run | None = None,
     ) -> None:
         self.id = id
         self.keys = keys
         self.values = values
         self.range_entries = range_entries
-        self.size = sum(map(len, keys)) + sum(map(len, values)) + 160 * len(keys)
-        self._positions: dict[bytes, int] | None = None
+        self.blocks = blocks
+        self.size = sum(map(len, keys)) + sum(map(len, values)) + 200 * len(keys)
+        if blocks is not None:
+            self.size += sum(map(len, blocks.stored))
+        self._record_ids: bytes | None = None
+
+    @property
+    def record_ids(self) -> bytes:
+        """``identity.record_id`` of each record, joined.
+
+        Raises:
+            MalformedValue: the framing of a record is damaged.
+        """
+        if self._record_ids is None:
+            self._record_ids = digests(self.keys, self.values)[1]
+        return self._record_ids
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -152,14 +172,12 @@ class Metarange:
         """Return the position of the first range that may hold a key >= `key`."""
         return bisect_left(self.keys, key)
 
-    def value_of(self, range_id: RangeId) -> bytes | None:
-        """Return the encoded record of a range of this tree by its ID, or ``None``."""
-        positions = self._positions
-        if positions is None:
-            positions = {value[2:66]: at for at, value in enumerate(self.values)}
-            self._positions = positions
-        position = positions.get(range_id.encode())
-        return None if position is None else self.values[position]
+    def value_of(self, range_id: RangeId, key: bytes) -> bytes | None:
+        """Return the encoded record of a range of this tree by its ID and last key, or ``None``."""
+        position = self.find(key)
+        if position == len(self.keys) or self.values[position][2:66] != range_id.encode():
+            return None
+        return self.values[position]
 
 
 NO_RANGES: Final = Metarange(EMPTY_TREE, (), (), range_entries=None)
@@ -192,10 +210,14 @@ def load_metarange(tree: MetarangeId, table: Table) -> Metarange:
     Raises:
         IntegrityError: it is damaged, a range, or another metarange.
     """
-    from lakecli.committed.naming import name_of_table
-
     metarange = parse_metarange(tree, table)
-    if name_of_table(table, metarange.keys, metarange.values) != tree:
+    if metarange.blocks is None:
+        from lakecli.committed.naming import name_of_table
+
+        name = name_of_table(table, metarange.keys, metarange.values)
+    else:
+        name = tree_id([metarange.record_ids])
+    if name != tree:
         raise MisnamedTable(table.name)
     return metarange
 
@@ -207,12 +229,13 @@ def parse_metarange(tree: MetarangeId, table: Table) -> Metarange:
         IntegrityError: it is damaged, or a range.
     """
     check_kind(table, "metarange")
-    keys, values = table.read_all()
+    blocks = table.read_all()
     return Metarange(
         tree,
-        keys,
-        values,
+        blocks.keys,
+        blocks.values,
         range_entries=decode_tree_property(table.properties.get(TREE_PROPERTY)),
+        blocks=blocks if is_ours(table) else None,
     )
 
 

@@ -38,7 +38,7 @@ def name_of_records(keys: Sequence[bytes], values: Sequence[bytes]) -> str:
     Raises:
         MalformedValue: a value has no identity.
     """
-    return tree_id(digests(keys, values)[1])
+    return tree_id([digests(keys, values)[1]])
 
 
 def _lakefs_name(

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.committed.metaranges import RangeRecord
-    from lakecli.sstable.reader import Block, Table
+    from lakecli.sstable.reader import Table
+    from lakecli.sstable.run import Run
 
 WRITER_PROPERTY: Final = "writer"
 WRITER: Final = b"lakecli"
@@ -43,27 +44,25 @@ def check_described(table: Table, record: RangeRecord) -> None:
             raise Mismatch(table.name, f"its keys reach from {first!r} to {last!r}")
 
 
-def iter_blocks(table: Table, record: RangeRecord) -> Iterator[Block]:
-    """Yield the decoded blocks of a range that are not empty.
+def iter_runs(table: Table, record: RangeRecord) -> Iterator[Run]:
+    """Yield the decoded blocks of a range, many at a time.
 
     Raises:
         CorruptTable: a block is damaged.
         Mismatch: the records are not those that the metarange describes.
     """
-    first = last = None
+    last = None
     count = 0
-    for number in range(table.block_count):
-        block = table.block(number)
-        if not block.keys:
+    for run in table.runs():
+        if not run.keys:
             continue
-        if first is None:
-            first = block.keys[0]
-            if first != record.min_key:
-                raise Mismatch(table.name, f"its first key is {first!r}")
-        last = block.keys[-1]
+        first = run.keys[0]
+        if last is None and first != record.min_key:
+            raise Mismatch(table.name, f"its first key is {first!r}")
+        last = run.keys[-1]
         if last > record.max_key:
             raise Mismatch(table.name, f"it has the key {last!r}")
-        count += len(block.keys)
-        yield block
+        count += len(run.keys)
+        yield run
     if last != record.max_key or count != record.count:
         raise Mismatch(table.name, f"it has {count} records, the last key is {last!r}")

@@ -14,11 +14,13 @@ upper bound. Trees in buckets depend on this rule: it must never change within a
 
 from __future__ import annotations
 
+from lakecli.identity import DIGEST_SIZE
 from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
+_ALL_BITS = 255
 MIN_RANGE_ENTRIES = 16
 MAX_RANGE_ENTRIES = 1 << 20
 
@@ -62,28 +64,39 @@ class Splitter:
             or entries == 4 * number
         )
 
-    def cuts(self, key_digests: Sequence[bytes], entries: int) -> list[int]:
+    def cuts(self, key_digests: bytes, entries: int) -> list[int]:
         """Return the positions of the keys, in order, after which a range ends.
 
         Args:
-            key_digests: ``h(key)`` of consecutive records.
+            key_digests: ``h(key)`` of consecutive records, joined.
             entries: records since the last cut, before the first of these.
         """
         number = self.range_entries
         largest = 4 * number
-        # Both clauses about x require a multiple of N / 8, so one test of its lowest byte rules
-        # out nearly every key.
-        mask = min(number // 8, 256) - 1
         found: list[int] = []
         start = -entries
-        for at in [at for at, digest in enumerate(key_digests) if not digest[0] & mask]:
+        for at in self._candidates(key_digests[::DIGEST_SIZE]):
             while at - start >= largest:
                 start += largest
                 found.append(start - 1)
-            if self.is_cut(key_digests[at], at - start + 1):
+            if self.is_cut(key_digests[at * DIGEST_SIZE : (at + 1) * DIGEST_SIZE], at - start + 1):
                 start = at + 1
                 found.append(at)
-        while len(key_digests) - start >= largest:
+        while len(key_digests) // DIGEST_SIZE - start >= largest:
             start += largest
             found.append(start - 1)
         return found
+
+    def _candidates(self, lowest: bytes) -> Iterator[int]:
+        """Yield where the lowest byte of x does not rule out an end by the clauses about x.
+
+        Both require a multiple of N / 8, so it rules out nearly every key.
+        """
+        mask = min(self.range_entries // 8, 256) - 1
+        if mask < _ALL_BITS:
+            yield from (at for at, byte in enumerate(lowest) if not byte & mask)
+            return
+        at = lowest.find(0)
+        while at >= 0:
+            yield at
+            at = lowest.find(0, at + 1)

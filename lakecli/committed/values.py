@@ -85,8 +85,8 @@ def identities_of(values: Sequence[bytes]) -> list[bytes]:
         raise MalformedValue("an empty value") from None
 
 
-def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return ``identity.h`` of each key, and ``identity.record_id`` of each record.
+def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """Return ``identity.h`` of each key, and ``identity.record_id`` of each record, each joined.
 
     Raises:
         MalformedValue: the framing of a value is damaged.
@@ -96,12 +96,12 @@ def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[list[bytes]
     return _digests(keys, values) if found is None else found
 
 
-def _digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+def _digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, bytes]:
     of_keys = [blake3(key).digest() for key in keys]
-    return of_keys, [
+    return b"".join(of_keys), b"".join(
         blake3(of_key + blake3(identity).digest()).digest()
         for of_key, identity in zip(of_keys, identities_of(values), strict=True)
-    ]
+    )
 
 
 def decode_entry(value: bytes) -> Entry:

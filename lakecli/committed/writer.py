@@ -20,10 +20,10 @@ from lakecli.committed.metaranges import (
     encode_range_record,
     encode_tree_property,
 )
-from lakecli.committed.ranges import WRITER, WRITER_PROPERTY, is_ours, iter_blocks
+from lakecli.committed.ranges import WRITER, WRITER_PROPERTY, is_ours, iter_runs
 from lakecli.committed.splitter import Splitter
-from lakecli.committed.values import digests, identities_of
-from lakecli.identity import h, record_id, tree_id
+from lakecli.committed.values import digests
+from lakecli.identity import DIGEST_SIZE, h, record_id, tree_id
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.sstable.writer import TableWriter
 from lakecli.typed import TYPE_CHECKING
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.committed.tree_store import TableBatch, TreeStore
-    from lakecli.sstable.reader import Block
+    from lakecli.sstable.run import Run
 
 
 class TreeWriter:
@@ -48,8 +48,11 @@ class TreeWriter:
         self._bases = bases
         self._splitter = Splitter(trees.range_entries)
         self._batch: TableBatch | None = None
+        # The finished ranges: records of the metarange, their IDs, and what is copied of others.
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
+        self._ids: list[bytes] = []
+        self._copied: list[tuple[int, Run, int, int]] = []
         self._last_key = b""
         self._table: TableWriter | None = None
         self._record_ids: list[bytes] = []
@@ -72,22 +75,25 @@ class TreeWriter:
             MalformedValue: a value holds no identity.
         """
         if keys:
-            self._add(keys, values, None)
+            self._add(keys, values)
 
-    def add_block(self, block: Block, *, verbatim: bool) -> None:
-        """Add the records of a block.
+    def add_run(self, run: Run, start: int = 0, stop: int | None = None, *, verbatim: bool) -> None:
+        """Add records of a run of blocks.
 
         Args:
-            block: a block of a range that lakecli or lakeFS wrote.
-            verbatim: copy the block as it is stored unless a cut falls inside. Only for blocks that
+            run: blocks of a range that lakecli or lakeFS wrote.
+            start: position of the first record.
+            stop: position after the last record; ``None``: all that follow.
+            verbatim: copy blocks as they are stored unless a cut falls inside. Only for blocks that
                 lakecli cut: the ends of its blocks depend on the records alone.
 
         Raises:
             ValueError: the keys do not ascend.
             MalformedValue: a value holds no identity.
         """
-        if block.keys:
-            self._add(block.keys, block.values, block if verbatim else None)
+        keys, values = run.keys[start:stop], run.values[start:stop]
+        if keys:
+            self._add(keys, values, run if verbatim else None, start)
 
     def copy_ranges(self, tree: Metarange, first: int, last: int, *, more: bool) -> None:
         """Add consecutive ranges of a tree.
@@ -129,6 +135,7 @@ class TreeWriter:
         self._check_order(decode_range_record(values[0]).min_key)
         self._keys += keys
         self._values += values
+        self._ids.append(digests(keys, values)[1])
         self._last_key = self._keys[-1]
 
     def finish_ranges(self) -> tuple[list[bytes], list[bytes]]:
@@ -150,9 +157,8 @@ class TreeWriter:
         if not self._keys:
             return EMPTY_TREE
         range_entries = self._splitter.range_entries
-        ids = map(record_id, self._keys, identities_of(self._values))
         tree = Metarange(
-            MetarangeId(tree_id(ids)), self._keys, self._values, range_entries=range_entries
+            MetarangeId(tree_id(self._ids)), self._keys, self._values, range_entries=range_entries
         )
         if any(tree.id == base.id for base in self._bases):
             return tree.id
@@ -163,38 +169,37 @@ class TreeWriter:
                 TREE_PROPERTY: encode_tree_property(range_entries),
             }
         )
-        table.add_many(self._keys, self._values)
+        done = 0
+        for start, run, first, last in self._copied:
+            table.add_many(self._keys[done:start], self._values[done:start])
+            table.copy_run(run, first, last)
+            done = start + last - first
+        table.add_many(self._keys[done:], self._values[done:])
         self._write(tree.id, table.finish())
         self._trees.counts.metaranges_written += 1
         self._trees.flush(self._open_batch())
         self._trees.remember(tree)
         return tree.id
 
-    def _add(self, keys: Sequence[bytes], values: Sequence[bytes], block: Block | None) -> None:
+    def _add(
+        self, keys: Sequence[bytes], values: Sequence[bytes], run: Run | None = None, at: int = 0
+    ) -> None:
+        """Add records; with a run, those from position `at` on, to be copied."""
         self._check_order(keys[0])
         key_digests, record_ids = digests(keys, values)
         self._last_key = keys[-1]
-        cuts = self._splitter.cuts(key_digests, 0 if self._table is None else self._table.count)
-        if block is not None and (not cuts or cuts[0] == len(keys) - 1):
-            table = self._open_table()
-            if table.at_block_boundary:
-                table.copy_block(block)
-            else:
-                table.add_many(keys, values)
-            self._record_ids += record_ids
-            if cuts:
-                self._end_range(table)
-            return
+        cuts = self._splitter.cuts(key_digests, self.open_entries)
         start = 0
-        for end in [cut + 1 for cut in cuts]:
+        for end in dict.fromkeys([*(cut + 1 for cut in cuts), len(keys)]):
             table = self._open_table()
-            table.add_many(keys[start:end], values[start:end])
-            self._record_ids += record_ids[start:end]
-            self._end_range(table)
+            if run is None:
+                table.add_many(keys[start:end], values[start:end])
+            else:
+                table.copy_run(run, at + start, at + end)
+            self._record_ids.append(record_ids[start * DIGEST_SIZE : end * DIGEST_SIZE])
             start = end
-        if start < len(keys):
-            self._open_table().add_many(keys[start:], values[start:])
-            self._record_ids += record_ids[start:]
+            if cuts and end <= cuts[-1] + 1:
+                self._end_range(table)
 
     def _check_order(self, key: bytes) -> None:
         if key <= self._last_key and (self._table is not None or self._keys):
@@ -207,15 +212,17 @@ class TreeWriter:
 
     def _end_range(self, table: TableWriter) -> None:
         range_id = RangeId(tree_id(self._record_ids))
-        value = next(filter(None, (base.value_of(range_id) for base in self._bases)), None)
+        key = table.max_key
+        value = next(filter(None, (base.value_of(range_id, key) for base in self._bases)), None)
         if value is None:
             size = self._write(range_id, table.finish())
             value = encode_range_record(
-                RangeRecord(range_id, table.min_key, table.max_key, size, table.count)
+                RangeRecord(range_id, table.min_key, key, size, table.count)
             )
             self._trees.counts.ranges_written += 1
-        self._keys.append(table.max_key)
+        self._keys.append(key)
         self._values.append(value)
+        self._ids.append(record_id(key, range_id.encode()))
         self._table = None
         self._record_ids = []
 
@@ -233,8 +240,11 @@ class TreeWriter:
     def _take(self, tree: Metarange, first: int, last: int) -> None:
         """Reuse ranges, unread."""
         self._check_order(tree.record(first).min_key)
+        if tree.blocks is not None:
+            self._copied.append((len(self._keys), tree.blocks, first, last))
         self._keys += tree.keys[first:last]
         self._values += tree.values[first:last]
+        self._ids.append(tree.record_ids[first * DIGEST_SIZE : last * DIGEST_SIZE])
         self._last_key = self._keys[-1]
 
     def _stream(self, tree: Metarange, position: int) -> None:
@@ -242,5 +252,5 @@ class TreeWriter:
         record = tree.record(position)
         table = self._trees.table(record)
         verbatim = is_ours(table)
-        for block in iter_blocks(table, record):
-            self.add_block(block, verbatim=verbatim)
+        for run in iter_runs(table, record):
+            self.add_run(run, verbatim=verbatim)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
         def digests(
             self, keys: Sequence[bytes], values: Sequence[bytes], /
-        ) -> tuple[list[bytes], list[bytes]] | None:
+        ) -> tuple[bytes, bytes] | None:
             """As `lakecli.committed.values.digests`."""
 
         def encode_external(
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
             """As `lakecli.committed.encode.encode_external`; single values may be ``None``."""
 
 
-INTERFACE: Final = 1
+INTERFACE: Final = 2
 """The meaning of the functions; a core with another one is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

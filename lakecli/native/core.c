@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define INTERFACE 1  /* as in __init__.py; increase both if the meaning of a function changes */
+#define INTERFACE 2  /* as in __init__.py; increase both if the meaning of a function changes */
 
 /* The format, as in sstable/format.py and sstable/block.py. */
 #define TRAILER_SIZE 8
@@ -81,7 +81,14 @@ static const uint8_t *take(const uint8_t *at, const uint8_t *end, uint32_t *numb
 
 static const uint32_t IV[8] = {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
                                0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19};
-static const uint8_t PERMUTATION[16] = {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8};
+static const uint8_t ORDER[7][16] = {
+    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+    {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8},
+    {3, 4, 10, 12, 13, 2, 7, 14, 6, 5, 9, 0, 11, 15, 8, 1},
+    {10, 7, 12, 9, 14, 3, 13, 15, 4, 0, 11, 2, 5, 8, 1, 6},
+    {12, 13, 9, 11, 15, 10, 14, 8, 7, 2, 5, 3, 0, 1, 6, 4},
+    {9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7},
+    {11, 15, 5, 0, 1, 9, 8, 6, 14, 10, 2, 12, 3, 4, 7, 13}};
 
 #define ROTATED(x, n) ((x) >> (n) | (x) << (32 - (n)))
 #define MIX(a, b, c, d, x, y)                             \
@@ -89,22 +96,22 @@ static const uint8_t PERMUTATION[16] = {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 
     a += b + (y); d = ROTATED(d ^ a, 8);  c += d; b = ROTATED(b ^ c, 7);
 
 static void compress(uint32_t chain[8], const uint8_t block[64], uint32_t size, uint32_t flags) {
-    uint32_t m[16], next[16], v[16];
+    uint32_t m[16], v[16];
     for (int i = 0; i < 16; i++) m[i] = u32(block + 4 * i);
     memcpy(v, chain, 32);
     memcpy(v + 8, IV, 16);
     v[12] = v[13] = 0, v[14] = size, v[15] = flags;
+#pragma GCC unroll 7
     for (int round = 0; round < 7; round++) {
-        MIX(v[0], v[4], v[8], v[12], m[0], m[1])
-        MIX(v[1], v[5], v[9], v[13], m[2], m[3])
-        MIX(v[2], v[6], v[10], v[14], m[4], m[5])
-        MIX(v[3], v[7], v[11], v[15], m[6], m[7])
-        MIX(v[0], v[5], v[10], v[15], m[8], m[9])
-        MIX(v[1], v[6], v[11], v[12], m[10], m[11])
-        MIX(v[2], v[7], v[8], v[13], m[12], m[13])
-        MIX(v[3], v[4], v[9], v[14], m[14], m[15])
-        for (int i = 0; i < 16; i++) next[i] = m[PERMUTATION[i]];
-        memcpy(m, next, sizeof m);
+        const uint8_t *at = ORDER[round];
+        MIX(v[0], v[4], v[8], v[12], m[at[0]], m[at[1]])
+        MIX(v[1], v[5], v[9], v[13], m[at[2]], m[at[3]])
+        MIX(v[2], v[6], v[10], v[14], m[at[4]], m[at[5]])
+        MIX(v[3], v[7], v[11], v[15], m[at[6]], m[at[7]])
+        MIX(v[0], v[5], v[10], v[15], m[at[8]], m[at[9]])
+        MIX(v[1], v[6], v[11], v[12], m[at[10]], m[at[11]])
+        MIX(v[2], v[7], v[8], v[13], m[at[12]], m[at[13]])
+        MIX(v[3], v[4], v[9], v[14], m[at[14]], m[at[15]])
     }
     for (int i = 0; i < 8; i++) chain[i] = v[i] ^ v[i + 8];
 }
@@ -233,31 +240,38 @@ static PyObject *find_value(PyObject *Py_UNUSED(module), PyObject *args) {
     return search(block, wanted);
 }
 
-/* digests(keys, values) -> (digests of the keys, record IDs): twin `committed.values.digests`. */
+/* Reduce a value to its identity of 32 or 64 bytes; false if it has another. */
+static int identify(Bytes *value) {
+    int wide = value->size > 1 && value->at[0] == 0x80 && value->at[1] == 1;
+    Py_ssize_t start = 1 + wide, size = (1 + wide) * DIGEST;
+    if (value->size < start + size || (!wide && value->at[0] != 2 * DIGEST)) return 0;
+    *value = (Bytes){value->at + start, size};
+    return 1;
+}
+
+/* digests(keys, values) -> (digests of the keys, record IDs), each joined: twin
+   `committed.values.digests`. */
 static PyObject *digests(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *keys, *values, *pair = NULL;
+    PyObject *keys, *values, *of_keys, *ids, *pair = NULL;
     if (!PyArg_ParseTuple(args, "OO", &keys, &values)) return NULL;
     if (!PyList_Check(keys) || !PyList_Check(values) || PyList_Size(keys) != PyList_Size(values))
         return Py_NewRef(Py_None);
-    PyObject *of_keys = PyList_New(0), *ids = PyList_New(0);
-    if (of_keys == NULL || ids == NULL) goto done;
-    for (Py_ssize_t i = 0; i < PyList_Size(keys); i++) {
-        Bytes key, value;
-        uint8_t both[2 * DIGEST], id[DIGEST];
-        if (!view(item_of(keys, i), &key) || !view(item_of(values, i), &value) ||
-            key.size > MAX_HASHED || value.size <= DIGEST || value.at[0] != 2 * DIGEST)
-            goto odd;
+    Py_ssize_t count = PyList_Size(keys), i = 0;
+    of_keys = bytes_of(NULL, DIGEST * count);
+    ids = bytes_of(NULL, DIGEST * count);
+    int made = of_keys != NULL && ids != NULL;
+    for (; made && i < count; i++) {
+        Bytes key, identity;
+        uint8_t both[2 * DIGEST];
+        if (!view(item_of(keys, i), &key) || !view(item_of(values, i), &identity) ||
+            key.size > MAX_HASHED || !identify(&identity))
+            break;
         hash(key.at, key.size, both);
-        hash(value.at + 1, DIGEST, both + DIGEST);
-        hash(both, sizeof both, id);
-        if (!append(of_keys, bytes_of(both, DIGEST)) || !append(ids, bytes_of(id, DIGEST)))
-            goto done;
+        hash(identity.at, identity.size, both + DIGEST);
+        memcpy(PyBytes_AsString(of_keys) + DIGEST * i, both, DIGEST);
+        hash(both, sizeof both, (uint8_t *)PyBytes_AsString(ids) + DIGEST * i);
     }
-    pair = PyTuple_Pack(2, of_keys, ids);
-    goto done;
-odd:
-    pair = Py_NewRef(Py_None);
-done:
+    if (made) pair = i == count ? PyTuple_Pack(2, of_keys, ids) : Py_NewRef(Py_None);
     Py_XDECREF(of_keys);
     Py_XDECREF(ids);
     return pair;

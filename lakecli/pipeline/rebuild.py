@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.committed.ranges import iter_blocks
+from lakecli.committed.ranges import iter_runs
 from lakecli.committed.rebuild import canonical, is_canonical
 from lakecli.errors import Refused
 from lakecli.pipeline.imports.join_parts import join_parts
@@ -111,6 +111,6 @@ def cut_ranges(part: RangesPart, *, location: StoreLocation) -> Cut:
     sink = Sink(trees, tree)
     for position in range(part.first, part.last):
         record = tree.record(position)
-        for block in iter_blocks(trees.table(record), record):
-            sink.add(block.keys, block.values)
+        for run in iter_runs(trees.table(record), record):
+            sink.add(run.keys, run.values)
     return sink.finish()

@@ -77,12 +77,12 @@ class KeptAnnotations:
             with Path(path).open("rb") as file:
                 data = file.read(_LARGEST + 1)
             table = Table(BytesSource(path, data))
-            keys, values = table.read_all()
+            blocks = table.read_all()
         except (OSError, CorruptTable):
             self._cache.drop(self._name)
             return
-        if table.properties.get("type") == _TYPE and set(map(len, values)) <= {_ID_SIZE}:
-            self._answers = dict(zip(keys, values, strict=True))
+        if table.properties.get("type") == _TYPE and set(map(len, blocks.values)) <= {_ID_SIZE}:
+            self._answers = dict(zip(blocks.keys, blocks.values, strict=True))
             self.commit_id = table.properties.get(_COMMIT, b"").decode("ascii", "replace")
 
     def find(self, items: Sequence[bytes], at: Commit) -> dict[bytes, Commit]:

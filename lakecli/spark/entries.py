@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakecli.committed.metaranges import decode_range_record
-from lakecli.committed.ranges import iter_blocks
+from lakecli.committed.ranges import iter_runs
 from lakecli.spark.decode import RANGE_ID, decode_batch
 from lakecli.spark.filters import narrow, window_of
 from lakecli.spark.types import arrow_schema
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
     from lakecli.spark.filters import Window
     from lakecli.spark.snapshot import Snapshot
+    from lakecli.sstable.reader import Block
+    from lakecli.sstable.run import Run
 
 BATCH: Final = 16_384
 """Entries decoded together, at most."""
@@ -212,8 +214,9 @@ def _records(
     table = trees.table(record)
     start, stop = window
     is_whole = start <= record.min_key and (stop is None or record.max_key < stop)
+    blocks: Iterable[Run | Block]
     if is_whole:
-        blocks = iter_blocks(table, record)
+        blocks = iter_runs(table, record)
     else:
         blocks = map(table.block, range(table.find_block(start), table.block_count))
     keys: list[bytes] = []

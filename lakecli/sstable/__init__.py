@@ -4,7 +4,8 @@
 
     format      the layout of the file and its constants
     writer      makes a file; reader: reads one; source: where its bytes are
-    block       one block; index: of the blocks; properties: of the table; directory: finds these
+    block       one block; run: many blocks at the cost of one
+    index       of the blocks; properties: of the table; directory: finds these
     framing     lakeFS's framing of values
     errors      what can be wrong
 

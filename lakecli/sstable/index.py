@@ -20,6 +20,10 @@ from lakecli.sstable.format import (
     RECORD_TRAILER,
     SEPARATOR_TRAILER,
 )
+from lakecli.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def separator(last: bytes, following: bytes | None) -> bytes:
@@ -135,6 +139,13 @@ class IndexWriter:
             self._full.append(self._level)
             self._level = _Level()
         self._level.add(key, offset, size)
+
+    def add_many(self, keys: Sequence[bytes], offset: int, sizes: Sequence[int]) -> int:
+        """Add consecutive data blocks, the first of them at `offset`; return where they end."""
+        for key, size in zip(keys, sizes, strict=True):
+            self.add(key, offset, size)
+            offset += size + BLOCK_TRAILER_SIZE
+        return offset
 
     def finish(self, offset: int) -> WrittenIndex:
         """Encode the index.

@@ -5,7 +5,8 @@ Every defect of a file raises `CorruptTable`, which names the file and the offse
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
 
 from lakecli import native
 from lakecli.named_tuple import NamedTuple
@@ -13,6 +14,7 @@ from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import read_directory
 from lakecli.sstable.errors import CorruptTable, UnknownTableFormat
+from lakecli.sstable.run import RUN_SIZE, Run
 from lakecli.sstable.source import BytesSource, FileSource, Source
 from lakecli.typed import TYPE_CHECKING
 
@@ -209,7 +211,11 @@ class Table:
     def _decoded(self, number: int, stored: bytes) -> Block:
         """Decode a block whose checksum was verified, and check it against the index."""
         block = decode_block(stored, name=self.name, offset=self._offsets[number])
-        keys = block.keys
+        self._check_bounds(number, block.keys)
+        return block
+
+    def _check_bounds(self, number: int, keys: Sequence[bytes]) -> None:
+        """Check the keys of a block against the index."""
         if not keys:
             if self.count:
                 raise self._corrupt(number, "a block without records")
@@ -217,7 +223,6 @@ class Table:
             number and keys[0] <= self.separators[number - 1]
         ):
             raise self._corrupt(number, "a block with keys outside the bounds of its index entry")
-        return block
 
     def records(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values in key order, from the first key no less than `start`.
@@ -239,18 +244,52 @@ class Table:
             what = f"{seen} records, but the properties say {self.count}"
             raise CorruptTable(self.name, self._offsets[-1], what)
 
-    def read_all(self) -> tuple[list[bytes], list[bytes]]:
-        """Return all keys and all values, in key order.
+    def read_all(self) -> Run:
+        """Return all blocks, of a table that is known to be small.
 
         Raises:
-            CorruptTable: a block is damaged.
+            CorruptTable: a block is damaged, or has keys outside the bounds of its index entry.
         """
-        keys: list[bytes] = []
-        values: list[bytes] = []
-        for block in map(self.block, range(self.block_count)):
-            keys += block.keys
-            values += block.values
-        return keys, values
+        return self._run(0, self.block_count)
+
+    def runs(self) -> Iterator[Run]:
+        """Yield all blocks, many at a time.
+
+        Raises:
+            CorruptTable: a block is damaged, or has keys outside the bounds of its index entry.
+        """
+        ends = list(accumulate(self._sizes))
+        start = done = 0
+        while start < self.block_count:
+            stop = max(bisect_right(ends, done + RUN_SIZE), start + 1)
+            yield self._run(start, stop)
+            start, done = stop, ends[stop - 1]
+
+    def _run(self, start: int, stop: int) -> Run:
+        """Read blocks at once, with everything between them; as `block` does it for each."""
+        core = native.core()
+        offsets, sizes = self._offsets, self._sizes
+        base = offsets[start]
+        data = self._read(base, offsets[stop - 1] + sizes[stop - 1] - base)
+        run = Run([], self.separators[start:stop], [], [], [])
+        stored, _, ends, keys, values = run
+        number = start
+        try:
+            for number in range(start, stop):
+                at = offsets[number] - base
+                block = data[at : at + sizes[number]]
+                verify(block, sizes[number])
+                payload = payload_of(block)
+                found = None if core is None else core.decode_records(payload)
+                more, of_more = decode_records(payload) if found is None else found
+                self._check_bounds(number, more)
+                stored.append(block)
+                keys += more
+                values += of_more
+                ends.append(len(keys))
+        except Malformed as error:
+            raise self._corrupt(number, str(error)) from None
+        return run
 
     def _corrupt(self, number: int, what: str) -> CorruptTable:
         return CorruptTable(self.name, self._offsets[number], what)

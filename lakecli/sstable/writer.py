@@ -9,7 +9,7 @@ from itertools import islice
 from operator import lt
 
 from lakecli.proto.varint import encode_varint, small_varints
-from lakecli.sstable.block import codec, encode_pairs, encode_restarts, payload_size, seal
+from lakecli.sstable.block import codec, encode_pairs, encode_restarts, seal
 from lakecli.sstable.format import (
     BLOCK_CUT_MASK,
     BLOCK_SIZE_MAX,
@@ -27,6 +27,7 @@ from lakecli.sstable.format import (
     RECORD_TRAILER,
     RESERVED_PREFIX,
     RESTART_INTERVAL,
+    SEPARATOR_TRAILER,
     VERSION,
 )
 from lakecli.sstable.index import IndexWriter, encode_handle, separator
@@ -36,7 +37,7 @@ from lakecli.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakecli.sstable.reader import Block
+    from lakecli.sstable.run import Run
 
 _WAITING_MAX = 256
 _COMPUTED = frozenset(("count", "estimated_size_bytes", "max_key", "min_key"))
@@ -83,7 +84,7 @@ class TableWriter:
 
     @property
     def at_block_boundary(self) -> bool:
-        """Whether the next record starts a block, so that `copy_block` may be called."""
+        """Whether the next record starts a block, so that a whole one may be copied."""
         self._encode_waiting()
         return not self._records
 
@@ -118,28 +119,58 @@ class TableWriter:
             self._encode_waiting()
             self._encode(keys, values)
 
-    def copy_block(self, block: Block) -> None:
-        """Add the records of a block of another table, as it is stored there.
+    def copy_run(self, run: Run, start: int = 0, stop: int | None = None) -> None:
+        """Add records of another table that lakecli wrote, whole blocks as they are stored there.
 
-        The last block of a table may end where the cut rule does not cut. Its records are added one
-        by one, so that the bytes still depend on the records alone.
+        The last block of a table may end where the cut rule does not cut. Its records are encoded,
+        as are those before the first block that both tables start, so that the bytes still depend
+        on the records alone.
+
+        Args:
+            run: blocks of the other table.
+            start: position of the first record.
+            stop: position after the last record; ``None``: all that follow.
 
         Raises:
-            ValueError: the current block is not finished, or the keys do not ascend; nothing was
-                added.
+            ValueError: the keys do not ascend.
         """
-        if not self.at_block_boundary:
-            raise ValueError("a block can only be copied after a finished one")
-        if not block.keys:
-            return
-        self._take(block.keys)
-        if not _ends_at_cut(block):
-            self._encode(block.keys, block.values)
-            return
+        keys, values = run.keys, run.values
+        if stop is None:
+            stop = len(keys)
+        first, last = run.blocks_between(start, stop)
+        while first < last:
+            at = run.start_of(first)
+            self.add_many(keys[start:at], values[start:at])
+            start = at
+            if self.at_block_boundary:
+                break
+            first += 1
+        if first < last and not run.ends_at_cut(last - 1):
+            last -= 1
+        if first < last:
+            self._copy_blocks(run, first, last)
+            start = run.start_of(last)
+        self.add_many(keys[start:stop], values[start:stop])
+
+    def _copy_blocks(self, run: Run, first: int, last: int) -> None:
+        """Add blocks as they are stored, after a finished one."""
+        start, stop = run.start_of(first), run.start_of(last)
+        keys = run.keys[start:stop]
+        self._take(keys)
         if self._unindexed:
-            self._index_last(block.keys[0])
-        self._append(block.stored, block.keys[-1])
-        self._measure(block.keys, block.values)
+            self._index_last(keys[0])
+        stored = run.stored[first:last]
+        # The last block has the key that follows it, and so its separator, still to come.
+        ends = [run.keys[end - 1] for end in run.ends[first : last - 1]]
+        separators = [
+            key + (RECORD_TRAILER if key == end else SEPARATOR_TRAILER)
+            for key, end in zip(run.separators[first : last - 1], ends, strict=True)
+        ]
+        sizes = [len(block) - BLOCK_TRAILER_SIZE for block in stored[:-1]]
+        self._data_size = self._index.add_many(separators, self._data_size, sizes)
+        self._blocks += stored[:-1]
+        self._append(stored[-1], keys[-1])
+        self._measure(keys, run.values[start:stop])
 
     def finish(self) -> bytes:
         """Return the whole file. The writer must not be used afterwards."""
@@ -285,13 +316,3 @@ class TableWriter:
         """Count bytes for the properties; RocksDB counts a key with its trailer."""
         self._key_size += sum(map(len, keys)) + KEY_TRAILER_SIZE * len(keys)
         self._value_size += sum(map(len, values))
-
-
-def _ends_at_cut(block: Block) -> bool:
-    """Return whether the cut rule ends a block where this one ends."""
-    crc32c, _, _ = codec()
-    restarts = -(-len(block.keys) // RESTART_INTERVAL)
-    size = payload_size(block.stored) - 4 * restarts - 4
-    return size >= BLOCK_SIZE_MIN and (
-        size >= BLOCK_SIZE_MAX or crc32c(block.keys[-1]) & BLOCK_CUT_MASK == 0
-    )

@@ -97,8 +97,9 @@ def test_lookup() -> None:
     )
     assert list(tree.records()) == found
     assert [tree.find(key) for key in (b"", b"c", b"d", b"g", b"h")] == [0, 0, 1, 1, 2]
-    assert tree.value_of(ID) in tree.values
-    assert tree.value_of(RangeId("f" * 64)) is None
+    assert [tree.value_of(ID, key) for key in (b"c", b"g")] == tree.values
+    assert tree.value_of(ID, b"h") is None
+    assert tree.value_of(RangeId("f" * 64), b"c") is None
 
 
 def test_the_empty_tree_has_no_ranges() -> None:

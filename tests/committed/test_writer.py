@@ -41,8 +41,8 @@ def test_ranges_and_blocks_behind_records(records: int, verbatim: bool) -> None:
     writer.copy_ranges(tree, 0, 10, more=True)
     for position in range(10, 15):
         table = trees.table(tree.record(position))
-        for number in range(table.block_count):
-            writer.add_block(table.block(number), verbatim=verbatim)
+        for run in table.runs():
+            writer.add_run(run, verbatim=verbatim)
     writer.copy_ranges(tree, 15, len(tree), more=True)
     writer.add_many([b"z"], [value(1)])
     assert writer.finish() == build(new_trees(), first | MODEL | {b"z": value(1)})

@@ -324,6 +324,7 @@ SUITES = (
             "committed/writer.py",
             "committed/apply.py",
             "committed/encode.py",
+            "sstable/run.py",
             "sstable/writer.py",
         ),
         (

@@ -146,10 +146,6 @@ def test_lakefs_blocks_can_be_copied_or_taken_apart(directory: Path) -> None:
     with FileSource(directory / "56569996.sst") as source:
         table = Table(source)
         writer = TableWriter(properties={"type": b"ranges"})
-        for number in range(table.block_count):
-            block = table.block(number)
-            if writer.at_block_boundary:
-                writer.copy_block(block)
-            else:
-                writer.add_many(block.keys, block.values)
+        for run in table.runs():
+            writer.copy_run(run)
         assert list(open_bytes(writer.finish()).records()) == list(table.records())

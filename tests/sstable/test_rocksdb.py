@@ -89,8 +89,8 @@ def test_rocksdb_ingests_copied_blocks(tmp_path: Path) -> None:
     table = open_bytes(build(rows))
     writer = TableWriter(properties=PROPERTIES)
     writer.add(b"", b"first" * 2000)
-    for number in range(table.block_count):
-        writer.copy_block(table.block(number))
+    for run in table.runs():
+        writer.copy_run(run)
     assert ingest(tmp_path, writer.finish()) == [(b"", b"first" * 2000), *rows]
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import google_crc32c
 import pytest
 
 from lakecli.proto.varint import decode_canonical_varint
 from lakecli.sstable.block import payload_of, payload_size
 from lakecli.sstable.index import separator
-from lakecli.sstable.reader import Block
 from lakecli.sstable.writer import TableWriter
 from tests.sstable.tables import build, many_records, open_bytes
+
+if TYPE_CHECKING:
+    from lakecli.sstable.reader import Block
 
 SHORT = b"\x11" + b"\xff" * 7
 WHOLE = b"\x01" + bytes(7)
@@ -84,38 +88,36 @@ def test_copied_blocks_keep_their_bytes_and_count() -> None:
     rows = many_records(1000)
     table = open_bytes(build(rows))
     writer = TableWriter(properties={})
-    first = table.block(0)
-    writer.add_many(first.keys, [b"changed"] * len(first.keys))
+    run = table.read_all()
+    first = run.ends[0]
+    writer.add_many(run.keys[:first], [b"changed"] * first)
     assert not writer.at_block_boundary  # too short by now to end where it ended before
     writer = TableWriter(properties={})
     writer.add(b"", b"x" * 9000)
-    for at in range(1, table.block_count):
-        assert writer.at_block_boundary
-        block = table.block(at)
-        writer.copy_block(block)
-        # The last block ends where nothing says so: it is encoded again, and not finished yet.
-        assert (writer._blocks[-1] is block.stored) == (at < table.block_count - 1)
+    assert writer.at_block_boundary
+    writer.copy_run(run, first)
+    # The last block ends where nothing says so: it is encoded again, and not finished yet.
+    assert list(map(id, writer._blocks[1:])) == list(map(id, run.stored[1:-1]))
     copy = open_bytes(writer.finish())
-    kept = rows[len(first.keys) :]
-    assert list(copy.records()) == [(b"", b"x" * 9000), *kept]
+    assert list(copy.records()) == [(b"", b"x" * 9000), *rows[first:]]
     for at in range(1, table.block_count):
         assert copy.stored_block(at) == table.stored_block(at)
 
 
-def test_a_block_is_only_copied_where_the_last_one_ended() -> None:
-    block = open_bytes(build(many_records(100))).block(1)
+def test_records_are_encoded_up_to_where_a_block_of_both_tables_ends() -> None:
+    rows = many_records(100)
+    run = open_bytes(build(rows)).read_all()
     writer = TableWriter(properties={})
     writer.add(b"", b"")
     assert not writer.at_block_boundary
-    with pytest.raises(ValueError, match="only be copied after a finished one"):
-        writer.copy_block(block)
-    assert list(open_bytes(writer.finish()).records()) == [(b"", b"")]
+    writer.copy_run(run)
+    assert writer.finish() == build([(b"", b""), *rows])
 
 
 def test_keys_that_do_not_ascend_are_refused_and_nothing_added() -> None:
     writer = TableWriter(properties={})
     writer.add_many([b"b", b"d"], [b"1", b"2"])
-    block = Block(b"", [b"c"], [b""])
+    run = open_bytes(build([(b"c", b"")])).read_all()
     refusals = [
         ([b"d"], [b""]),
         ([b""], [b""]),
@@ -130,8 +132,8 @@ def test_keys_that_do_not_ascend_are_refused_and_nothing_added() -> None:
             writer.add(key, b"")
     with pytest.raises(ValueError, match="2 keys and 1 values"):
         writer.add_many([b"x", b"y"], [b""])
-    with pytest.raises(ValueError, match="only be copied after a finished one"):
-        writer.copy_block(block)
+    with pytest.raises(ValueError, match="ascending"):
+        writer.copy_run(run)
     writer.add_many([], [])
     assert (writer.count, writer.min_key, writer.max_key) == (2, b"b", b"d")
     assert list(open_bytes(writer.finish()).records()) == [(b"b", b"1"), (b"d", b"2")]

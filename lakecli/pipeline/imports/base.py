@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.committed.ranges import iter_blocks
+from lakecli.committed.ranges import iter_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from lakecli.committed.metaranges import Metarange
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.sstable.reader import Block
+    from lakecli.sstable.run import Run
 
 
 class Whole(NamedTuple):
@@ -55,7 +55,7 @@ class BaseSlice:
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
         self._at = 0
-        self._blocks: Iterator[Block] | None = None
+        self._runs: Iterator[Run] | None = None
         self._max_key = b""
 
     def before(self, limit: bytes | None) -> Iterator[Piece]:
@@ -71,7 +71,7 @@ class BaseSlice:
                     yield Records(self._keys[start:end], self._values[start:end])
                 if end < len(self._keys):
                     return
-            if self._load_block():
+            if self._load_run():
                 continue
             if self._next >= len(self._tree):
                 return
@@ -92,35 +92,35 @@ class BaseSlice:
         Returns:
             The first path after the run; ``None`` if nothing follows.
         """
-        if self._blocks is None and self._next < len(self._tree):
+        if self._runs is None and self._next < len(self._tree):
             first = self._tree.record(self._next).min_key
             if first > key:
                 return first if self._high is None or first < self._high else None
             self._open()
-        return None if self._blocks is None else self._max_key + b"\0"
+        return None if self._runs is None else self._max_key + b"\0"
 
     def read(self, position: int) -> Iterator[Records]:
         """Yield the records of a range that `before` yielded as `Whole`."""
         record = self._tree.record(position)
-        for block in iter_blocks(self._trees.table(record), record):
-            yield Records(block.keys, block.values)
+        for run in iter_runs(self._trees.table(record), record):
+            yield Records(run.keys, run.values)
 
     def _open(self) -> None:
         record = self._tree.record(self._next)
-        self._blocks = iter_blocks(self._trees.table(record), record)
+        self._runs = iter_runs(self._trees.table(record), record)
         self._max_key = record.max_key
         self._next += 1
 
-    def _load_block(self) -> bool:
-        """Load the next block of the open range that reaches into the interval."""
-        while self._blocks is not None:
-            block = next(self._blocks, None)
-            if block is None:
-                self._blocks = None
+    def _load_run(self) -> bool:
+        """Load the next blocks of the open range that reach into the interval."""
+        while self._runs is not None:
+            run = next(self._runs, None)
+            if run is None:
+                self._runs = None
                 break
-            if block.keys[-1] >= self._low:
-                self._keys, self._values = block.keys, block.values
-                self._at = bisect_left(block.keys, self._low)
+            if run.keys[-1] >= self._low:
+                self._keys, self._values = run.keys, run.values
+                self._at = bisect_left(run.keys, self._low)
                 return True
         self._keys, self._values, self._at = [], [], 0
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from lakecli.committed.ranges import is_ours, iter_blocks
+from lakecli.committed.ranges import is_ours, iter_runs
 from lakecli.committed.writer import TreeWriter
 
 if TYPE_CHECKING:
@@ -55,13 +55,11 @@ def _copy_before(trees: TreeStore, writer: TreeWriter, base: Metarange, low: byt
         return
     table = trees.table(record)
     verbatim = is_ours(table)
-    for block in iter_blocks(table, record):
-        if block.keys[-1] < low:
-            writer.add_block(block, verbatim=verbatim)
-            continue
-        end = bisect_left(block.keys, low)
-        writer.add_many(block.keys[:end], block.values[:end])
-        return
+    for run in iter_runs(table, record):
+        end = bisect_left(run.keys, low)
+        writer.add_run(run, 0, end, verbatim=verbatim)
+        if end < len(run.keys):
+            return
 
 
 def _copy_from(trees: TreeStore, writer: TreeWriter, base: Metarange, high: bytes) -> None:
@@ -73,11 +71,7 @@ def _copy_from(trees: TreeStore, writer: TreeWriter, base: Metarange, high: byte
     if record.min_key < high:
         table = trees.table(record)
         verbatim = is_ours(table)
-        for block in iter_blocks(table, record):
-            if block.keys[0] >= high:
-                writer.add_block(block, verbatim=verbatim)
-            elif block.keys[-1] >= high:
-                start = bisect_left(block.keys, high)
-                writer.add_many(block.keys[start:], block.values[start:])
+        for run in iter_runs(table, record):
+            writer.add_run(run, bisect_left(run.keys, high), verbatim=verbatim)
         position += 1
     writer.copy_ranges(base, position, len(base), more=False)

@@ -147,7 +147,7 @@ def _missing_tables(repository: Repository, commits: Sequence[Commit]) -> list[s
     for tree, parents in new.items():
         before = [trees.metarange(parent) for parent in parents]
         for record in trees.metarange(tree).records():
-            if all(parent.value_of(record.id) is None for parent in before):
+            if all(parent.value_of(record.id, record.max_key) is None for parent in before):
                 ranges.add(sstable_key(record.id))
     return _absent(repository.store, ranges)
 

@@ -1,0 +1,58 @@
+"""Runs of data blocks: many blocks of a table, handled at the cost of one."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from lakecli.named_tuple import NamedTuple
+from lakecli.sstable.block import codec, payload_size
+from lakecli.sstable.format import (
+    BLOCK_CUT_MASK,
+    BLOCK_SIZE_MAX,
+    BLOCK_SIZE_MIN,
+    RESTART_INTERVAL,
+)
+
+RUN_SIZE = 256 << 10
+"""Stored bytes in a run, at most, unless one block has more: processors keep so much at hand."""
+
+
+class Run(NamedTuple):
+    """Consecutive data blocks of a table, decoded.
+
+    Attributes:
+        stored: each block as the file holds it, trailer included.
+        separators: of each block, as in `Table.separators`.
+        ends: for each block, how many records of the run end with it.
+        keys: user keys of all records, ascending.
+        values: of the keys, in the same order.
+    """
+
+    stored: list[bytes]
+    separators: list[bytes]
+    ends: list[int]
+    keys: list[bytes]
+    values: list[bytes]
+
+    def start_of(self, number: int) -> int:
+        """Return the position of the first record of a block, or after the last block."""
+        return self.ends[number - 1] if number else 0
+
+    def block_of(self, position: int) -> int:
+        """Return the number of the block that has a record."""
+        return bisect_right(self.ends, position)
+
+    def blocks_between(self, start: int, stop: int) -> tuple[int, int]:
+        """Return which blocks lie between two positions: the first, and that after the last."""
+        first = bisect_left(self.ends, start) + 1 if start else 0
+        return first, max(first, bisect_right(self.ends, stop))
+
+    def ends_at_cut(self, number: int) -> bool:
+        """Return whether the cut rule ends a block where this one ends."""
+        crc32c, _, _ = codec()
+        end = self.ends[number]
+        restarts = -(-(end - self.start_of(number)) // RESTART_INTERVAL)
+        size = payload_size(self.stored[number]) - 4 * restarts - 4
+        return size >= BLOCK_SIZE_MIN and (
+            size >= BLOCK_SIZE_MAX or crc32c(self.keys[end - 1]) & BLOCK_CUT_MASK == 0
+        )
