@@ -118,12 +118,12 @@ def test_an_answer_is_durable_with_its_name(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", record)
-    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    descriptors = len(list(Path("/dev/fd").iterdir()))
     made = begun(repository)
     assert synced == [(False, True), (True, True)]
     made.leave()
     made.leave()
-    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    assert len(list(Path("/dev/fd").iterdir())) == descriptors
 
 
 def test_a_command_whose_answer_cannot_be_recorded_goes_on(

@@ -165,6 +165,20 @@ def test_undoing_a_forced_tag_puts_back_what_it_replaced(world: World) -> None:
         assert there(eve, name, RefKind.TAG) == theirs
 
 
+def test_a_tag_that_went_there_and_back_stays(world: World) -> None:
+    eve = world.eve
+    fetch(eve)
+    tag.create(eve, "v1", world.first)
+    push(eve, "v1", options=ME)
+    kept = newest(eve).id.hex()
+    branch.create(eve, "dev", source="main")
+    for commit_id in (world.second, world.first):
+        tag.create(eve, "v1", commit_id, force=True)
+        push(eve, "v1", options=FORCED)
+    restore(eve, kept, remote=True, committer="eve")
+    assert tag.show(eve, "v1").commit_id == there(eve, "v1", RefKind.TAG) == world.first
+
+
 def test_unpushed_commits_below_go_to_the_bucket_too(world: World) -> None:
     """What was there is kept: the branch is the same on both sides."""
     eve = world.eve
@@ -304,6 +318,35 @@ def test_a_reset_to_what_others_had_pushed_takes_none_of_it_back(world: World) -
     push(eve, "main", options=ME)
     restore(eve, kept, remote=True, committer="eve")
     assert both(eve) == (world.second, theirs)
+
+
+@pytest.mark.parametrize("kind", [RefKind.BRANCH, RefKind.TAG])
+def test_a_move_here_as_others_made_it_there_keeps_what_is_below(
+    world: World, kind: RefKind
+) -> None:
+    """What this clone had pushed below is theirs to build on, as after a pull."""
+    ada, eve = world.ada, world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    kept = newest(eve).id.hex()
+    mine = make_commit(eve, b"mine").id
+    tag.create(eve, "v1", mine)
+    for name in ("main", "v1"):
+        push(eve, name, options=ME)
+    pull(ada, "main", PullOptions(committer="ada"))
+    theirs = make_commit(ada, b"theirs").id
+    fetch(ada)
+    tag.create(ada, "v1", theirs, force=True)
+    name = "main" if kind is RefKind.BRANCH else "v1"
+    push(ada, name, options=FORCED)
+    fetch(eve)
+    if kind is RefKind.BRANCH:
+        branch.reset(eve, "main", to=theirs)
+    else:
+        tag.create(eve, "v1", theirs, force=True)
+    with pytest.raises(Refused, match=f"{name} has moved on in the bucket since"):
+        restore(eve, kept, remote=True, committer="eve")
+    assert there(eve, name, kind) == theirs
+    assert here(eve) == (theirs if kind is RefKind.BRANCH else mine)
 
 
 @pytest.mark.parametrize("is_again", [False, True])

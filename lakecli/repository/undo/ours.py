@@ -65,11 +65,11 @@ def find_ours(
     asked: dict[int, list[Moved]] = {}
     for moved in moves:
         done = _redone(txn, repository, moved.operation)
-        if _is_branch_moved(moved) and done.kind not in TO_KNOWN:
+        if is_branch_moved(moved) and done.kind not in TO_KNOWN:
             ours.add(moved.key)
             continue
         # A branch that a redo brought to a commit was sent there after the original operation.
-        since = done if _is_branch_moved(moved) else moved.operation
+        since = done if is_branch_moved(moved) else moved.operation
         asked.setdefault(since.sequence, []).append(moved)
     if not asked:
         return ours
@@ -87,7 +87,8 @@ def find_ours(
     return ours | {each.key for each in expired if sent[each.ref].has(each)}
 
 
-def _is_branch_moved(moved: Moved) -> bool:
+def is_branch_moved(moved: Moved) -> bool:
+    """Return whether a branch was moved, neither made nor deleted."""
     return moved.change.kind is RefKind.BRANCH and None not in moved.ends
 
 
@@ -131,7 +132,7 @@ class _Sent:
         self._known = set(moves)
         """The moves of the ref in the bucket; a commit that was shared at once is one."""
         self._created = next((after for before, after in moves if before is None), None)
-        ends = [each.ends for each in asked if _is_branch_moved(each)]
+        ends = [each.ends for each in asked if is_branch_moved(each)]
         refs = RefStore(txn, repository.key)
         self._back = _LeftBehind(refs, {before for before, _ in ends if before is not None})
         self._forward = _LeftBehind(refs, {after for _, after in ends if after is not None})
@@ -164,7 +165,7 @@ class _Sent:
     def has(self, moved: Moved) -> bool:
         """Return whether a move was made in the bucket by one of those that were added."""
         before, after = moved.ends
-        if _is_branch_moved(moved):
+        if is_branch_moved(moved):
             # A branch that was only brought back to where the bucket has it was not moved there.
             return self._back.has_common(before, after) or self._forward.has_common(after, before)
         if before is not None:

@@ -18,7 +18,7 @@ from lakecli.remote.known import iter_moves
 from lakecli.repository.core.ref_changes import commit_of, is_local
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.ours import RESET, Moved, find_ours
-from lakecli.repository.undo.stood import find_back
+from lakecli.repository.undo.stood import Undone, find_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,7 +79,7 @@ def find_to_move_back(
     if not pushed:
         return []
     for each in pushed:
-        if each.stands != each.after:
+        if each.stands == each.before or each.stands != each.after:  # others have moved it last
             raise moved_on(repository, each)
     if not remote:
         names = ", ".join(f"{each.kind} {each.name}" for each in pushed)
@@ -155,22 +155,26 @@ def find_pushed(
             own_runs = _own_runs(moved)
             runs += ((tracked, _pushed_part(own, tracked) if remote else own) for own in own_runs)
     ours = find_ours(txn, repository, [each for _, run in runs for each in run])
-    seen: list[tuple[Tracked, Moved]] = []
+    seen: list[Undone] = []
     ends = []
     for tracked, run in runs:
         oldest = next((each for each in reversed(run) if each.key in ours), None)
         if oldest is None:
             continue
         before, after = commit_of(oldest.change.before), commit_of(run[0].change.after)
+        if before == after:
+            continue
         resets = any(each.operation.kind in anywhere for each in run)
         has_seen = _has_seen_reset if resets else _has_seen
         if has_seen(txn, repository, tracked, before=before, after=after):
-            seen.append((tracked, oldest))
+            other = next((each for each in run if each.key not in ours), None)
+            above = before if other is None else other.ends[1]
+            seen.append(Undone(tracked, oldest, above))
             ends.append(after)
     back = find_back(txn, repository, seen)
     return [
         Pushed(each.kind, each.name, before, after, each.commit_id, each.sequence)
-        for (each, _), before, after in zip(seen, back, ends, strict=True)
+        for (each, *_), before, after in zip(seen, back, ends, strict=True)
     ]
 
 

@@ -10,15 +10,15 @@ that is undone as well, since it brought only what the undone operations brought
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.kv import operations as log
 from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
-from lakecli.repository.core.ref_changes import commit_of, is_local
-from lakecli.repository.undo.ours import TO_KNOWN
+from lakecli.repository.core.ref_changes import is_local
+from lakecli.repository.undo.ours import TO_KNOWN, Moved, is_branch_moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,39 +27,54 @@ if TYPE_CHECKING:
     from lakecli.kv.operations import Operation
     from lakecli.kv.tracking import Tracked
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.undo.ours import Moved, Position, Ref
+    from lakecli.repository.undo.ours import Position, Ref
 
     Ends = tuple[Position, Position]
 
 
+class Undone(NamedTuple):
+    """A ref whose moves are undone.
+
+    Attributes:
+        tracked: the ref as it is in the bucket.
+        oldest: the oldest of its moves that this clone made there.
+        above: where all its moves began, if this clone made each of them there; else where the
+            newest of the others ended, which may have brought commits that others had pushed.
+    """
+
+    tracked: Tracked
+    oldest: Moved
+    above: Position
+
+
 def find_back(
-    txn: ReadTransaction, repository: Repository, undone: Sequence[tuple[Tracked, Moved]]
+    txn: ReadTransaction, repository: Repository, undone: Sequence[Undone]
 ) -> list[Position]:
     """Return the positions in the bucket that refs go back to.
 
     Args:
         txn: the state of the local store.
         repository: the repository of the refs.
-        undone: each ref as it is in the bucket, and the oldest of its moves here that is undone.
+        undone: the refs. One that others have moved last there may stay where it is.
     """
     if not undone:
         return []
-    sent: dict[Ref, list[tuple[int, Ends]]] = {moved.ref: [] for _, moved in undone}
-    since = min(moved.operation.sequence for _, moved in undone)
+    sent: dict[Ref, list[tuple[int, Ends]]] = {each.oldest.ref: [] for each in undone}
+    since = min(each.oldest.operation.sequence for each in undone)
     for operation in log.iter_operations(txn, repository.key):
         if operation.sequence < since:
             break  # `_back` uses none of them
         for ref, ends in _iter_sent(operation):
             if ref in sent:
                 sent[ref].append((operation.sequence, ends))
-    return [_back(txn, repository, tracked, moved, sent[moved.ref]) for tracked, moved in undone]
+    return [_back(txn, repository, each, sent[each.oldest.ref]) for each in undone]
 
 
 def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, Ends]]:
     """Yield the refs that an operation pushed or shared at once, if the bucket took the move.
 
-    What is shared at once may make a ref there that was made here by an earlier operation. What
-    leads to commits that others may have pushed was sent by a push, if at all.
+    Only a new commit is shared at once, which may make a branch there that was made here by an
+    earlier operation. All else was sent by a push, if at all: others may have made the same move.
     """
     fields = operation.metadata
     if operation.kind == "push":
@@ -69,20 +84,18 @@ def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, Ends]]:
     if operation.kind in TO_KNOWN:
         return
     for change in operation.refs:
-        if not is_local(operation, change):
-            ref, after = (change.kind, change.name), commit_of(change.after)
-            yield ref, (commit_of(change.before), after)
-            yield ref, (None, after)
+        moved = Moved(change, operation)
+        before, after = moved.ends
+        if is_branch_moved(moved) and not is_local(operation, change):
+            yield moved.ref, (before, after)
+            yield moved.ref, (None, after)
 
 
 def _back(
-    txn: ReadTransaction,
-    repository: Repository,
-    tracked: Tracked,
-    moved: Moved,
-    sent: Sequence[tuple[int, Ends]],
+    txn: ReadTransaction, repository: Repository, undone: Undone, sent: Sequence[tuple[int, Ends]]
 ) -> Position:
     """Return the position in the bucket that a ref goes back to."""
+    tracked, moved, above = undone
     own = {ends for sequence, ends in sent if sequence >= moved.operation.sequence}
     stood: Position = tracked.commit_id
     for move in iter_moves(txn, repository.key, tracked.kind, tracked.name):
@@ -91,7 +104,9 @@ def _back(
         stood = move.before
     before, _ = moved.ends
     refs = RefStore(txn, repository.key)
-    if stood is None or stood == tracked.commit_id or not refs.find_commit(stood):
+    if stood == tracked.commit_id:
+        return above
+    if stood is None or not refs.find_commit(stood):
         return before
     if before is not None and tracked.kind is RefKind.BRANCH and is_ancestor(refs, stood, before):
         return before
