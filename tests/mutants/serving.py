@@ -132,6 +132,15 @@ def answer(
     return 0
 
 
+_settrace, _tracing = sys.settrace, threading.Lock()
+
+
+def one_by_one(trace: Any) -> None:
+    """Do as `sys.settrace`, which fails in a thread while it runs in another one."""
+    with _tracing:
+        _settrace(trace)
+
+
 class Tracer:
     """Record which lines of some files run, in every thread, and whether a process is started.
 
@@ -144,13 +153,14 @@ class Tracer:
         self._lines: set[tuple[str, int]] = set()
         self._starts_process = False
         sys.addaudithook(self._audit)
+        sys.settrace = one_by_one  # `threading` calls it in each new thread
 
     def __enter__(self) -> None:
         threading.settrace(self._call)
-        sys.settrace(self._call)
+        one_by_one(self._call)
 
     def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
+        one_by_one(None)
         threading.settrace(None)
 
     def taken(self) -> tuple[list[tuple[str, int]], bool]:
