@@ -159,7 +159,9 @@ def _on_branch(parsed: LakeUri) -> LakeUri:
     from lakecli.refs.names import check_branch_name, is_branch_name, is_tag_name
 
     ref = uri.ref_of(parsed)
-    base = re.split(r"[~^@$]", ref, maxsplit=1)[0]
+    base = ref
+    for sign in "~^@$":
+        base = base.partition(sign)[0]
     at = f"{uri.SCHEME}{parsed.repository}"
     start = f"lakecli branch create {at}/NAME -s {at}/{ref}"
     if base != ref and is_branch_name(base):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import contextmanager, nullcontext
 
 from lakecli.cli.declare import Option
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
     from lakecli.repository.transfer.plan import Plan, Step, Tally
     from lakecli.repository.transfer.selection import Selection
 
+LOCAL_WORKERS: Final = 2
+"""Concurrent transfers on this machine: one thread hashes while the other waits for the disk."""
+
 PreSign = Annotated[
     bool,
     Option(
@@ -38,7 +40,6 @@ def parallelism(context: Context, repository: Repository, asked: int | None) -> 
     if asked is not None:
         return asked
     from lakecli.objectstore.uri import is_local
-    from lakecli.repository.transfer.parallel import LOCAL_WORKERS
 
     configured = context.settings.transfer_parallelism
     if is_local(repository.record.storage_namespace):
@@ -240,9 +241,26 @@ def raise_failures(
     raise PartialFailure(f"{count} {what} failed to {verb}", hint=hint, paths=paths)
 
 
-_URI: Final = re.compile(
-    r"(s3[an]?|gs|az|abfss?|wasbs?|https?|hdfs|lakefs|local|file):/+(?=[^/])", re.IGNORECASE
+_SCHEMES: Final = frozenset(
+    [
+        "s3",
+        "s3a",
+        "s3n",
+        "gs",
+        "az",
+        "abfs",
+        "abfss",
+        "wasb",
+        "wasbs",
+        "http",
+        "https",
+        "hdfs",
+        "lakefs",
+        "local",
+        "file",
+    ]
 )
+"""Schemes of URIs that are given where a file is expected, in lower case."""
 
 
 def check_local(path: str | os.PathLike[str], *, hint: str) -> None:
@@ -254,10 +272,12 @@ def check_local(path: str | os.PathLike[str], *, hint: str) -> None:
         UsageError: `path` is a URI; the hint names the command that accepts URIs.
     """
     text = os.fspath(path)
-    if (found := _URI.match(text)) is not None:
-        if found[1].lower() in {"local", "file"}:
+    scheme, _, rest = text.partition(":")
+    scheme = scheme.lower()
+    if scheme in _SCHEMES and rest.startswith("/") and rest.strip("/"):
+        if scheme in {"local", "file"}:
             hint = "give the path without the scheme"
-        elif found[1].lower() == "lakefs":
+        elif scheme == "lakefs":
             hint = (
                 "from a branch to a branch: lakecli fs cp; to files: lakecli fs download URI FILE"
             )

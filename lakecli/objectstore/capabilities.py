@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from lakecli.objectstore.uploads import Uploads
     from lakecli.objectstore.versions import VersionedStore
 
+PART_SIZE: Final = 8 << 20
+"""Bytes in a part of most objects that are uploaded in parts."""
+
 LEFT_OVER: Final = timedelta(days=1)
 """How long a temporary file is kept although no process holds it."""
 
@@ -180,6 +183,11 @@ def clear_temporaries(store: ObjectStore, *, older_than: timedelta = LEFT_OVER) 
         return store.clear_temporaries(older_than=older_than)
     except LakeError:
         return 0
+
+
+def uploads_of(store: ObjectStore) -> Uploads | None:
+    """Return the uploads of a store, or ``None`` if it has none."""
+    return store.uploads() if isinstance(store, HasUploads) else None
 
 
 def can_copy(source: ObjectStore, target: ObjectStore) -> bool:

@@ -1,8 +1,8 @@
 """Uploads in parts that outlive the process which began them.
 
-A directory has none: an interrupted copy starts again. `uploads_of` returns those of a store. Only
-the store knows which parts have arrived; no list is kept here. It also knows the parts whose
-responses were lost, so a resumed upload sends only the parts that are missing.
+A directory has none: an interrupted copy starts again. `capabilities.uploads_of` returns those of
+a store. Only the store knows which parts have arrived; no list is kept here. It also knows the
+parts whose responses were lost, so a resumed upload sends only the parts that are missing.
 
 - S3: multipart uploads.
 - Google Cloud Storage: multipart uploads of the XML API, like S3's but without conditions. A
@@ -15,20 +15,17 @@ from __future__ import annotations
 
 from lakecli.errors import NotFound
 from lakecli.named_tuple import NamedTuple
-from lakecli.objectstore.capabilities import HasUploads
+from lakecli.objectstore.capabilities import PART_SIZE
 from lakecli.typed import TYPE_CHECKING, BinaryIO, NewType, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from lakecli.objectstore.base import Condition, ObjectStore, Version
+    from lakecli.objectstore.base import Condition, Version
 
 UploadId = NewType("UploadId", str)
 """Opaque; valid only in its store, together with the key."""
-
-PART_SIZE = 8 << 20
-"""Bytes in a part of most objects."""
 
 MAX_PARTS = 10_000
 """In one object: the limit of S3, and the lowest of all stores."""
@@ -125,11 +122,6 @@ class Uploads(Protocol):
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix` that were never completed."""
-
-
-def uploads_of(store: ObjectStore) -> Uploads | None:
-    """Return the uploads of a store, or ``None`` if it has none."""
-    return store.uploads() if isinstance(store, HasUploads) else None
 
 
 def part_size_of(size: int, smallest: int = PART_SIZE) -> int:

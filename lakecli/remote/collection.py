@@ -39,22 +39,27 @@ from datetime import timedelta
 from itertools import islice
 
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
-from lakecli.layout import GC, MAX_KEEP_SIZE, MAX_STATE_SIZE
+from lakecli.layout import GC, MAX_KEEP_SIZE
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound
-from lakecli.remote.collection_state import (
-    DEFAULT_GRACE,
+from lakecli.remote.collection_record import (
     LONGEST_GRACE,
     MAX_EPOCH,
-    NEVER_RAN,
     SHORTEST_GRACE,
-    STATE_KEY,
     DamagedState,
-    GcState,
     NewerState,
-    Phase,
     dump_state,
     parse_state,
+)
+from lakecli.remote.collection_state import (
+    DEFAULT_GRACE,
+    NEVER_RAN,
+    STALE_AFTER,
+    STATE_KEY,
+    GcState,
+    Phase,
+    read_state,
+    state_record,
 )
 from lakecli.typed import TYPE_CHECKING, Final
 
@@ -106,9 +111,6 @@ EXPIRED: Final = GC + "expired/"
 REFRESHING: Final = GC + "refresh/"
 """Prefix that an object is copied to and back from, to renew its date."""
 
-STALE_AFTER: Final = timedelta(hours=1)
-"""How long a reading of the state is valid; a sweep begins this long after the grace period."""
-
 LEASE: Final = timedelta(minutes=30)
 """How long a sweep belongs to the process that last wrote the state, by the bucket's clock. Nobody
 else takes the sweep over, or ends it, earlier."""
@@ -140,22 +142,6 @@ class Seen(NamedTuple):
     state: GcState
     version: Version | None
     since: datetime | None
-
-
-def read_state(store: ObjectStore) -> GcState:
-    """Return the state of garbage collection, by one GET.
-
-    Raises:
-        DamagedState: it is not valid, or a newer lakecli wrote it.
-    """
-    try:
-        return parse_state(_get_state(store))
-    except ObjectNotFound:
-        return NEVER_RAN
-
-
-def _get_state(store: ObjectStore) -> bytes:
-    return store.get(STATE_KEY, start=0, length=MAX_STATE_SIZE + 1)
 
 
 def may_have_swept(before: GcState, after: GcState) -> bool:
@@ -197,7 +183,7 @@ def look(store: ObjectStore) -> Seen:
     try:
         info = store.head(STATE_KEY)
         # A change between these two requests makes the version stale: then `move` fails.
-        state = parse_state(_get_state(store))
+        state = parse_state(state_record(store))
     except ObjectNotFound:
         return Seen(NEVER_RAN, None, None)
     return Seen(state, info.version, info.modified_at)

@@ -53,7 +53,7 @@ def deposit(
     check_path(path)
     with repository.lake.kv.read() as txn:
         branch_at(repository, txn, branch)
-    upload = Upload(repository, branch, options)
+    upload = Upload(repository, branch, options, is_single=True)
     (present,) = upload.present([path])
     expected = upload.expected(present)
     if isinstance(source, Path):

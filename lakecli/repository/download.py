@@ -20,7 +20,7 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.objectstore.base import BucketNotFound
-from lakecli.objectstore.uploads import PART_SIZE
+from lakecli.objectstore.capabilities import PART_SIZE
 from lakecli.objectstore.uri import is_local
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.address import is_external

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import os
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 
 from lakecli.committed.encode import Contents, encode_contents, encode_entry
-from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.identity import is_md5
-from lakecli.kv import file_hashes
 from lakecli.layout import data_digest, data_key
 from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.named_tuple import NamedTuple
-from lakecli.objectstore.capabilities import clear_temporaries
-from lakecli.objectstore.uploads import PART_SIZE, uploads_of
+from lakecli.objectstore.capabilities import PART_SIZE, clear_temporaries, uploads_of
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.repository.core.address import is_external, locate
 from lakecli.repository.core.gate import claim_uploaded, claim_values
 from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
-from lakecli.repository.core.subtree import kept_changing
-from lakecli.repository.core.view import branch_at, open_view
+from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.expected import Expected
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.ingested import Ingested
-from lakecli.repository.transfer.leftovers import drop_leftovers
-from lakecli.repository.transfer.parallel import (
-    CheckedProgress,
-    Memory,
-    Workers,
-    part_retries,
-)
 from lakecli.repository.transfer.readers import SpecialFile
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.staging.area import TOMBSTONE
@@ -43,11 +31,13 @@ from lakecli.uri import check_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
-    from pathlib import Path
 
+    from lakecli.directories import StrPath
     from lakecli.kv.file_hashes import FileKey
+    from lakecli.objectstore.uploads import Uploads
     from lakecli.repository.core.gate import Change
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.transfer.parallel import Memory, Workers
     from lakecli.repository.transfer.send import Sender
 
 
@@ -80,6 +70,16 @@ class Upload:
     """One upload: brings bytes in, makes entries of them and stages these.
 
     Several threads may bring files in; one at a time may stage.
+
+    Attributes:
+        sends_parts: whether the namespace takes large files in parts, which may be left over.
+
+    Args:
+        repository: to upload to.
+        branch: to stage on.
+        options: of the upload.
+        writes: bring in what is found; else only compare.
+        is_single: one object is brought in, by one call from one thread.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class Upload:
         options: UploadOptions,
         *,
         writes: bool = True,
+        is_single: bool = False,
     ) -> None:
         self._repository = repository
         self._branch = branch
@@ -101,26 +102,38 @@ class Upload:
         )
         self._stager = Stager(repository, branch, kind="upload")
         self._new_hashes: list[tuple[FileKey, str, int]] = []
-        self.workers = Workers(options.parallelism)
-        self._progress = CheckedProgress(options.progress, self.workers)
-        self._memory = Memory()
+        uploads = uploads_of(repository.store)
+        self.sends_parts = uploads is not None
+        progress, memory, sender = options.progress, None, None
+        if uploads is not None or not is_single:
+            from lakecli.repository.transfer.parallel import CheckedProgress, Memory
+
+            progress, memory = CheckedProgress(progress, self.workers), Memory()
+            if uploads is not None:
+                sender = self._sender(uploads, memory, progress)
         self.ingest = Ingest(
             repository.store,
             known=self._known,
             remember=lambda *hashed: self._new_hashes.append(hashed),
             clock_ns=lambda: int(repository.lake.runtime.clock().timestamp() * 10**9),
             follow=options.links is LinkPolicy.FOLLOW,
-            sender=self._sender(),
-            memory=self._memory,
-            progress=self._progress,
+            sender=sender,
+            memory=memory,
+            progress=progress,
             guard=repository.guard if writes else None,
+            is_single=is_single,
         )
 
-    def _sender(self) -> Sender | None:
-        """Return the sender of large files, if the namespace accepts parts."""
-        uploads = uploads_of(self._repository.store)
-        if uploads is None:
-            return None
+    @cached_property
+    def workers(self) -> Workers:
+        """The threads that bring in files, or the parts of one; the constructor makes them."""
+        from lakecli.repository.transfer.parallel import Workers
+
+        return Workers(self._options.parallelism)
+
+    def _sender(self, uploads: Uploads, memory: Memory, progress: Progress) -> Sender:
+        """Return the sender of large files to a namespace that accepts parts."""
+        from lakecli.repository.transfer.parallel import part_retries
         from lakecli.repository.transfer.send import Sender
 
         return Sender(
@@ -128,24 +141,29 @@ class Upload:
             uploads,
             workers=self.workers,
             retries=part_retries(self.workers, self._repository.lake.random_number),
-            memory=self._memory,
+            memory=memory,
             part_size=self._options.part_size,
-            progress=self._progress,
+            progress=progress,
         )
 
     def _known(self, key: FileKey) -> str | None:
+        from lakecli.kv import file_hashes
+
         with self._repository.lake.kv.read() as txn:
             return file_hashes.find(txn, key)
 
     def present(self, paths: Iterable[bytes]) -> list[bytes | None]:
         """Return the encoded entries that the branch has at some paths."""
-        with open_view(self._repository, self._branch) as view:
+        with self._repository.lake.kv.read() as txn:
+            view = view_of_branch(self._repository, txn, self._branch)
             return view.find_many(list(paths))
 
     def expected(self, present: bytes | None) -> Expected | None:
         """Return the object of an encoded entry of the branch, if a file may turn out to be it."""
         if present is None:
             return None
+        from lakecli.committed.values import decode_entry
+
         try:
             entry = decode_entry(present)
         except IntegrityError:
@@ -169,6 +187,8 @@ class Upload:
 
         Outside the namespace it may have been replaced, unless the store reports the same MD5.
         """
+        from lakecli.repository.core.address import is_external, locate
+
         try:
             store, key = locate(self._repository, entry)
             found = store.head(key)
@@ -239,6 +259,8 @@ class Upload:
             self._stager.write(claimed)
         hashes, self._new_hashes = self._new_hashes, []
         if hashes:
+            from lakecli.kv import file_hashes
+
             with self._repository.lake.kv.write() as txn:
                 file_hashes.remember_many(txn, hashes)
         return deleted
@@ -246,12 +268,15 @@ class Upload:
     def _replace(self, claimed: Sequence[Change], surplus: Sequence[tuple[bytes, bytes]]) -> int:
         """Stage changes and deletions together, so that no commit has a part of them."""
         for _ in range(MAX_ATTEMPTS):
-            with open_view(self._repository, self._branch) as view:
+            with self._repository.lake.kv.read() as txn:
+                view = view_of_branch(self._repository, txn, self._branch)
                 left = [path for path, value in surplus if is_same(view.find(path), value)]
                 seen = Seen.of(view, self._branch, left)
             changes = sorted([*claimed, *((path, TOMBSTONE) for path in left)])
             if self._stager.write_unless_changed([(self._branch, changes)], seen):
                 return len(left)
+        from lakecli.repository.core.subtree import kept_changing
+
         raise kept_changing(self._repository, self._branch)
 
     def keep(self, entries: list[tuple[bytes, bytes]]) -> None:
@@ -275,6 +300,8 @@ class Upload:
         """
         if ingested.is_kept:
             assert expected is not None
+            from lakecli.committed.values import decode_entry
+
             self.stage([], [ingested])
             self.keep([(path, expected)])
             self._options.progress.advance(items=1)
@@ -290,7 +317,11 @@ class Upload:
 
 def is_same(present: bytes | None, value: bytes) -> bool:
     """Return whether an encoded entry has the identity of the one that a branch has."""
-    return present is not None and identity_of(present) == identity_of(value)
+    if present is None:
+        return False
+    from lakecli.committed.values import identity_of
+
+    return identity_of(present) == identity_of(value)
 
 
 def _own(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -301,7 +332,7 @@ def _own(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def upload_file(
-    repository: Repository, branch: str, path: bytes, *, source: Path, options: UploadOptions
+    repository: Repository, branch: str, path: bytes, *, source: StrPath, options: UploadOptions
 ) -> Entry:
     """Upload one file and stage its entry, unless the branch has the same one; return that.
 
@@ -312,27 +343,30 @@ def upload_file(
     """
     check_path(path)
     check_branch(repository, branch)
-    upload = Upload(repository, branch, options)
+    upload = Upload(repository, branch, options, is_single=True)
     (present,) = upload.present([path])
-    name = os.fsencode(source)
+    # A link that the user names is followed; one inside a directory is not.
+    name = os.path.realpath(os.fsencode(source))
     try:
-        options.progress.expect(items=1, size=source.stat().st_size)
-        # A link that the user names is followed; one inside a directory is not.
-        ingested = upload.ingest.file(os.path.realpath(name), expected=upload.expected(present))
+        options.progress.expect(items=1, size=os.stat(name).st_size)
+        ingested = upload.ingest.file(name, expected=upload.expected(present))
     except FileNotFoundError as error:
         raise NotFound(f"no such file: {source}") from error
     except IsADirectoryError as error:
         raise _is_directory(source) from error
     except SpecialFile as error:
-        if source.is_dir():
+        if os.path.isdir(name):
             raise _is_directory(source) from error
         raise UsageError(f"not a regular file: {source}", hint="upload it as a stream") from error
     entry = upload.record_one(path, ingested, present, has_mtime=True)
-    drop_leftovers(repository)
+    if upload.sends_parts:
+        from lakecli.repository.transfer.leftovers import drop_leftovers
+
+        drop_leftovers(repository)
     return entry
 
 
-def _is_directory(source: Path) -> UsageError:
+def _is_directory(source: StrPath) -> UsageError:
     return UsageError(f"{source} is a directory", hint="upload it as a directory")
 
 
@@ -342,7 +376,7 @@ def upload_stream(
     """Upload a stream, such as standard input, and stage its entry."""
     check_path(path)
     check_branch(repository, branch)
-    upload = Upload(repository, branch, options)
+    upload = Upload(repository, branch, options, is_single=True)
     (present,) = upload.present([path])
     options.progress.expect(items=1)
     ingested = upload.ingest.stream(source, expected=upload.expected(present))

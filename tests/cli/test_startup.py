@@ -179,6 +179,23 @@ def test_a_start_imports_few_modules(cli: Cli, line: str, most: int) -> None:
     assert tops & (HEAVY | SLOW) <= {"cramjam"}  # the blocks of a tree are compressed
 
 
+@pytest.mark.parametrize(("head", "most"), [("empty", 84), ("committed", 107)])
+def test_an_upload_of_a_file_imports_few_modules(cli: Cli, head: str, most: int) -> None:
+    """No threads, no batch, no record of a collection; of an empty tree, nothing that reads one."""
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    (cli.directory / "a").write_text("a")
+    cli.ok("fs", "upload", "-s", cli.directory / "a", "lakefs://demo/main/a")
+    if head == "committed":
+        cli.ok("commit", "lakefs://demo/main", "-m", "a")
+    (cli.directory / "b").write_text("b")
+    modules = modules_after("fs", "upload", "-s", str(cli.directory / "b"), "lakefs://demo/main/b")
+    ours = {name for name in modules if name.partition(".")[0] == "lakecli"}
+    assert len(ours) <= most, sorted(ours)
+    tops = {name.partition(".")[0] for name in modules}
+    unwanted = HEAVY | SLOW | {"concurrent", "hashlib", "pathlib", "tempfile", "urllib"}
+    assert tops & unwanted == ({"cramjam"} if head == "committed" else set())
+
+
 def test_an_upload_of_a_directory_imports_no_thread_pool(cli: Cli) -> None:
     """`concurrent.futures` imports `logging`, and 40 modules in all."""
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")

@@ -41,6 +41,7 @@ SUITES = (
             "pipeline/gc/packs.py",
             "pipeline/gc/run.py",
             "remote/collection.py",
+            "remote/collection_state.py",
         ),
         (
             "remote/test_collection.py",

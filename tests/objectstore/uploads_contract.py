@@ -12,7 +12,8 @@ import pytest
 
 from lakecli.errors import IntegrityError, NotFound, Unsupported
 from lakecli.objectstore.base import ABSENT, ANY, BucketNotFound, ConditionFailed, ObjectNotFound
-from lakecli.objectstore.uploads import UploadId, UploadNotFound, uploads_of
+from lakecli.objectstore.capabilities import uploads_of
+from lakecli.objectstore.uploads import UploadId, UploadNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable

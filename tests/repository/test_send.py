@@ -14,9 +14,10 @@ from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.identity import h
 from lakecli.kv import transfers
 from lakecli.layout import data_key
+from lakecli.objectstore.capabilities import PART_SIZE
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.objectstore.memory.uploads import MemoryUploads
-from lakecli.objectstore.uploads import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
+from lakecli.objectstore.uploads import MAX_PARTS, UploadNotFound, part_size_of
 from lakecli.progress import NO_PROGRESS
 from lakecli.repository.transfer import readers, send
 from lakecli.repository.transfer.leftovers import drop_leftovers
@@ -85,9 +86,7 @@ def store(repository: Repository) -> Bucket:
 
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "lakecli.repository.transfer.parallel.PARTS", RetryPolicy(PARTS.attempts, 0.001)
-    )
+    monkeypatch.setattr("lakecli.retry.PARTS", RetryPolicy(PARTS.attempts, 0.001))
 
 
 @pytest.fixture

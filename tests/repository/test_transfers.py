@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from lakecli.kv import transfers
-from lakecli.objectstore.uploads import uploads_of
+from lakecli.objectstore.capabilities import uploads_of
 from lakecli.repository import repo
 from lakecli.repository.download import DownloadOptions, download_tree
 from lakecli.repository.upload import UploadOptions

@@ -119,7 +119,7 @@ def fs_download(
     check_mirror(
         delete=delete, max_delete=max_delete, recursive=recursive, is_listed=listed is not None
     )
-    from lakecli.objectstore.uploads import PART_SIZE
+    from lakecli.objectstore.capabilities import PART_SIZE
     from lakecli.repository.download import DownloadOptions
 
     matching = selection(chosen, recursive=recursive, may_plan=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import os
-from io import BytesIO
-from pathlib import Path
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
@@ -141,9 +140,9 @@ def fs_upload(
     check_mirror(
         delete=delete, max_delete=max_delete, recursive=recursive, is_listed=listed is not None
     )
-    is_tree = listed is not None or (recursive and Path(sources[0]).is_dir())
+    is_tree = listed is not None or (recursive and os.path.isdir(sources[0]))
     is_many = is_tree or len(sources) > 1
-    if delete and not is_tree and Path(sources[0]).exists():
+    if delete and not is_tree and os.path.exists(os.path.realpath(sources[0])):
         raise UsageError(f"--delete needs a directory as SRC: {sources[0]} is a file")
     may_plan = is_many or recursive or sources[0] not in (STANDARD_INPUT, os.devnull)
     matching = selection(chosen, recursive=is_many or recursive, may_plan=may_plan)
@@ -261,6 +260,8 @@ class _Many(NamedTuple):
 
     def plan(self) -> Iterator[Step]:
         """Return what would be done."""
+        from pathlib import Path
+
         from lakecli.repository.upload_plan import plan_files, plan_upload
 
         where = (self.repository, ref_of(self.target), self.target.path or b"")
@@ -276,6 +277,8 @@ class _Many(NamedTuple):
 
     def plan_one(self, *, is_whole: bool) -> Iterator[Step]:
         """Return what would be done with the only file."""
+        from pathlib import Path
+
         from lakecli.repository.upload_plan import plan_file
 
         path = _path_for(self.target, self.sources[0], is_whole=is_whole)
@@ -284,6 +287,8 @@ class _Many(NamedTuple):
 
     def upload(self, report: UploadReport) -> UploadReport:
         """Upload, and fill the report."""
+        from pathlib import Path
+
         from lakecli.repository.upload_tree import upload_files, upload_tree
 
         where = (self.repository, ref_of(self.target), self.target.path or b"")
@@ -321,11 +326,11 @@ def _upload_one(
     branch = ref_of(target)
     if source in (STANDARD_INPUT, os.devnull):
         path = path_of(target, hint=f"{source} has no name; give the whole PATH")
-        stream = context.stdin.buffer if source == STANDARD_INPUT else BytesIO()
+        stream = context.stdin.buffer if source == STANDARD_INPUT else io.BytesIO()
         entry = upload_stream(repository, branch, path, source=stream, options=options)
     else:
         path = _path_for(target, source, is_whole=is_whole)
-        entry = upload_file(repository, branch, path, source=Path(source), options=options)
+        entry = upload_file(repository, branch, path, source=source, options=options)
     address = full_address(repository, entry)
     context.out.emit(
         lambda: entry_record(path, entry, physical_address=address),
@@ -339,7 +344,7 @@ def _path_for(target: LakeUri, source: str, *, is_whole: bool) -> bytes:
     if is_whole:
         return path_of(target)
     if not path or path.endswith(b"/"):
-        return path + os.fsencode(Path(source).name)
+        return path + os.fsencode(os.path.basename(os.path.normpath(source)))
     return path
 
 

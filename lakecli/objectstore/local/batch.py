@@ -18,7 +18,6 @@ from lakecli.objectstore.local.files import (
     write_all,
 )
 from lakecli.objectstore.local.staging_dirs import StagingDirs
-from lakecli.objectstore.spool import Spool
 from lakecli.typed import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
@@ -128,6 +127,8 @@ class LocalBatch:
         """Open a temporary file."""
         with self._files.translated("temporary files"):
             temporary, descriptor = self._create()
+        from lakecli.objectstore.spool import Spool
+
         return temporary, cast("BinaryIO", Spool(descriptor))
 
     def adopt(self, key: str, temporary: str) -> None:

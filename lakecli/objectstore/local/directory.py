@@ -288,6 +288,12 @@ class Directory:
         finally:
             os.close(descriptor)  # which also unlocks
 
+    def has_temporaries(self) -> bool:
+        """Return whether there are temporary files, in use or left over."""
+        with suppress(FileNotFoundError), self.opened(TEMPORARY) as temporaries:
+            return not names_in(temporaries) <= {LOCK_NAME}
+        return False
+
     def remove_own(self) -> None:
         """Remove the directory of temporaries and its lock if lakecli has no other files here.
 

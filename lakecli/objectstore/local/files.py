@@ -6,6 +6,9 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from datetime import UTC, datetime
+
+from lakecli.objectstore.base import ObjectInfo, Version
 
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
@@ -32,6 +35,21 @@ def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def version_of(status: os.stat_result) -> Version:
+    """Return the version of an object, from what the system says of its file."""
+    return Version(f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}")
+
+
+def info_of(key: str, status: os.stat_result) -> ObjectInfo:
+    """Describe an object, from what the system says of its file."""
+    return ObjectInfo(
+        key=key,
+        size=status.st_size,
+        modified_at=datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC),
+        version=version_of(status),
+    )
 
 
 def hold(descriptor: int) -> None:

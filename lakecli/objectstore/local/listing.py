@@ -5,32 +5,17 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from datetime import UTC, datetime
 
-from lakecli.objectstore.base import ObjectInfo, Version
 from lakecli.objectstore.local.directory import TEMPORARY
-from lakecli.objectstore.local.files import open_below, status_of
+from lakecli.objectstore.local.files import info_of, open_below, status_of
 from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.objectstore.base import ObjectInfo
+
 RESERVED = b"/".join((*TEMPORARY, b""))
-
-
-def version_of(status: os.stat_result) -> Version:
-    """Return the version of an object, from what the system says of its file."""
-    return Version(f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}")
-
-
-def info_of(key: str, status: os.stat_result) -> ObjectInfo:
-    """Describe an object, from what the system says of its file."""
-    return ObjectInfo(
-        key=key,
-        size=status.st_size,
-        modified_at=datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC),
-        version=version_of(status),
-    )
 
 
 def walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator[ObjectInfo]:

@@ -37,12 +37,13 @@ from lakecli.objectstore.capabilities import (
 )
 from lakecli.objectstore.local.directory import TEMPORARY, Directory, are_possible, split_key
 from lakecli.objectstore.local.files import (
+    info_of,
     object_status,
     sync_file,
     sync_names,
+    version_of,
     write_all,
 )
-from lakecli.objectstore.local.listing import info_of, version_of, walk
 from lakecli.typed import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
@@ -140,6 +141,8 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
 
         Directories are read one at a time; symbolic links and special files are no objects.
         """
+        from lakecli.objectstore.local.listing import walk
+
         wanted, floor = key_bytes(prefix), key_bytes(after)
         above, slash, _ = wanted.rpartition(b"/")
         names = above.split(b"/") if slash else []
@@ -259,10 +262,12 @@ class LocalStore(ClearsTemporaries, DeletesMatching, Prunes, Renews, ReportsAcce
 
     def clear_temporaries(self, *, older_than: timedelta) -> int:
         """Remove the temporary files of killed processes; see `leftovers`."""
-        from lakecli.objectstore.local.leftovers import clear_temporaries
-
-        age_ns = int(older_than.total_seconds()) * 10**9
         with self._directory.translated("temporary files"):
+            if not self._directory.has_temporaries():
+                return 0
+            from lakecli.objectstore.local.leftovers import clear_temporaries
+
+            age_ns = int(older_than.total_seconds()) * 10**9
             return clear_temporaries(self._directory, before_ns=self._directory.now_ns() - age_ns)
 
     def local_path(self, key: str) -> str | None:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError, PermissionDenied, Refused, Unsupported
 from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.objectstore.capabilities import WritesGarbled
+from lakecli.objectstore.capabilities import WritesGarbled, uploads_of
 from lakecli.objectstore.probe.check import Check, ok, skipped, warning
-from lakecli.objectstore.uploads import uploads_of
 
 if TYPE_CHECKING:
     from lakecli.objectstore.probe.scratch import Scratch

@@ -338,7 +338,8 @@ def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
 
 def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]:
     """Yield key and ID of multipart uploads that have not changed since `cutoff`."""
-    from lakecli.objectstore.uploads import UploadNotFound, uploads_of
+    from lakecli.objectstore.capabilities import uploads_of
+    from lakecli.objectstore.uploads import UploadNotFound
 
     uploads = uploads_of(store)
     if uploads is None:

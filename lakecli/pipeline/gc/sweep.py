@@ -236,7 +236,8 @@ class Sweep:
             yield found.garbage
 
     def _uploads(self, *, really: bool) -> None:
-        from lakecli.objectstore.uploads import UploadId, uploads_of
+        from lakecli.objectstore.capabilities import uploads_of
+        from lakecli.objectstore.uploads import UploadId
 
         uploads = uploads_of(self._store)
         if uploads is None:

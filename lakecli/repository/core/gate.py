@@ -21,13 +21,11 @@ from contextlib import contextmanager
 from itertools import chain, islice
 
 from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.layout import data_digest, lakefs_object, sstable_key
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import BucketNotFound
 from lakecli.repository.core.address import key_of
-from lakecli.repository.core.commit_record import ClaimedCommit
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 from lakecli.typed import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.model import Commit, Entry, MetarangeId
+    from lakecli.repository.core.commit_record import ClaimedCommit
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
 
@@ -223,6 +222,8 @@ def _data_of(repository: Repository, value: bytes) -> _Data | None:
     """Return the object of a value, if garbage collection may ever delete it."""
     if not value:
         return None
+    from lakecli.committed.values import decode_entry
+
     entry = decode_entry(value)
     key = key_of(repository, entry.physical_address)
     if key is None or (data_digest(key) is None and lakefs_object(key) is None):
@@ -244,7 +245,7 @@ def claim_head(view: View) -> ClaimedCommit:
         SweepRunning: a sweep does not end.
     """
     _claim_history(view.txn, view.repository, view.commit)
-    return ClaimedCommit(view.commit)
+    return cast("ClaimedCommit", view.commit)
 
 
 def claim_tree(view: View) -> None:
@@ -268,7 +269,7 @@ def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -
     """
     with unless_away():
         claim_commit(txn, repository, commit)
-    return ClaimedCommit(commit)
+    return cast("ClaimedCommit", commit)
 
 
 @contextmanager
@@ -298,7 +299,7 @@ def claim_commit(txn: ReadTransaction, repository: Repository, commit: Commit) -
             hint="garbage collection has deleted it; if a copy of it is known here: "
             f"lakecli fsck {repository.uri} --repair",
         )
-    return ClaimedCommit(commit)
+    return cast("ClaimedCommit", commit)
 
 
 def claim_trees(repository: Repository, trees: Iterable[MetarangeId]) -> None:

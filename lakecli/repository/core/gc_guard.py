@@ -23,7 +23,6 @@ from time import sleep
 from lakecli.elapsed import elapsed
 from lakecli.errors import LostRace, PermissionDenied
 from lakecli.objectstore.base import ObjectNotFound
-from lakecli.retry import SWEEPS, Retries
 from lakecli.typed import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
-    from lakecli.remote.collection import GcState
+    from lakecli.remote.collection_state import GcState
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -118,7 +117,7 @@ class GcGuard:
             Swept: one has been deleted.
             SweepRunning: a sweep does not end.
         """
-        from lakecli.remote.collection import Phase, may_have_swept
+        from lakecli.remote.collection_state import Phase
 
         with self._lock:
             before = self._state
@@ -130,6 +129,8 @@ class GcGuard:
                     continue
                 keys = set(found)
                 if is_stale or before.phase is not Phase.IDLE:
+                    from lakecli.remote.collection import may_have_swept
+
                     now = self._read()
                     if may_have_swept(before, now):
                         self._await_sweep()
@@ -160,7 +161,7 @@ class GcGuard:
             Swept: one was deleted just now.
             SweepRunning: a sweep does not end.
         """
-        from lakecli.remote.collection import Phase
+        from lakecli.remote.collection_state import Phase
 
         if not keys:
             return {}
@@ -189,12 +190,12 @@ class GcGuard:
             return None
 
     def _is_stale(self) -> bool:
-        from lakecli.remote.collection import STALE_AFTER
+        from lakecli.remote.collection_state import STALE_AFTER
 
         return self._monotonic() - self._read_at > STALE_AFTER.total_seconds()
 
     def _read(self) -> GcState:
-        from lakecli.remote.collection import NEVER_RAN, read_state
+        from lakecli.remote.collection_state import NEVER_RAN, read_state
 
         started = self._monotonic()
         try:
@@ -212,7 +213,7 @@ class GcGuard:
         owner in another account, could hide an existing state; believing that nothing was ever
         collected, a writer would then use what a sweep is about to delete.
         """
-        from lakecli.remote.collection import STATE_KEY
+        from lakecli.remote.collection_state import STATE_KEY
 
         try:
             if all(info.key != STATE_KEY for info in self._store.list(STATE_KEY)):
@@ -226,9 +227,12 @@ class GcGuard:
         ) from error
 
     def _await_sweep(self) -> None:
-        from lakecli.remote.collection import Phase, wait_for_sweep
+        from lakecli.remote.collection_state import Phase
 
         if self._read().phase is Phase.SWEEPING:
+            from lakecli.remote.collection import wait_for_sweep
+            from lakecli.retry import SWEEPS, Retries
+
             wait_for_sweep(
                 self._store, Retries(SWEEPS, sleep=self.sleep, monotonic=self._monotonic)
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakecli.repository.core import clock
+from lakecli.objectstore.uri import is_local
 from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ def append(
         is_undo: whether it undoes moves; those that the bucket has are noted by its command.
     """
     from lakecli.kv import operations as log
-    from lakecli.kv.intents import IntentStore
 
     lake = repository.lake
     operation = log.Operation(
@@ -58,10 +57,17 @@ def append(
         sealed=tuple(sealed),
         metadata=dict(metadata or {}),
     )
-    clock.notify_clock(repository)
-    # A command that shares nothing imports nothing of sharing.
-    if operation.refs and (repository.syncs or not IntentStore(txn, repository.key).is_empty()):
-        from lakecli.repository.core import unsent
+    store = repository.store_in_use
+    if store is not None and not is_local(store.uri):  # a directory has this machine's clock
+        from lakecli.repository.core import clock
 
-        unsent.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
+        clock.notify_clock(repository)
+    if operation.refs:
+        from lakecli.kv.intents import IntentStore
+
+        # A command that shares nothing imports nothing of sharing.
+        if repository.syncs or not IntentStore(txn, repository.key).is_empty():
+            from lakecli.repository.core import unsent
+
+            unsent.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
     return log.append(txn, operation)

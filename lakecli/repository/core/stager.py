@@ -12,8 +12,7 @@ from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
 from lakecli.named_tuple import NamedTuple
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core import gate, operations, staging_tokens
-from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
+from lakecli.repository.core import gate, operations
 from lakecli.repository.core.view import View, branch_at, view_of_branch
 from lakecli.staging import area
 from lakecli.typed import TYPE_CHECKING, Final
@@ -149,6 +148,8 @@ class Stager:
             NotFound: no such branch.
             CommitUnderWay: another process is sending what is sealed to the bucket.
         """
+        from lakecli.repository.core.under_way import when_none_under_way
+
         for start in range(0, len(paths), BATCH):
             part = paths[start : start + BATCH]
             while not when_none_under_way(self._repository, partial(self._unstage, part)):
@@ -163,6 +164,8 @@ class Stager:
             refs = RefStore(txn, self._repository.key)
             branch = branch_at(self._repository, txn, self._branch)
             if branch.sealed_tokens:
+                from lakecli.repository.core.under_way import check_none_sent
+
                 check_none_sent(txn, self._repository, branch.name, has_asked=has_asked)
                 if branch.commit_id != head:
                     return False
@@ -176,6 +179,8 @@ class Stager:
             )
             covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
             if any(covered):
+                from lakecli.repository.core import staging_tokens
+
                 refs.put_branch(staging_tokens.outdate(txn, self._repository, branch))
         return True
 

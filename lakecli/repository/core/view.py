@@ -10,6 +10,7 @@ import os
 from contextlib import contextmanager
 
 from lakecli.errors import NotFound
+from lakecli.model import EMPTY_TREE
 from lakecli.refs.ref_store import RefStore
 from lakecli.typed import TYPE_CHECKING
 
@@ -61,10 +62,14 @@ class View:
 
         if not all(area.is_empty(self.txn, token) for token in self.tokens):
             return [self.find(path) for path in paths]
+        if self.commit.metarange_id == EMPTY_TREE:
+            return [None] * len(paths)
         return self.repository.trees.points.find_many(self.commit.metarange_id, paths)
 
     def find_committed(self, path: bytes) -> bytes | None:
         """Return the encoded value at a path in the commit, staging ignored, or ``None``."""
+        if self.commit.metarange_id == EMPTY_TREE:
+            return None  # nothing has to be imported to read it
         from lakecli.committed.scan import find
 
         return find(self.repository.trees, self.commit.metarange_id, path)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import nullcontext
 from itertools import chain
 
 from blake3 import blake3
@@ -22,13 +23,10 @@ from lakecli.errors import PermissionDenied
 from lakecli.ids import DataDigest
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.objectstore.contents import put_content
 from lakecli.objectstore.uri import is_local
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.repository.transfer.copying import copy_pieces
 from lakecli.repository.transfer.expected import Digests, needs_md5
 from lakecli.repository.transfer.ingested import Done, Ingested
-from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.readers import (
     PIECE,
     OpenFile,
@@ -44,11 +42,13 @@ from lakecli.typed import TYPE_CHECKING, BinaryIO, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from lakecli.kv.file_hashes import FileKey
     from lakecli.objectstore.base import Batch, ObjectStore
     from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.transfer.expected import Expected
+    from lakecli.repository.transfer.parallel import Memory
     from lakecli.repository.transfer.send import Sender
 
 SMALL: Final = 1 << 20
@@ -88,11 +88,12 @@ class Ingest:
         clock_ns: the present in unix nanoseconds.
         follow: follow symbolic links.
         sender: sends large files to a bucket in parts; ``None`` sends each in one call.
-        memory: limits the bytes of files that are sent whole.
+        memory: limits the bytes of files that are sent whole, which several threads may do.
         progress: counts the bytes that the namespace holds. It is called often, also while a file
             is only read. An error that it raises ends the work on the file.
         guard: protects the objects from garbage collection; ``None`` if nothing will refer to
             them.
+        is_single: one object is brought in, by one call: a directory gets it without a batch.
     """
 
     def __init__(
@@ -107,22 +108,37 @@ class Ingest:
         memory: Memory | None = None,
         progress: Progress = NO_PROGRESS,
         guard: GcGuard | None = None,
+        is_single: bool = False,
     ) -> None:
         self._guard = guard
         if guard is not None:
             guard.begin()
         self._store = store
-        self._batch: Batch | None = store.batch() if is_local(store.uri) else None
+        self._is_local = is_local(store.uri)
+        self._batch: Batch | None = None
+        if not is_single:
+            self._open_batch()
         self._known = known
         self._remember = remember
         self._clock_ns = clock_ns
         self._progress = progress
         self._sender = sender
-        self._memory = memory or Memory()
+        if memory is None and not is_single:
+            from lakecli.repository.transfer.parallel import Memory
+
+            memory = Memory()
+        self._memory = memory
         self._whole = SMALL if sender is None else max(SMALL, sender.part_size)
         self._flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
         if not follow:
             self._flags |= os.O_NOFOLLOW
+
+    def _open_batch(self) -> None:
+        if self._is_local and self._batch is None:
+            self._batch = self._store.batch()
+
+    def _held(self, size: int) -> AbstractContextManager[None]:
+        return nullcontext() if self._memory is None else self._memory.held(size)
 
     def file(self, path: bytes, *, expected: Expected | None = None) -> Ingested:
         """Bring in one file.
@@ -141,6 +157,7 @@ class Ingest:
         if isinstance(done, Ingested):
             self._progress.advance(size=done.size)
             return done
+        self._open_batch()
         with OpenFile(path, self._flags) as file:
             large = self._large(file, path, expected=expected)
             size, mtime = file.status.st_size, _seconds(file.status)
@@ -159,10 +176,10 @@ class Ingest:
             size = status.st_size
             if size > SMALL:
                 return size
-            if self._batch is not None:  # a file is written before the next one is read
+            if self._is_local:  # a file is written before the next one is read
                 done = self._read(descriptor, status, expected)
             else:
-                with self._memory.held(size):
+                with self._held(size):
                     done = self._read(descriptor, status, expected)
         finally:
             os.close(descriptor)
@@ -215,6 +232,8 @@ class Ingest:
         """Write an object; return whether it existed before."""
         key = data_key(digest)
         if self._batch is None:
+            from lakecli.objectstore.contents import put_content
+
             return not put_content(self._store, key, data)
         # Whether it existed matters only to a namespace with garbage collection.
         asks = self._guard is not None and self._guard.is_active
@@ -232,7 +251,7 @@ class Ingest:
             return Done(known, found=True)
         hashed_at = self._clock_ns()
         if size <= self._whole:
-            with self._memory.held(size):
+            with self._held(size):
                 done = self._bytes(read_whole(opened.descriptor, size), expected)
             self._progress.advance(size=size)
         else:
@@ -279,6 +298,7 @@ class Ingest:
             done = self._bytes(first, expected)
             self._progress.advance(size=len(first))
             return Ingested(done.digest, len(first), 0, done.found, done.is_kept)
+        self._open_batch()
         pieces = chain([first], pieces_of(source))
         if self._batch is not None:
             done, size = self._copy(pieces, self._batch, Digests(expected))
@@ -303,7 +323,7 @@ class Ingest:
         """
         key = data_key(digest)
         if size <= self._whole:
-            with self._memory.held(size):
+            with self._held(size):
                 found = self._put(digest, b"".join(pieces))
             self._progress.advance(size=size)
             return Ingested(digest, size, 0, found)
@@ -311,7 +331,7 @@ class Ingest:
             done, _ = self._copy(pieces, self._batch, Digests(None))
             return Ingested(done.digest, size, 0, done.found)
         reader = cast("BinaryIO", PieceReader(self._counted(pieces)))
-        with self._memory.held(SENT_AT_ONCE):
+        with self._held(SENT_AT_ONCE):
             self._store.put(key, reader, ANY)  # every writer of this key writes the same bytes
         return Ingested(digest, size, 0, found=True)
 
@@ -328,6 +348,8 @@ class Ingest:
         self, pieces: Iterable[bytes | memoryview], batch: Batch, digests: Digests
     ) -> tuple[Done, int]:
         """Copy and hash in one pass; a rename at the end gives the name. Return the size too."""
+        from lakecli.repository.transfer.copying import copy_pieces
+
         temporary, size = copy_pieces(
             pieces, batch, digests, uri=self._store.uri, progress=self._progress
         )
@@ -351,7 +373,7 @@ class Ingest:
             return Done(digest, found=True)
         file.seek(0)
         verifying = cast("BinaryIO", VerifyingReader(file, digest, size, self._progress))
-        with self._memory.held(SENT_AT_ONCE):
+        with self._held(SENT_AT_ONCE):
             # Every writer of this key writes the same bytes, so the write needs no condition, and
             # each part may be sent again.
             self._store.put(data_key(digest), verifying, ANY)

@@ -13,7 +13,8 @@ from itertools import islice
 from lakecli.errors import LakeError
 from lakecli.kv import transfers
 from lakecli.layout import DATA, data_digest
-from lakecli.objectstore.uploads import UploadId, UploadNotFound, uploads_of
+from lakecli.objectstore.capabilities import uploads_of
+from lakecli.objectstore.uploads import UploadId, UploadNotFound
 from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from contextlib import contextmanager
-from threading import Condition, Event, Lock, Thread
+from functools import cached_property
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, is_interrupt
 from lakecli.progress import Progress
-from lakecli.retry import PARTS, Retries
 from lakecli.typed import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from threading import Condition, Event
+
+    from lakecli.retry import Retries
 
 T = TypeVar("T")
-
-LOCAL_WORKERS: Final = 2
-"""Concurrent transfers on this machine: one thread hashes while the other waits for the disk."""
 
 MAX_FAILURES: Final = 8
 """Objects in a row that cannot be reached before the command ends."""
@@ -56,13 +56,25 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._stop = Event()
         self._errors: list[BaseException] = []
-        self._drawing = Lock()
-        self._changed = Condition()
+        self._drawing = allocate_lock()
         self._shares: list[_Share] = []
         self._busy = 0
         self._is_running = False
+
+    @cached_property
+    def _stop(self) -> Event:
+        """Set when the threads have to end; made before they start."""
+        from threading import Event
+
+        return Event()
+
+    @cached_property
+    def _changed(self) -> Condition:
+        """Guards what the threads share; made before they start."""
+        from threading import Condition
+
+        return Condition()
 
     def for_each(self, items: Iterable[T], work: Callable[[T], object]) -> None:
         """Call `work` with every item, in several threads.
@@ -71,8 +83,12 @@ class Workers:
         of the iterable is raised here: no further item is drawn, and running calls end at their
         next `check`.
         """
+        from threading import Thread
+
         self._errors.clear()
-        self._is_running = True
+        self._stop.clear()
+        with self._changed:  # both exist from now on
+            self._is_running = True
         source = iter(items)
         helpers = [
             Thread(target=self._run, args=(source, work), name=f"worker-{number}", daemon=True)
@@ -114,7 +130,7 @@ class Workers:
 
     def check(self) -> None:
         """End the current call of `work` if another one has failed; to be called often."""
-        if self._stop.is_set():
+        if self._is_running and self._stop.is_set():
             raise _StoppedError
 
     def pause(self, seconds: float) -> None:
@@ -244,6 +260,8 @@ class CheckedProgress(Progress):
 
 def part_retries(workers: Workers, random: Callable[[], float]) -> Retries:
     """Return how often a part of an object is sent or fetched; the waits end when `workers` do."""
+    from lakecli.retry import PARTS, Retries
+
     return Retries(PARTS, sleep=workers.pause, random=random)
 
 
@@ -252,14 +270,18 @@ class Memory:
 
     def __init__(self, size: int = MEMORY) -> None:
         self._left = self._size = size
-        self._changed = Condition()
+        self._lock = allocate_lock()
+        self._freed: Condition | None = None
+        """What threads wait for, if any has waited."""
 
     @contextmanager
     def held(self, size: int) -> Iterator[None]:
         """Hold `size` bytes, at most the limit, once so many are free."""
         size = min(size, self._size)
-        with self._changed:
-            self._changed.wait_for(lambda: self._left >= size)
+        with self._lock:
+            if self._left < size:
+                self._freed = self._freed or self._condition()
+                self._freed.wait_for(lambda: self._left >= size)
             self._left -= size
         try:
             yield
@@ -269,7 +291,7 @@ class Memory:
     @contextmanager
     def held_if_free(self, size: int) -> Iterator[bool]:
         """Hold `size` bytes if so many are free now; give whether they are."""
-        with self._changed:
+        with self._lock:
             is_held = self._left >= size
             if is_held:
                 self._left -= size
@@ -280,9 +302,15 @@ class Memory:
                 self._give_back(size)
 
     def _give_back(self, size: int) -> None:
-        with self._changed:
+        with self._lock:
             self._left += size
-            self._changed.notify_all()
+            if self._freed is not None:
+                self._freed.notify_all()
+
+    def _condition(self) -> Condition:
+        from threading import Condition
+
+        return Condition(self._lock)
 
 
 @contextmanager
@@ -291,6 +319,8 @@ def beside(action: Callable[[], object]) -> Iterator[None]:
 
     An error of the action is raised at the end of a block that has none itself.
     """
+    from threading import Thread
+
     errors: list[BaseException] = []
 
     def run() -> None:

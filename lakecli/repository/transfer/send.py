@@ -23,8 +23,9 @@ from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import transfers
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.capabilities import PART_SIZE
 from lakecli.objectstore.seekable import Seekable
-from lakecli.objectstore.uploads import PART_SIZE, UploadId, UploadNotFound, part_size_of
+from lakecli.objectstore.uploads import UploadId, UploadNotFound, part_size_of
 from lakecli.repository.transfer.expected import Digests
 from lakecli.repository.transfer.readers import PIECE, FileChanged, changed
 
