@@ -238,6 +238,7 @@ SUITES = (
             "remote/test_refs.py",
             "remote/test_packs.py",
             "remote/test_races.py",
+            "repository/test_remote_refs.py",
             "repository/test_unpacking.py",
             "repository/test_rollback.py",
             "repository/test_bad_objects.py",

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from lakecli.identity import commit_id, h
 from lakecli.ids import PackId
-from lakecli.layout import COMMITS, LARGEST_PACK, pack_key
+from lakecli.layout import COMMITS, LARGEST_PACK, MAX_MESSAGE_SIZE, pack_key
 from lakecli.model import Commit, CommitId, MetarangeId
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.remote import packs
 from lakecli.remote.commit_data import (
     NotText,
+    TooLong,
     decode_commit,
     decode_commit_data,
     encode_commit,
@@ -271,6 +272,17 @@ def test_records_may_be_a_few_times_as_large_as_their_pack(
     made = [make(f"{number}" + "x" * 100) for number in range(20)]
     pack_id = packs.write_pack(store, made)
     assert len(packs.read_pack(store, pack_id).commits) == len(made)
+
+
+def test_a_commit_at_its_limits_is_read_as_it_was_written() -> None:
+    made = make("x" * MAX_MESSAGE_SIZE)._replace(nanoseconds=999_999_999)
+    assert decode_commit(made.id.encode(), encode_commit(made)) == made
+    with pytest.raises(TooLong, match=f"{MAX_MESSAGE_SIZE + 1:,} bytes"):
+        encode_commit(make("x" * (MAX_MESSAGE_SIZE + 1)))
+    for nanoseconds in (-1, 1_000_000_000):
+        data = encode_commit(made._replace(nanoseconds=nanoseconds))
+        with pytest.raises(MalformedValue, match="no commit at"):
+            decode_commit(made.id.encode(), data)
 
 
 @pytest.mark.parametrize("generation", [-1, 0, 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakecli.layout import REFS, ref_key
+from lakecli.layout import MAX_REF_SIZE, REFS, ref_key
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY, Version
 from lakecli.remote.move import apply
@@ -64,6 +64,17 @@ def test_an_object_that_is_not_a_ref_is_an_error() -> None:
     store.put(ref_key(RefKind.BRANCH, "Ref-9"), b"garbage", ANY)
     with pytest.raises(NotOurs, match="branches/%52ef-9"):
         list(read_refs(store, iter_refs(store)))
+
+
+def test_a_ref_of_the_largest_size_is_read_and_no_larger_one() -> None:
+    store = with_refs(1)
+    key = ref_key(RefKind.TAG, "Ref-0")
+    data = store.get(key)
+    store.put(key, data.ljust(MAX_REF_SIZE), ANY)
+    assert find_ref(store, RefKind.TAG, "Ref-0") is not None
+    store.put(key, data.ljust(MAX_REF_SIZE + 1), ANY)
+    with pytest.raises(NotOurs, match="tags/%52ef-0"):
+        find_ref(store, RefKind.TAG, "Ref-0")
 
 
 def test_reading_may_be_left_early() -> None:
