@@ -113,3 +113,9 @@ def test_contents_give_the_same_values_as_single_entries(
         )
         for digest, size, content_type, mtime in files
     ]
+
+
+def test_columns_have_one_length() -> None:
+    columns = Contents(["0" * 64], [1], ["text/plain"], [])
+    with pytest.raises(ValueError, match="shorter"):
+        encode_contents(columns, modified_at=datetime(2026, 1, 1, tzinfo=UTC), metadata={})

@@ -266,6 +266,15 @@ def test_the_usual_form_is_decoded_without_the_codec(monkeypatch: pytest.MonkeyP
     long = HELLO._replace(physical_address="s3://b/" + "p" * 1000, size=2**40, metadata={})
     for entry in (known, long):
         assert decode_entry(encode_entry(entry)) == entry
+    lengths = (0, 1, 127, 128, 129, 300)
+    edges = [HELLO._replace(size=size) for size in (0, 1, 127, 128, 16_384, 2**63 - 1)]
+    edges += [HELLO._replace(content_type="t" * length) for length in lengths]
+    edges += [HELLO._replace(metadata={"k" * 60: "v" * length}) for length in (1, 62, 63)]
+    for metadata in ({}, {"k": "v"}):
+        edges += [Entry("p" * length, 0, "", HELLO.modified_at, "", metadata) for length in lengths]
+        edges += [Entry("", 0, "c" * length, HELLO.modified_at, "", metadata) for length in lengths]
+    for entry in edges:
+        assert decode_entry(encode_entry(entry)) == entry
 
 
 @pytest.mark.parametrize(

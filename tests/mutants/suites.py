@@ -380,6 +380,7 @@ SUITES = (
             "committed/test_golden.py",
             "committed/test_live_namespace.py",
             "committed/test_threads.py",
+            "repository/test_level.py",
             "repository/lakefs/test_compare_contents.py",
         ),
     ),

@@ -8,7 +8,8 @@ import google_crc32c
 import pytest
 
 from lakecli.proto.varint import decode_canonical_varint
-from lakecli.sstable.block import payload_of, payload_size
+from lakecli.sstable.block import encode_pairs, payload_of, payload_size
+from lakecli.sstable.format import RECORD_TRAILER
 from lakecli.sstable.index import separator
 from lakecli.sstable.writer import TableWriter
 from tests.sstable.tables import build, many_records, open_bytes
@@ -104,6 +105,15 @@ def test_copied_blocks_keep_their_bytes_and_count() -> None:
         assert copy.stored_block(at) == table.stored_block(at)
 
 
+def test_records_that_are_added_one_by_one_do_not_wait_for_long() -> None:
+    rows = many_records(1000)
+    writer = TableWriter(properties={})
+    for key, value in rows:
+        writer.add(key, value)
+        assert len(writer._waiting_keys) < 500
+    assert writer.finish() == build(rows)
+
+
 def test_records_are_encoded_up_to_where_a_block_of_both_tables_ends() -> None:
     rows = many_records(100)
     run = open_bytes(build(rows)).read_all()
@@ -178,7 +188,62 @@ def test_index_keys_are_as_short_as_they_can_be(
     assert separator(last, following) == expected
 
 
-def test_a_record_larger_than_any_block_is_refused() -> None:
-    writer = TableWriter(properties={})
+def test_a_record_larger_than_any_block_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(b"a", bytes(10_000))]
+    size = len(payload_of(open_bytes(build(rows)).block(0).stored))
+    monkeypatch.setattr("lakecli.sstable.writer.MAX_BLOCK_SIZE", size)
+    assert build(rows)
+    monkeypatch.setattr("lakecli.sstable.writer.MAX_BLOCK_SIZE", size - 1)
     with pytest.raises(ValueError, match="more than a block can hold"):
-        writer.add_many([b"a"], [bytes(129 << 20)])
+        build(rows)
+
+
+def rows_of(size: int, *, is_cut: bool) -> list[tuple[bytes, bytes]]:
+    """Return records of so many bytes, of whose keys at most the last one says to end a block."""
+    keys = [key for key, _ in many_records(2000) if google_crc32c.value(key) & 7]
+    last = next(
+        b"z%d" % at for at in range(99) if (not google_crc32c.value(b"z%d" % at) & 7) == is_cut
+    )
+    rows = [(key, b"v" * 40) for key in keys[: size // 130]] + [(last, b"v" * 20)]
+    missing = size - sum(entries_size(each) for each in blocks_of(rows))
+    at, each = divmod(missing, len(rows) - 1)
+    assert 0 <= at < 80
+    longer = [
+        (key, value + b"v" * (at + (number < each))) for number, (key, value) in enumerate(rows)
+    ]
+    return [*longer[:-1], rows[-1]]
+
+
+def blocks_of(rows: list[tuple[bytes, bytes]]) -> list[Block]:
+    table = open_bytes(build(rows))
+    return [table.block(at) for at in range(table.block_count)]
+
+
+@pytest.mark.parametrize(
+    ("size", "is_cut", "ends"),
+    [
+        *((2_040, True, False), (2_046, True, False), (2_047, True, False)),
+        *((2_048, True, True), (2_048, False, False), (2_049, True, True)),
+        *((8_191, False, False), (8_192, False, True)),
+    ],
+)
+def test_where_a_block_ends_to_the_byte(size: int, *, is_cut: bool, ends: bool) -> None:
+    rows = rows_of(size, is_cut=is_cut)
+    (block,) = blocks_of(rows)
+    assert (entries_size(block), len(block.keys)) == (size, len(rows))
+    run = open_bytes(build(rows)).read_all()
+    writer, copy = TableWriter(properties={}), TableWriter(properties={})
+    writer.add_many(run.keys, run.values)
+    copy.copy_run(run)
+    for each in (writer, copy):
+        assert each.at_block_boundary == ends
+    assert [each is run.stored[0] for each in copy._blocks] == [True] * ends
+
+
+def test_keys_share_what_they_begin_with_whatever_their_lengths() -> None:
+    keys = [b"a", b"a/b", b"a/b/c/d", b"a/b/e", b"a/f", b"aa", b"b/long/path/1", b"b/long/path/2"]
+    keys += [b"b/m", b"b/mm/2", b"b/n", b"c", b"c/%s/a" % (b"d" * 200), b"c/%s/b" % (b"d" * 200)]
+    keys += [b"e%d" % number for number in range(10, 30)]
+    (block,) = blocks_of([(key, b"") for key in keys])
+    pairs = [(key + RECORD_TRAILER, b"") for key in keys]
+    assert payload_of(block.stored) == encode_pairs(pairs, restart_interval=16)
