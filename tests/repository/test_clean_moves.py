@@ -303,6 +303,18 @@ def test_changes_sealed_by_another_commit_meanwhile_are_not_discarded(tmp_path: 
         assert read(repository, "main") == checksums({**AFTER, b"late": b"1"})
 
 
+def test_staged_changes_that_change_nothing_are_looked_at_once(tmp_path: Path) -> None:
+    steps: list[str] = []
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        prepare(repository)
+        stage_no_ops(repository)
+        lake.runtime = lake.runtime._replace(on_step=steps.append)
+        with pytest.raises(NothingToDo):
+            commit(repository, "main", message="none", committer="me")
+    assert (steps.count("build"), steps.count("discard")) == (1, 1)
+
+
 def _has_staged(repository: Repository, path: bytes) -> bool:
     return path in staged(repository)
 

@@ -230,6 +230,21 @@ def test_what_is_uploaded_while_it_is_moved_is_moved(
     expect(filled, {**TREE, source: b"new"})
 
 
+def test_what_is_committed_while_it_is_moved_is_moved(
+    filled: Repository, meddling: Meddling
+) -> None:
+    """Nothing is staged, before or after: only the head says that there is another object."""
+
+    def replace() -> None:
+        stage(filled, "main", {b"a": b"new"})
+        commit(filled, "main", message="m", committer="me")
+
+    meddling.before_the_next_write(replace)
+    mv(filled, source_branch="main", source=b"a", branch="side", path=b"to")
+    assert read(filled, "side")[b"to"] == h(b"new").hex()
+    expect(filled, without(b"a"))
+
+
 def test_what_is_removed_while_it_is_moved_is_not_there(
     filled: Repository, meddling: Meddling
 ) -> None:
