@@ -181,6 +181,8 @@ FIELDS = [
     b"\x22\x01c",
     b"\x2a\x06\x0a\x01k\x12\x01v",
     b"\x2a\x06\x12\x01v\x0a\x01k",  # the value before the key
+    b"\x2a\x06\x0a\x01k\x1a\x01v",  # an unknown field in place of the value
+    b"\x2a\x06\x1a\x01k\x12\x01v",  # or of the key
     b"\x2a\x08\x0a\x01k\x12\x01v\x1a\x00",  # with an unknown field
     b"\x2a\x86\x00\x0a\x01k\x12\x01v",
     b"\x2a\x07\x0a\x81\x00k\x12\x01v",
@@ -226,6 +228,15 @@ def protobuf_entry(data: bytes) -> Entry | None:
     st.sampled_from([b"", b"\0", b"\x12\x00"]),
 )
 def test_an_entry_is_read_as_protobuf_reads_it(data: bytes, tail: bytes) -> None:
+    check_read(data, tail)
+
+
+def test_each_field_is_read_as_protobuf_reads_it() -> None:
+    for field in FIELDS:
+        check_read(field, b"")
+
+
+def check_read(data: bytes, tail: bytes) -> None:
     expected = protobuf_entry(data)
     for identity in (h(b"i"), b"any"):
         value = encode_value(identity, data) + tail
@@ -275,6 +286,8 @@ def test_the_usual_form_is_decoded_without_the_codec(monkeypatch: pytest.MonkeyP
         edges += [Entry("", 0, "c" * length, HELLO.modified_at, "", metadata) for length in lengths]
     for entry in edges:
         assert decode_entry(encode_entry(entry)) == entry
+    monkeypatch.delattr(values, "read_component")
+    assert identity_of(encode_entry(HELLO)) == identify(HELLO)
 
 
 @pytest.mark.parametrize(

@@ -88,11 +88,18 @@ def run_in_fork(act: Callable[[], int], seconds: float, output: Path) -> int | N
 
 
 def accept_slow_tests() -> None:
-    """Disable Hypothesis's limits of time: a test that fails on one would count as a kill."""
+    """Disable Hypothesis's limits of time: a test that fails on one would count as a kill.
+
+    Nor does it look for a smaller example once a test has failed: any failure kills.
+    """
     hypothesis = importlib.import_module("hypothesis")
-    suppressed = list(hypothesis.HealthCheck)
     hypothesis.settings.register_profile(
-        "mutants", deadline=None, database=None, suppress_health_check=suppressed
+        "mutants",
+        deadline=None,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
+        report_multiple_bugs=False,
     )
     hypothesis.settings.load_profile("mutants")
 

@@ -288,6 +288,13 @@ def test_what_comes_while_a_tree_is_removed_stays(filled: Repository, meddling: 
     expect(filled, {**without(b"a", b"a/c/d"), b"a/b": b"new", b"a/added": b"5"})
 
 
+def test_no_changes_are_no_operation(filled: Repository) -> None:
+    before = kinds(filled)
+    for whole in (True, False):
+        Stager(filled, "main", kind="test").write([], whole=whole)
+    assert kinds(filled) == before
+
+
 def test_who_never_gets_to_move_says_so(
     filled: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
