@@ -10,8 +10,7 @@ from lakecli.cli.context import Context
 from lakecli.kv.operations import iter_operations
 from lakecli.pipeline.gc import positions, sweep
 from lakecli.pipeline.gc.lease import Lease
-from lakecli.repository.core import deletion_lease, transaction, unsent
-from lakecli.repository.core.clean import check_clean
+from lakecli.repository.core import clean, deletion_lease, unsent
 from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.sharing import follow, references, rollback
@@ -59,10 +58,10 @@ def _stage_nothing_new(team: Team, person: str) -> None:
 def _no_seal(patch: pytest.MonkeyPatch) -> None:
     def leave(repository: Repository, name: str, _seal: object) -> Branch:
         with repository.lake.kv.read() as txn:
-            check_clean(view_of_branch(repository, txn, name))
+            clean.check_clean(view_of_branch(repository, txn, name))
             return branch_at(repository, txn, name)
 
-    patch.setattr(transaction, "seal_clean", leave)
+    patch.setattr(clean, "seal_clean", leave)
 
 
 def _merge_onto_clean(team: Team) -> None:

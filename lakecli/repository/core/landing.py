@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from lakecli.model import StagingToken
 from lakecli.named_tuple import NamedTuple
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.typed import TYPE_CHECKING, Any, Final
-from lakecli.validation import Invalid, Record, boolean, list_of, optional, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from lakecli.kv.env import WriteTransaction
     from lakecli.model import Branch, Commit, CommitId
     from lakecli.repository.core.lake import Repository
+    from lakecli.validation import Record
 
 
 LEFT: Final = "left"
@@ -25,6 +27,8 @@ _TOKEN_DIGITS: Final = 32
 
 def _token(value: object) -> StagingToken:
     """Return the staging token that 32 hex digits are; raises `Invalid`."""
+    from lakecli.validation import Invalid, text
+
     digits = text(_TOKEN_DIGITS, min_size=_TOKEN_DIGITS)(value)
     try:
         return StagingToken(bytes.fromhex(digits))
@@ -32,14 +36,19 @@ def _token(value: object) -> StagingToken:
         raise Invalid(f"not a staging token: {digits!r}") from None
 
 
-_RECORD: Final = Record(
-    {
-        "operation": text(64, min_size=1),
-        "sealed": list_of(_token, 1 << 20),
-        "from_staging": optional(boolean, default=True),  # absent in intents of early versions
-        "left": optional(list_of(_token, 1 << 20), default=()),  # as above
-    }
-)
+@cache
+def _record() -> Record:
+    """Return what an intent stores of a landing; most commits store none."""
+    from lakecli.validation import Record, boolean, list_of, optional, text
+
+    return Record(
+        {
+            "operation": text(64, min_size=1),
+            "sealed": list_of(_token, 1 << 20),
+            "from_staging": optional(boolean, default=True),  # absent in intents of early versions
+            "left": optional(list_of(_token, 1 << 20), default=()),  # as above
+        }
+    )
 
 
 class Landing(NamedTuple):
@@ -76,7 +85,7 @@ class Landing(NamedTuple):
         Raises:
             Invalid: the fields are not those of a landing.
         """
-        read = _RECORD.read(fields)
+        read = _record().read(fields)
         return cls(
             read["operation"], tuple(read["sealed"]), read["from_staging"], tuple(read["left"])
         )

@@ -26,10 +26,8 @@ from lakecli.errors import LostRace, NothingToDo
 from lakecli.named_tuple import NamedTuple
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
-from lakecli.repository.core.clean import check_clean, seal_clean
 from lakecli.repository.core.commit_record import check_texts, describe_commit
 from lakecli.repository.core.landing import LEFT, Landing, is_built_from, newer_than
-from lakecli.repository.core.left_staged import copy_staged, drop_unused
 from lakecli.repository.core.view import View, branch_at
 from lakecli.typed import TYPE_CHECKING, Final
 
@@ -119,6 +117,8 @@ def commit_clean(
         DirtyBranch: it has uncommitted changes.
         LostRace: the branch kept moving.
     """
+    from lakecli.repository.core.clean import seal_clean
+
     for _ in range(MAX_ATTEMPTS):
         branch = seal_clean(repository, name, seal)
         commit = _try(
@@ -205,6 +205,8 @@ def _try(
         head = RefStore(txn, repository.key).get_commit(branch.commit_id)
         view = View(repository, txn, commit=head, tokens=sealed, name=branch.name)
         if must_be_clean:
+            from lakecli.repository.core.clean import check_clean
+
             check_clean(view)
             view = View(repository, txn, commit=head, tokens=(), name=branch.name)
         draft = build(view)
@@ -218,9 +220,15 @@ def _try(
         created_at=draft.created_at,
         metadata=draft.metadata,
     )
-    left = () if leaves is None else copy_staged(repository, branch, leaves)
+    left: tuple[StagingToken, ...] = ()
+    if leaves is not None:
+        from lakecli.repository.core.left_staged import copy_staged
+
+        left = copy_staged(repository, branch, leaves)
     landing = Landing(kind, sealed, from_staging=from_staging, left=left)
     if not repository.mover.move(repository, branch, commit, landing):
+        from lakecli.repository.core.left_staged import drop_unused
+
         drop_unused(repository, name=branch.name, tokens=left)
         return None
     lake.runtime.on_step("tidy")
