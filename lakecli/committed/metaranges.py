@@ -139,7 +139,7 @@ class Metarange:
         self.blocks = blocks
         self.size = sum(map(len, keys)) + sum(map(len, values)) + 200 * len(keys)
         if blocks is not None:
-            self.size += sum(map(len, blocks.stored))
+            self.size += len(blocks.data)
         self._record_ids: bytes | None = None
 
     @property

@@ -42,6 +42,10 @@ class PathSource:
         finally:
             os.close(descriptor)
 
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return the same as `read`."""
+        return memoryview(self.read(offset, length))
+
     def read_tail(self, length: int) -> tuple[bytes, int]:
         """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
         size = os.stat(self._path).st_size
@@ -69,6 +73,10 @@ class RemoteSource:
             return self._store.get(self.name, start=offset, length=length)
         except ObjectNotFound:
             raise MissingTable(self.name, self._store.uri) from None
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return the same as `read`."""
+        return memoryview(self.read(offset, length))
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
         """Return the last `length` bytes, fewer if the object is shorter, and its size."""

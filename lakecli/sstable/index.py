@@ -141,10 +141,19 @@ class IndexWriter:
         self._level.add(key, offset, size)
 
     def add_many(self, keys: Sequence[bytes], offset: int, sizes: Sequence[int]) -> int:
-        """Add consecutive data blocks, the first of them at `offset`; return where they end."""
+        """Add consecutive data blocks, the first of them at `offset`.
+
+        Args:
+            keys: their separators.
+            offset: of the first block.
+            sizes: of the blocks, their trailers included.
+
+        Returns:
+            The offset behind the last block.
+        """
         for key, size in zip(keys, sizes, strict=True):
-            self.add(key, offset, size)
-            offset += size + BLOCK_TRAILER_SIZE
+            self.add(key, offset, size - BLOCK_TRAILER_SIZE)
+            offset += size
         return offset
 
     def finish(self, offset: int) -> WrittenIndex:

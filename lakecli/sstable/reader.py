@@ -121,6 +121,7 @@ class Table:
         self.block_count = len(directory.offsets)
         self._cache = cache
         self._read = source.read
+        self._view = source.view
         self.separators = directory.separators
         self._offsets = directory.offsets
         self._sizes = directory.sizes
@@ -268,28 +269,29 @@ class Table:
     def _run(self, start: int, stop: int) -> Run:
         """Read blocks at once, with everything between them; as `block` does it for each."""
         core = native.core()
-        offsets, sizes = self._offsets, self._sizes
-        base = offsets[start]
-        data = self._read(base, offsets[stop - 1] + sizes[stop - 1] - base)
-        run = Run([], self.separators[start:stop], [], [], [])
-        stored, _, ends, keys, values = run
+        base = self._offsets[start]
+        offsets = [offset - base for offset in self._offsets[start:stop]]
+        sizes = self._sizes[start:stop]
+        data = self._view(base, offsets[-1] + sizes[-1])
+        packed = bytes(data)
+        ends: list[int] = []
+        keys: list[bytes] = []
+        values: list[bytes] = []
         number = start
         try:
-            for number in range(start, stop):
-                at = offsets[number] - base
-                block = data[at : at + sizes[number]]
-                verify(block, sizes[number])
+            for number, at, size in zip(range(start, stop), offsets, sizes, strict=True):
+                block = packed[at : at + size]
+                verify(block, size)
                 payload = payload_of(block)
                 found = None if core is None else core.decode_records(payload)
                 more, of_more = decode_records(payload) if found is None else found
                 self._check_bounds(number, more)
-                stored.append(block)
                 keys += more
                 values += of_more
                 ends.append(len(keys))
         except Malformed as error:
             raise self._corrupt(number, str(error)) from None
-        return run
+        return Run(data, offsets, sizes, self.separators[start:stop], ends, keys, values)
 
     def _corrupt(self, number: int, what: str) -> CorruptTable:
         return CorruptTable(self.name, self._offsets[number], what)

@@ -20,6 +20,9 @@ class Source(Protocol):
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes from `offset`, fewer if the file ends earlier."""
 
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return the same as `read`, without a copy if the file is in memory."""
+
     def read_tail(self, length: int) -> tuple[bytes, int]:
         """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
 
@@ -34,6 +37,10 @@ class BytesSource:
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes from `offset`, fewer if the file ends earlier."""
         return self._data[offset : offset + length]
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return the same as `read`, without a copy."""
+        return memoryview(self._data)[offset : offset + length]
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
         """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
@@ -58,6 +65,10 @@ class FileSource:
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes from `offset`, fewer if the file ends earlier."""
         return os.pread(self._descriptor, length, offset)
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return the same as `read`."""
+        return memoryview(self.read(offset, length))
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
         """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""

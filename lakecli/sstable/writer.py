@@ -75,7 +75,8 @@ class TableWriter:
         self._restarts: list[int] = []
         self._last_key = b""
         # The finished blocks.
-        self._blocks: list[bytes] = []
+        self._blocks: list[bytes | memoryview] = []
+        self._block_count = 0
         self._data_size = 0
         self._key_size = 0
         self._value_size = 0
@@ -159,17 +160,19 @@ class TableWriter:
         self._take(keys)
         if self._unindexed:
             self._index_last(keys[0])
-        stored = run.stored[first:last]
         # The last block has the key that follows it, and so its separator, still to come.
         ends = [run.keys[end - 1] for end in run.ends[first : last - 1]]
         separators = [
             key + (RECORD_TRAILER if key == end else SEPARATOR_TRAILER)
             for key, end in zip(run.separators[first : last - 1], ends, strict=True)
         ]
-        sizes = [len(block) - BLOCK_TRAILER_SIZE for block in stored[:-1]]
-        self._data_size = self._index.add_many(separators, self._data_size, sizes)
-        self._blocks += stored[:-1]
-        self._append(stored[-1], keys[-1])
+        *sizes, size = run.sizes[first:last]
+        offset = self._index.add_many(separators, self._data_size, sizes)
+        self._blocks += run.stored(first, last)
+        self._block_count += last - first
+        self._unindexed = (offset, size - BLOCK_TRAILER_SIZE)
+        self._last_key = keys[-1]
+        self._data_size = offset + size
         self._measure(keys, run.values[start:stop])
 
     def finish(self) -> bytes:
@@ -192,7 +195,7 @@ class TableWriter:
         }
         numbers = {
             DATA_SIZE: self._data_size,
-            NUM_DATA_BLOCKS: len(self._blocks),
+            NUM_DATA_BLOCKS: self._block_count,
             NUM_ENTRIES: self.count,
             "rocksdb.raw.key.size": self._key_size,
             "rocksdb.raw.value.size": self._value_size,
@@ -304,6 +307,7 @@ class TableWriter:
         self._unindexed = (self._data_size, len(stored) - BLOCK_TRAILER_SIZE)
         self._last_key = last
         self._blocks.append(stored)
+        self._block_count += 1
         self._data_size += len(stored)
 
     def _index_last(self, following: bytes | None) -> None:

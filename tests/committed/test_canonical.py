@@ -145,7 +145,7 @@ def test_a_metarange_has_the_bytes_that_its_ranges_alone_decide() -> None:
     tree = build(trees, model)
     blocks = reopened(trees).metarange(tree).blocks
     assert blocks is not None
-    assert len(blocks.stored) > 20
+    assert len(blocks.sizes) > 20
     for step in steps:
         tree, model = change(trees, tree, step), changed(model, step)
         fresh = new_trees()

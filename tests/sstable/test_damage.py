@@ -500,6 +500,9 @@ def test_a_file_that_shrinks_while_open_is_noticed() -> None:
         def read(self, offset: int, length: int) -> bytes:
             return self.data[offset : offset + length]
 
+        def view(self, offset: int, length: int) -> memoryview:
+            return memoryview(self.read(offset, length))
+
         def read_tail(self, length: int) -> tuple[bytes, int]:
             return self.data[-length:], len(self.data)
 
