@@ -36,11 +36,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    rows = config.stash[REPORT].rows
-    if rows:
+    report = config.stash[REPORT]
+    if report.rows or report.notes:
         terminalreporter.section("claims")
-        for row in rows:
+        for row in report.rows:
             terminalreporter.line(str(row))
+        for note in report.notes:
+            terminalreporter.line(f"note    {note}")
 
 
 @pytest.fixture(scope="session")

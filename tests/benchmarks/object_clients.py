@@ -1,9 +1,10 @@
 """Moves objects of a bucket by one client, as a program whose processor time can be measured.
 
-python -m tests.benchmarks.object_clients CLIENT up|down s3://BUCKET/PREFIX COUNT SIZE
+python -m tests.benchmarks.object_clients CLIENT up|down|rm s3://BUCKET/PREFIX COUNT SIZE
 
 CLIENT is ``lakecli``, which is our own client of S3, or ``obstore``. Small objects move 16 at a
-time, large ones 4; a downloaded object is read whole or in pieces, and is not kept.
+time, large ones 4; a downloaded object is read whole or in pieces, and is not kept. ``rm`` deletes
+the objects.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ class Client(Protocol):
     def down(self, key: str) -> int:
         """Read an object to its end, and return its size."""
 
+    def rm(self, keys: list[str]) -> None:
+        """Delete objects."""
+
 
 class Ours:
     """The client of `lakecli.objectstore.s3`."""
@@ -59,6 +63,10 @@ class Ours:
             while piece := body.read(PIECE):
                 size += len(piece)
         return size
+
+    def rm(self, keys: list[str]) -> None:
+        """Delete objects."""
+        self._store.delete(keys)
 
 
 class Obstore:
@@ -98,12 +106,18 @@ class Obstore:
             return len(answer.bytes())
         return sum(map(len, answer.stream(min_chunk_size=PIECE)))
 
+    def rm(self, keys: list[str]) -> None:
+        """Delete objects."""
+        import obstore
+
+        obstore.delete(self._store, keys)
+
 
 CLIENTS: Final[dict[str, Callable[[str], Client]]] = {"lakecli": Ours, "obstore": Obstore}
 
 
 def main(name: str, verb: str, uri: str, count: str, size: str) -> None:
-    """Move the objects.
+    """Move or delete the objects.
 
     Raises:
         AssertionError: an object has another size.
@@ -112,6 +126,9 @@ def main(name: str, verb: str, uri: str, count: str, size: str) -> None:
     is_large = whole >= LARGE
     body = bytes(whole)
     keys = [f"{'large' if is_large else 'small'}-{number:06d}" for number in range(int(count))]
+    if verb == "rm":
+        client.rm(keys)
+        return
 
     def move(key: str) -> None:
         if verb == "up":

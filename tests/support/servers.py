@@ -51,10 +51,12 @@ def running(
     *,
     environment: dict[str, str],
     certificate: Path | None = None,
+    has_own_session: bool = False,
 ) -> Iterator[str]:
     """Run a server and yield its URL once it answers; another port is tried if it exits early.
 
-    With a `certificate` to trust it speaks TLS.
+    With a `certificate` to trust it speaks TLS. In a session of its own it shares the processor
+    with this session as a whole, not with each thread of a client.
     """
     context = ssl.create_default_context(cafile=certificate) if certificate else None
     for attempt in range(3):
@@ -67,6 +69,7 @@ def running(
                 stderr=output,
                 stdin=subprocess.DEVNULL,
                 env=environment,
+                start_new_session=has_own_session,
             )
         try:
             if _wait_until_it_answers(process, url, context):
@@ -103,7 +106,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _environment() -> dict[str, str]:
+def server_environment() -> dict[str, str]:
+    """Return the environment of a server: this one's without settings of AWS."""
     return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
 
 
@@ -115,7 +119,7 @@ def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         return (sys.executable, "-P", str(Path(__file__).with_name("moto_server.py")), str(port))
 
     log = tmp_path_factory.mktemp("moto") / "log"
-    with running(command, log, environment=_environment()) as url:
+    with running(command, log, environment=server_environment()) as url:
         yield url
 
 
@@ -141,7 +145,7 @@ def rclone(home: Path, access_key: str, secret_key: str) -> Iterator[str]:
         key = f"{access_key},{secret_key}"
         return (found, "serve", "s3", "--addr", address, "--auth-key", key, str(served))
 
-    environment = _environment() | {"RCLONE_CONFIG": str(home / "rclone.conf")}
+    environment = server_environment() | {"RCLONE_CONFIG": str(home / "rclone.conf")}
     with running(command, home / "log", environment=environment) as url:
         yield url
 
