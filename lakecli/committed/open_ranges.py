@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import deque
+from itertools import repeat
+from operator import itemgetter
+
 from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.reads import Tier
     from lakecli.sstable.reader import Table
@@ -41,9 +48,16 @@ class OpenRange:
 
 
 class OpenTree:
-    """A tree, its open ranges by position, and what of their records is in memory."""
+    """A tree, its open ranges by position, and what of their records is in memory.
 
-    __slots__ = ("keys", "metarange", "ranges", "records")
+    Attributes:
+        ranges: the open ranges.
+        records: of each range, those in memory.
+        whole: the records of ranges that are wholly in memory, in one dictionary.
+        whole_size: bytes of that dictionary without its keys and values.
+    """
+
+    __slots__ = ("keys", "metarange", "ranges", "records", "whole", "whole_size")
 
     def __init__(self, metarange: Metarange) -> None:
         self.metarange = metarange
@@ -55,3 +69,22 @@ class OpenTree:
         count = len(self.keys)
         self.ranges: list[OpenRange | None] = [None] * count
         self.records = [_NO_RECORDS] * (count + 1)  # the last one is of keys after all ranges
+        self.whole: dict[bytes, bytes] = {}
+        self.whole_size = 0
+
+    def in_memory(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the value of each key whose block is in memory, and ``None`` for the others.
+
+        Of ten million records most of a lookup is waiting for memory. The processor begins the
+        next lookups while it waits, if they are near in the code: so all keys are hashed before,
+        and looked up in one dictionary if it has them all. That takes half of the time.
+        """
+        deque(map(hash, keys), 0)
+        whole = self.whole
+        if len(whole) > len(keys) > 1:
+            try:
+                return list(itemgetter(*keys)(whole))
+            except KeyError:
+                pass
+        ranges = list(map(self.records.__getitem__, map(bisect_left, repeat(self.keys), keys)))
+        return list(map(dict.get, ranges, keys))

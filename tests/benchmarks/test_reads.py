@@ -56,6 +56,17 @@ def in_batches(trees: TreeStore, tree: MetarangeId, keys: list[bytes]) -> list[b
     return found
 
 
+def in_sorted_batches(trees: TreeStore, tree: MetarangeId, keys: list[bytes]) -> list[bytes | None]:
+    """Read keys whose batches `sorted_by_batch` has sorted."""
+    return in_batches(trees, tree, keys)
+
+
+def sorted_by_batch(keys: list[bytes]) -> list[bytes]:
+    """Return the keys with those of each batch in order."""
+    starts = range(0, len(keys), AT_ONCE)
+    return [key for at in starts for key in sorted(keys[at : at + AT_ONCE])]
+
+
 def lmdb_rate(directory: Path, count: int, keys: list[bytes]) -> float:
     """Return how many reads of the same entries LMDB does in a second, in one transaction.
 
@@ -140,7 +151,11 @@ def test_fill(benchmark: BenchmarkFixture, report: Report, million: Large) -> No
 
 @pytest.mark.parametrize(
     ("name", "read"),
-    [("point reads", one_by_one), ("point reads, 1,000 at a time", in_batches)],
+    [
+        ("point reads", one_by_one),
+        ("point reads, 1,000 at a time", in_batches),
+        ("point reads, 1,000 sorted at a time", in_sorted_batches),
+    ],
 )
 def test_point_reads(
     benchmark: BenchmarkFixture,
@@ -153,7 +168,8 @@ def test_point_reads(
     read: Callable[[TreeStore, MetarangeId, list[bytes]], list[bytes | None]],
 ) -> None:
     """Read every entry once in random order, beginning with nothing in memory."""
-    keys, expected = list(shuffled), list(shuffled.values())
+    keys = sorted_by_batch(list(shuffled)) if read is in_sorted_batches else list(shuffled)
+    expected = [shuffled[key] for key in keys]
     taken: list[float] = []
     again: list[float] = []
 
@@ -177,7 +193,11 @@ def test_point_reads(
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "read"),
-    [("point reads, 10M", one_by_one), ("point reads, 1,000 at a time, 10M", in_batches)],
+    [
+        ("point reads, 10M", one_by_one),
+        ("point reads, 1,000 at a time, 10M", in_batches),
+        ("point reads, 1,000 sorted at a time, 10M", in_sorted_batches),
+    ],
 )
 def test_point_reads_of_ten_million(
     benchmark: BenchmarkFixture,
@@ -192,6 +212,8 @@ def test_point_reads_of_ten_million(
     _, large = both
     rng = random.Random(1)
     keys = [dataset.key_of(rng.randrange(large.count)) for _ in range(1_000_000)]
+    if read is in_sorted_batches:
+        keys = sorted_by_batch(keys)
     taken: list[float] = []
     filled: list[float] = []
 

@@ -26,6 +26,8 @@ from lakecli.objectstore.local.store import LocalStore
 from tests.committed.trees import (
     RecordingStore,
     build,
+    change,
+    changed,
     iter_ranges,
     key,
     large_model,
@@ -58,11 +60,14 @@ def check(trees: TreeStore, tree: MetarangeId) -> None:
 
 
 def check_accounts(points: PointReader) -> None:
-    """The size of what is kept is that of the records in memory, each of which is kept once."""
+    """The size of what is kept is that of the records in memory, and of the trees' dictionaries."""
     kept = {id(each): each for opened in points._open.values() for each in [opened.source[1]]}
     held = [item for records in kept.values() for item in records.items()]
     size = sum(len(path) + len(found) + point_reads._RECORD_SIZE for path, found in held)
+    size += sum(each.whole.__sizeof__() for each in points._trees.values() if each.whole)
     assert points.blocks_size == size
+    in_ranges = set(held)
+    assert all(in_ranges.issuperset(each.whole.items()) for each in points._trees.values())
 
 
 @pytest.mark.parametrize("place", ["directory", "bucket", "bucket, cached on disk"])
@@ -152,6 +157,47 @@ def test_a_fill_ends_where_the_memory_does(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(trees.points._open) < len(trees.metarange(tree))
     check(trees, tree)
     assert not fill(trees, tree)
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_trees_that_share_ranges_are_filled_side_by_side(
+    monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(point_reads, "MOST_TREES", kept)
+    trees = new_trees(range_entries=256)
+    first = build(trees, MODEL)
+    changes = {key(at): None if at % 2 else value(-at - 1) for at in range(1000, 1020)}
+    second = change(trees, first, changes)
+    models = {first: MODEL, second: changed(MODEL, changes)}
+    asked = [*MODEL, key(5) + b"!"]
+    for tree in (first, second, first):
+        assert fill(trees, tree)
+        assert trees.points._trees[tree].whole == models[tree]
+        check_accounts(trees.points)
+        for each, model in models.items():
+            expected = [model.get(path) for path in asked]
+            assert trees.points.find_many(each, asked) == expected
+            assert [find(trees, each, path) for path in asked] == expected
+        assert len(trees.points._trees) == kept
+    check_accounts(trees.points)
+
+
+def test_without_room_for_the_dictionary_of_a_tree_its_records_stay() -> None:
+    trees = new_trees(range_entries=256)
+    first = build(trees, MODEL)
+    second = change(trees, first, {key(2999): None})
+    points = trees.points
+    assert fill(trees, first)
+    points._blocks_limit = points.blocks_size
+    fill(trees, second)
+    check_accounts(points)
+    assert not any(each.whole for each in points._trees.values())
+    before = dict(trees.reads)
+    assert points.find_many(first, list(MODEL)) == list(MODEL.values())
+    assert trees.reads == {**before, "memory": before["memory"] + len(MODEL)}
+    assert fill(trees, first)
+    assert not any(each.whole for each in points._trees.values())
+    assert not points._has_dropped
 
 
 class Gate(RecordingStore):

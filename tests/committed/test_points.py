@@ -343,7 +343,7 @@ def test_a_range_that_is_closed_while_it_is_read_answers_all_the_same() -> None:
     assert expected is not None
     (opened,) = points._open.values()
     points._close(opened)  # as another thread does that needs the room
-    assert points._read(opened, key(3)) == expected
+    assert points._read(points._trees[tree], opened, key(3)) == expected
     assert points.find(tree, key(3)) == expected
 
 
