@@ -19,7 +19,7 @@ from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
-from lakecli.repository.undo.complete import _holds
+from lakecli.repository.undo.complete import _holds, complete
 from lakecli.repository.undo.log import find_operation, iter_log
 from lakecli.repository.undo.pushed import Pushed, moved_on
 from lakecli.repository.undo.undo import redo, restore, undo
@@ -485,6 +485,18 @@ def test_an_answer_is_not_kept_once_something_else_was_done(world: World) -> Non
     tag.create(eve, "v1", "main")
     done = undo(eve)
     assert (done.operation.kind, done.is_completed) == ("tag create", False)
+    assert not may_be_left(eve)
+
+
+def test_an_answer_is_left_to_the_command_that_owes_it(world: World) -> None:
+    eve = world.eve
+    branch.create(eve, "dev", source="main")
+    at_step(eve, "undo done", KilledError())
+    with pytest.raises(KilledError):
+        undo(eve)
+    assert complete(eve, "redo", remote=False) is None
+    assert complete(eve, "op restore", remote=False) is None
+    assert undo(eve).is_completed
     assert not may_be_left(eve)
 
 

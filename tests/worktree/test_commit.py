@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import NothingToDo, Refused
+from lakecli.identity import h
 from lakecli.repository.commit import commit as commit_staged
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.selection import Selection
@@ -149,3 +150,16 @@ def test_undo_and_redo_move_the_branch_and_no_file(repository: Repository, root:
     again = commit_worktree(reopen(repository, root))
     assert again.commit.parents == made.commit.parents
     assert again.uploaded == 2
+
+
+def test_an_interrupted_pull_is_finished_first(repository: Repository, root: Path) -> None:
+    commit_contents(repository, {"w/t": "theirs", "w/b": "new"})
+    worktree = reopen(repository, root)
+    worktree.relink(active="pull", target=worktree.head().id)
+    write(root, {"a": "mine"})
+    made = commit_worktree(reopen(repository, root))
+    assert (made.uploaded, made.removed) == (1, 0)
+    assert files(root) == {"a": "mine", "b": "new", "t": "theirs"}
+    link = reopen(repository, root).link
+    assert (link.active, link.at_head) == ("", made.commit.id)
+    assert read(repository, "main@")[b"w/a"] == h(b"mine").hex()

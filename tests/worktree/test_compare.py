@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -205,3 +206,28 @@ def test_a_base_that_is_not_here_is_named(repository: Repository, root: Path) ->
     (root / ".lakefs_ref.yaml").write_text(text.replace(head, "ab" * 32))
     with pytest.raises(NotFound, match="is not on this machine"):
         items(reopen(repository, root))
+
+
+def test_a_file_that_is_deleted_once_it_was_listed_is_removed(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, {"new": "n"})
+    scandir = os.scandir
+
+    def listed(descriptor: int) -> Any:
+        entries = list(scandir(descriptor))
+        write(root, {"a": None, "new": None})
+        return nullcontext(entries)
+
+    monkeypatch.setattr(os, "scandir", listed)
+    assert items(reopen(repository, root)) == {"a": Item(b"a", REMOVED, None)}
+
+
+def test_a_link_is_read_only_where_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("1")
+    (tmp_path / "link").symlink_to("file")
+    link = os.fsencode(tmp_path / "link")
+    with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
+        scanning.hash_file(link)
+    found = scanning.hash_file(link, follow=True)
+    assert found == scanning.hash_file(os.fsencode(tmp_path / "file"))

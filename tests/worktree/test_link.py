@@ -33,6 +33,11 @@ def test_what_lakectl_writes_is_read(tmp_path: Path) -> None:
     assert read_link(tmp_path) == link_of("lakefs://demo/main/my data/")
 
 
+def test_a_path_without_a_slash_at_its_end_is_a_directory(tmp_path: Path) -> None:
+    (tmp_path / ".lakefs_ref.yaml").write_text(f"src: lakefs://demo/main/data\nat_head: {HEAD}\n")
+    assert read_link(tmp_path) == link_of("lakefs://demo/main/data/")
+
+
 def test_what_is_written_has_lakectls_entries_first(tmp_path: Path) -> None:
     write_link(tmp_path, link_of(active="pull", target=HEAD, include=("*.csv",)))
     assert (tmp_path / ".lakefs_ref.yaml").read_text() == (

@@ -5,16 +5,25 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from lakecli.objectstore.base import ANY
+from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.objectstore.local.files import write_all
 from lakecli.worktree import fetching, writer
 from lakecli.worktree.index import state_of
 from tests.support.lakes import entry_of
-from tests.support.worktrees import clone, commit_contents, files, items, pull, reopen, write
+from tests.support.worktrees import (
+    DOWNLOADS,
+    clone,
+    commit_contents,
+    files,
+    items,
+    pull,
+    reopen,
+    write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,3 +258,21 @@ def test_a_file_that_was_touched_is_replaced(
     brought = pull(reopen(repository, tmp_path / "wd"))
     assert (brought.conflicts, brought.downloaded, brought.removed) == ([], 1, 1)
     assert files(tmp_path / "wd") == {"a": "theirs"}
+
+
+def test_a_missing_bucket_ends_it_if_it_is_that_of_the_repository(
+    repository: Repository, root: Path
+) -> None:
+    """One that an imported object lies in concerns that object alone."""
+    fetcher = fetching.Fetcher(reopen(repository, root), DOWNLOADS)
+
+    def fetch() -> NoReturn:
+        raise BucketNotFound("no bucket")
+
+    wanted = fetching.Wanted(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
+    with pytest.raises(BucketNotFound):
+        fetcher._try(wanted, fetch)
+    assert fetcher.failures == []
+    imported = wanted.entry._replace(physical_address="s3://elsewhere/1")
+    assert fetcher._try(wanted._replace(entry=imported), fetch) is None
+    assert fetcher.failures == [(b"a", "no bucket")]
