@@ -32,5 +32,6 @@ Shared by several commands: annotations (annotate, blame), bisecting (bisect), c
 differences, handoff and presigned (fs presign), history_graph, log_format (log), lakectl (doctor,
 config list), lakefs (clone, refs-dump, refs-restore), operations and undoing (undo, redo, op),
 outside (trust), places (fs cp, mv), sharing (clone, push, pull, status), syncing (with sync),
-transfers (upload, download), worktrees, working_directory, linking and working_commit (local).
+transfers (upload, download), uploads (of several files), worktrees, working_directory, linking and
+working_commit (local).
 """

@@ -96,10 +96,11 @@ class Upload:
         self._options = options
         if writes:
             clear_temporaries(repository.store)
-        # Metadata that cannot be encoded fails here, before the first byte is read.
-        encode_entry(
-            self.entry(b"", Ingested("0" * 64, 0, 0), at=repository.lake.now(), has_mtime=True)
-        )
+        if options.metadata or options.content_type is not None:
+            # What cannot be encoded fails here, before the first byte is read.
+            encode_entry(
+                self.entry(b"", Ingested("0" * 64, 0, 0), at=repository.lake.now(), has_mtime=True)
+            )
         self._stager = Stager(repository, branch, kind="upload")
         self._new_hashes: list[tuple[FileKey, str, int]] = []
         uploads = uploads_of(repository.store)

@@ -11,34 +11,24 @@ from lakecli.cli.names import STANDARD_INPUT, NamesOptions, read_names
 from lakecli.cli.params import ContentType, LinkOptions, Metadata, SelectionOptions, TransferOptions
 from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix
 from lakecli.cli.records import entry_record
-from lakecli.cli.text import entry_lines, quote_path
+from lakecli.cli.text import entry_lines
 from lakecli.cli.transfers import (
     PreSign,
     check_local,
     check_mirror,
-    failure_records,
     link_policy,
-    note_rest,
     parallelism,
     progress,
-    raise_failures,
     selection,
     show_plan,
-    summary_lines,
 )
 from lakecli.errors import UsageError
-from lakecli.named_tuple import NamedTuple
 from lakecli.typed import TYPE_CHECKING, Annotated
 from lakecli.uri import SCHEME, LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.cli.answers.objects import Upload
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.plan import Step
     from lakecli.repository.upload import UploadOptions
-    from lakecli.repository.upload_tree import UploadReport
 
 
 _Source = Annotated[
@@ -157,44 +147,22 @@ def fs_upload(
             parallelism=parallelism(context, repository, transfer.workers),
             progress=shown,
         )
-        mirrors = Mirror(max_delete) if delete and is_tree else None
-        many = _Many(repository, target, sources, options, listed, mirrors)
-        if chosen.dry_run:
-            steps = many.plan() if is_many else many.plan_one(is_whole=is_whole)
-            show_plan(context, steps, verb="upload", hint="all others would be staged")
-            return
-        if is_many:
-            if is_tree:
-                _tell_directory(context, sources[0], target)
-            report = _upload_many(context, many)
-        else:
+        if not (is_many or chosen.dry_run):
             _upload_one(context, repository, target, sources[0], options, is_whole=is_whole)
             return
-    failures = failure_records(report.failures)
+        from lakecli.cli.uploads import Mirror, Uploads, answer, tell_directory
 
-    def record() -> Upload:
-        from lakecli.cli.answers import pick
-        from lakecli.cli.answers.objects import Upload
-
-        return pick(Upload, report, failed=len(failures), failures=failures)
-
-    context.out.emit(
-        record,
-        text=lambda: summary_lines("Upload", uploaded=report.uploaded, removed=report.deleted),
-    )
-    note_rest(
-        context,
-        report.size,
-        unchanged=report.unchanged,
-        excluded=report.excluded,
-        failed=len(failures),
-    )
-    raise_failures(
-        context,
-        report.failures,
-        verb="upload",
-        hint="the others are staged; fix these and repeat the upload, or see --follow and --skip",
-    )
+        mirror = Mirror(max_delete) if delete and is_tree else None
+        many = Uploads(repository, target, sources, options, listed, mirror)
+        if chosen.dry_run:
+            own = b"" if is_many else _path_for(target, sources[0], is_whole=is_whole)
+            steps = many.plan() if is_many else many.plan_one(own)
+            show_plan(context, steps, verb="upload", hint="all others would be staged")
+            return
+        if is_tree:
+            tell_directory(context, sources[0], target)
+        report = many.upload(context)
+    answer(context, report)
 
 
 def _arguments(
@@ -242,75 +210,6 @@ def _check_sources(sources: list[str], *, recursive: bool, is_listed: bool) -> N
             )
 
 
-class Mirror(NamedTuple):
-    """That objects are removed which the directory lacks; at most so many."""
-
-    max_delete: int | None
-
-
-class _Many(NamedTuple):
-    """An upload of a directory, of named files below one, or of several files."""
-
-    repository: Repository
-    target: LakeUri
-    sources: list[str]
-    options: UploadOptions
-    names: list[bytes] | None
-    mirror: Mirror | None
-
-    def plan(self) -> Iterator[Step]:
-        """Return what would be done."""
-        from pathlib import Path
-
-        from lakecli.repository.upload_plan import plan_files, plan_upload
-
-        where = (self.repository, ref_of(self.target), self.target.path or b"")
-        if len(self.sources) > 1:
-            sources = list(map(Path, self.sources))
-            return plan_files(*where, sources=sources, options=self.options)
-        source = Path(self.sources[0])
-        if self.mirror is not None:
-            from lakecli.repository.upload_mirror import plan_mirror
-
-            return plan_mirror(*where, source=source, options=self.options)
-        return plan_upload(*where, source=source, options=self.options, names=self.names)
-
-    def plan_one(self, *, is_whole: bool) -> Iterator[Step]:
-        """Return what would be done with the only file."""
-        from pathlib import Path
-
-        from lakecli.repository.upload_plan import plan_file
-
-        path = _path_for(self.target, self.sources[0], is_whole=is_whole)
-        source, branch = Path(self.sources[0]), ref_of(self.target)
-        return plan_file(self.repository, branch, path, source=source, options=self.options)
-
-    def upload(self, report: UploadReport) -> UploadReport:
-        """Upload, and fill the report."""
-        from pathlib import Path
-
-        from lakecli.repository.upload_tree import upload_files, upload_tree
-
-        where = (self.repository, ref_of(self.target), self.target.path or b"")
-        if len(self.sources) > 1:
-            sources = list(map(Path, self.sources))
-            return upload_files(*where, sources=sources, options=self.options, report=report)
-        source = Path(self.sources[0])
-        if self.mirror is not None:
-            from lakecli.repository.upload_mirror import upload_mirror
-
-            return upload_mirror(
-                *where,
-                source=source,
-                options=self.options,
-                max_delete=self.mirror.max_delete,
-                report=report,
-            )
-        return upload_tree(
-            *where, source=source, options=self.options, names=self.names, report=report
-        )
-
-
 def _upload_one(
     context: Context,
     repository: Repository,
@@ -346,24 +245,3 @@ def _path_for(target: LakeUri, source: str, *, is_whole: bool) -> bytes:
     if not path or path.endswith(b"/"):
         return path + os.fsencode(os.path.basename(os.path.normpath(source)))
     return path
-
-
-def _tell_directory(context: Context, source: str, target: LakeUri) -> None:
-    """Print the line that lakectl prints before it compares a directory."""
-    directory = source if source.endswith("/") else f"{source}/"
-    context.out.say(
-        "", f"diff 'local://{quote_path(directory)}' <--> '{quote_path(str(target))}'..."
-    )
-
-
-def _upload_many(context: Context, many: _Many) -> UploadReport:
-    from lakecli.repository.upload_tree import UploadReport
-
-    report = UploadReport()
-    try:
-        return many.upload(report)
-    except BaseException:
-        if report.uploaded or report.unchanged:
-            done = report.uploaded + report.unchanged
-            context.out.note(f"{done} objects are staged; run the same command to continue")
-        raise

@@ -1,0 +1,137 @@
+"""Uploads of several files, of named ones, or of a directory; and what a dry run says of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakecli.cli.text import quote_path
+from lakecli.cli.transfers import failure_records, note_rest, raise_failures, summary_lines
+from lakecli.named_tuple import NamedTuple
+from lakecli.typed import TYPE_CHECKING
+from lakecli.uri import ref_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakecli.cli.answers.objects import Upload
+    from lakecli.cli.context import Context
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.transfer.plan import Step
+    from lakecli.repository.upload import UploadOptions
+    from lakecli.repository.upload_tree import UploadReport
+    from lakecli.uri import LakeUri
+
+
+class Mirror(NamedTuple):
+    """That objects are removed which the directory lacks; at most so many."""
+
+    max_delete: int | None
+
+
+class Uploads(NamedTuple):
+    """An upload of a directory, of named files below one, or of several files."""
+
+    repository: Repository
+    target: LakeUri
+    sources: list[str]
+    options: UploadOptions
+    names: list[bytes] | None
+    mirror: Mirror | None
+
+    def plan(self) -> Iterator[Step]:
+        """Return what would be done."""
+        from lakecli.repository.upload_plan import plan_files, plan_upload
+
+        where = (self.repository, ref_of(self.target), self.target.path or b"")
+        if len(self.sources) > 1:
+            sources = list(map(Path, self.sources))
+            return plan_files(*where, sources=sources, options=self.options)
+        source = Path(self.sources[0])
+        if self.mirror is not None:
+            from lakecli.repository.upload_mirror import plan_mirror
+
+            return plan_mirror(*where, source=source, options=self.options)
+        return plan_upload(*where, source=source, options=self.options, names=self.names)
+
+    def plan_one(self, path: bytes) -> Iterator[Step]:
+        """Return what would be done with the only file, which gets a path."""
+        from lakecli.repository.upload_plan import plan_file
+
+        source, branch = Path(self.sources[0]), ref_of(self.target)
+        return plan_file(self.repository, branch, path, source=source, options=self.options)
+
+    def upload(self, context: Context) -> UploadReport:
+        """Upload; if that ends early, note what is staged."""
+        from lakecli.repository.upload_tree import UploadReport
+
+        report = UploadReport()
+        try:
+            return self._fill(report)
+        except BaseException:
+            if report.uploaded or report.unchanged:
+                done = report.uploaded + report.unchanged
+                context.out.note(f"{done} objects are staged; run the same command to continue")
+            raise
+
+    def _fill(self, report: UploadReport) -> UploadReport:
+        from lakecli.repository.upload_tree import upload_files, upload_tree
+
+        where = (self.repository, ref_of(self.target), self.target.path or b"")
+        if len(self.sources) > 1:
+            sources = list(map(Path, self.sources))
+            return upload_files(*where, sources=sources, options=self.options, report=report)
+        source = Path(self.sources[0])
+        if self.mirror is not None:
+            from lakecli.repository.upload_mirror import upload_mirror
+
+            return upload_mirror(
+                *where,
+                source=source,
+                options=self.options,
+                max_delete=self.mirror.max_delete,
+                report=report,
+            )
+        return upload_tree(
+            *where, source=source, options=self.options, names=self.names, report=report
+        )
+
+
+def tell_directory(context: Context, source: str, target: LakeUri) -> None:
+    """Print the line that lakectl prints before it compares a directory."""
+    directory = source if source.endswith("/") else f"{source}/"
+    context.out.say(
+        "", f"diff 'local://{quote_path(directory)}' <--> '{quote_path(str(target))}'..."
+    )
+
+
+def answer(context: Context, report: UploadReport) -> None:
+    """Answer with what was uploaded.
+
+    Raises:
+        PartialFailure: some files failed.
+    """
+    failures = failure_records(report.failures)
+
+    def record() -> Upload:
+        from lakecli.cli.answers import pick
+        from lakecli.cli.answers.objects import Upload
+
+        return pick(Upload, report, failed=len(failures), failures=failures)
+
+    context.out.emit(
+        record,
+        text=lambda: summary_lines("Upload", uploaded=report.uploaded, removed=report.deleted),
+    )
+    note_rest(
+        context,
+        report.size,
+        unchanged=report.unchanged,
+        excluded=report.excluded,
+        failed=len(failures),
+    )
+    raise_failures(
+        context,
+        report.failures,
+        verb="upload",
+        hint="the others are staged; fix these and repeat the upload, or see --follow and --skip",
+    )
