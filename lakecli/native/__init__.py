@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Protocol
 
+    import numpy as np
+    import numpy.typing as npt
+    from cramjam import Buffer
+
     class Core(Protocol):
         """The functions of ``core.c``. What they leave to the twin is ``None`` if not noted."""
 
@@ -26,6 +30,17 @@ if TYPE_CHECKING:
 
         def decode_records(self, payload: bytes, /) -> tuple[list[bytes], list[bytes]] | None:
             """As `lakecli.sstable.block.decode_records`."""
+
+        def columns(
+            self,
+            payload: bytes | Buffer,
+            area: bytearray | npt.NDArray[np.uint8],
+            row: int,
+            above: bytes,
+            last: bytes,
+            /,
+        ) -> int | None:
+            """As `lakecli.spark.area.Area` says; its twin is `lakecli.spark.decode`."""
 
         def find_value(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
             """As `lakecli.sstable.block.find_value`; ``NotImplemented`` is left to the twin."""
@@ -47,7 +62,7 @@ if TYPE_CHECKING:
             """As `lakecli.committed.encode.encode_external`; single values may be ``None``."""
 
 
-INTERFACE: Final = 2
+INTERFACE: Final = 3
 """The meaning of the functions; a core with another one is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

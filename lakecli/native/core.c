@@ -12,14 +12,14 @@
 #include <stdint.h>
 #include <string.h>
 
-#define INTERFACE 2  /* as in __init__.py; increase both if the meaning of a function changes */
+#define INTERFACE 3  /* as in __init__.py; increase both if the meaning of a function changes */
 
 /* The format, as in sstable/format.py and sstable/block.py. */
 #define TRAILER_SIZE 8
 #define MAX_BLOCK_SIZE (128 << 20)
 #define MAX_BLOCK_ENTRIES (1 << 18)
 #define SHARING_BUDGET (64 << 20)
-#define MAX_KEY 4096    /* longer keys are searched by the twin */
+#define MAX_KEY 4096    /* longer keys are left to the twin */
 #define MAX_HASHED 1024 /* one chunk of BLAKE3; longer data are hashed by the twin */
 #define DIGEST 32
 
@@ -49,6 +49,13 @@ static int append(PyObject *list, PyObject *owned) {
     return !failed;
 }
 
+/* Two objects that the caller owns, as a tuple; None if they are of no use, NULL after an error. */
+static PyObject *pair_of(PyObject *a, PyObject *b, int made) {
+    PyObject *pair = made ? PyTuple_Pack(2, a, b) : PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    Py_XDECREF(a), Py_XDECREF(b);
+    return pair;
+}
+
 static PyObject *bytes_of(const uint8_t *at, Py_ssize_t size) {
     return PyBytes_FromStringAndSize((const char *)at, size);
 }
@@ -68,12 +75,12 @@ static uint8_t *put(uint8_t *at, uint64_t number) {
     return at;
 }
 
-/* A number of at most four bytes in its shortest form; NULL if there is none. */
-static const uint8_t *take(const uint8_t *at, const uint8_t *end, uint32_t *number) {
+/* A number of at most `bits` bits in its shortest form; NULL if there is none. */
+static const uint8_t *take(const uint8_t *at, const uint8_t *end, uint64_t *number, int bits) {
     *number = 0;
-    for (int shift = 0; shift < 28 && at < end; shift += 7) {
+    for (int shift = 0; shift < bits && at < end; shift += 7) {
         uint8_t byte = *at++;
-        *number |= (uint32_t)(byte & 0x7F) << shift;
+        *number |= (uint64_t)(byte & 0x7F) << shift;
         if (byte < 0x80) return byte || !shift ? at : NULL;
     }
     return NULL;
@@ -133,111 +140,142 @@ static void hash(const uint8_t *at, Py_ssize_t size, uint8_t digest[DIGEST]) {
     for (int i = 0; i < DIGEST; i++) digest[i] = (uint8_t)(chain[i / 4] >> i % 4 * 8);
 }
 
-typedef struct { uint32_t shared; Bytes key, value; } Record; /* `key`: its unshared part */
+/* The records of a data block, one after the other. */
+typedef struct {
+    const uint8_t *at, *end;
+    int64_t budget, count;
+    Bytes value;
+    Py_ssize_t size; /* of the key, without its trailer; less than 0 before the first */
+    uint8_t key[MAX_KEY];
+} Cursor;
 
-/* The position after the record at `at`, or NULL. */
-static const uint8_t *read_record(const uint8_t *at, const uint8_t *end, Record *record) {
-    uint32_t unshared, size;
-    if (!(at = take(at, end, &record->shared)) || !(at = take(at, end, &unshared)) ||
-        !(at = take(at, end, &size)))
-        return NULL;
-    if (unshared > end - at || size > end - at - (Py_ssize_t)unshared) return NULL;
-    record->key = (Bytes){at, unshared};
-    record->value = (Bytes){at + unshared, size};
-    return at + unshared + size;
+/* Go before the first record of a block; return its restart points, 0 if they do not fit. */
+static uint32_t enter(Cursor *cursor, Bytes block) {
+    int is_block = block.size >= TRAILER_SIZE && block.size <= MAX_BLOCK_SIZE;
+    uint32_t restarts = is_block ? u32(block.at + block.size - 4) : 0;
+    if (restarts > block.size / 4 - 1) return 0;
+    cursor->at = block.at, cursor->end = block.at + block.size - 4 - 4 * (Py_ssize_t)restarts;
+    cursor->budget = SHARING_BUDGET, cursor->count = 0, cursor->size = -TRAILER_SIZE;
+    return restarts;
 }
 
-/* The number of restart points of a block; 0 if they do not fit. */
-static uint32_t restarts_of(Bytes block) {
-    if (block.size < TRAILER_SIZE || block.size > MAX_BLOCK_SIZE) return 0;
-    uint32_t count = u32(block.at + block.size - 4);
-    return count <= (block.size - 4) / 4 ? count : 0;
+/* Go to the next record; false if it is odd, or its key not greater than the last one. */
+static int step(Cursor *cursor) {
+    const uint8_t *at = cursor->at, *end = cursor->end;
+    uint64_t shared, added, size;
+    if (!(at = take(at, end, &shared, 28)) || !(at = take(at, end, &added, 28)) ||
+        !(at = take(at, end, &size, 28)) || (int64_t)(added + size) > end - at ||
+        cursor->count++ == MAX_BLOCK_ENTRIES || added < TRAILER_SIZE || shared + added > MAX_KEY ||
+        (shared >= 0x80 && (cursor->budget -= shared) < 0))
+        return 0;
+    Py_ssize_t rest = (Py_ssize_t)added - TRAILER_SIZE, old = cursor->size - (Py_ssize_t)shared;
+    uint8_t *to = cursor->key + shared; /* a key shares some of the last one and of its trailer */
+    if (old < -TRAILER_SIZE || memcmp(at + rest, TRAILER, TRAILER_SIZE) ||
+        (old >= 0 && compare(at, rest, (Bytes){to, old}) <= 0))
+        return 0;
+    memcpy(to, at, added);
+    cursor->size = (Py_ssize_t)shared + rest;
+    cursor->value = (Bytes){at + added, (Py_ssize_t)size};
+    cursor->at = at + added + size;
+    return 1;
 }
 
 /* decode_records(payload) -> (keys, values): twin `sstable.block.decode_records`. */
 static PyObject *decode_records(PyObject *Py_UNUSED(module), PyObject *payload) {
-    Bytes block, last = {NULL, 0};
-    uint32_t restarts = view(payload, &block) ? restarts_of(block) : 0;
-    if (!restarts) return Py_NewRef(Py_None);
-    const uint8_t *at = block.at, *end = block.at + block.size - 4 - 4 * (Py_ssize_t)restarts;
-    PyObject *keys = PyList_New(0), *values = PyList_New(0), *pair = NULL;
-    int64_t budget = SHARING_BUDGET;
-    if (keys == NULL || values == NULL) goto done;
-    for (int count = 0; at < end; count++) {
-        Record record;
-        at = read_record(at, end, &record);
-        if (at == NULL || count == MAX_BLOCK_ENTRIES || record.key.size < TRAILER_SIZE) goto odd;
-        Py_ssize_t shared = record.shared, rest = record.key.size - TRAILER_SIZE;
-        if (memcmp(record.key.at + rest, TRAILER, TRAILER_SIZE) ||
-            shared > last.size + (count ? TRAILER_SIZE : 0) ||
-            (shared >= 0x80 && (budget -= shared) < 0))
-            goto odd;
-        PyObject *key = PyBytes_FromStringAndSize(NULL, shared + rest);
-        if (key == NULL) goto done;
-        uint8_t *to = (uint8_t *)PyBytes_AsString(key);
-        Py_ssize_t from_last = shared < last.size ? shared : last.size;
-        if (from_last) memcpy(to, last.at, from_last);
-        memcpy(to + from_last, TRAILER, shared - from_last);
-        memcpy(to + shared, record.key.at, rest);
-        int ascends = !count || compare(to, shared + rest, last) > 0;
-        if (!append(keys, key)) goto done;
-        if (!ascends) goto odd;
-        last = (Bytes){to, shared + rest};
-        if (!append(values, bytes_of(record.value.at, record.value.size))) goto done;
-    }
-    pair = PyTuple_Pack(2, keys, values);
-    goto done;
-odd:
-    pair = Py_NewRef(Py_None);
-done:
-    Py_XDECREF(keys);
-    Py_XDECREF(values);
-    return pair;
-}
-
-/* The value of a key in a block, None if it has none, NotImplemented if the twin must say. */
-static PyObject *search(Bytes block, Bytes wanted) {
-    uint8_t key[MAX_KEY];
-    uint32_t low = 0, restarts = restarts_of(block);
-    if (!restarts) return Py_NewRef(Py_NotImplemented);
-    const uint8_t *at = block.at, *end = block.at + block.size - 4 - 4 * (Py_ssize_t)restarts;
-    Record record;
-    for (uint32_t high = restarts - 1; low < high;) {
-        uint32_t middle = low + (high - low + 1) / 2, offset = u32(end + 4 * (Py_ssize_t)middle);
-        if (offset >= end - block.at || !read_record(block.at + offset, end, &record) ||
-            record.shared || record.key.size < TRAILER_SIZE)
-            return Py_NewRef(Py_NotImplemented);
-        if (compare(record.key.at, record.key.size - TRAILER_SIZE, wanted) > 0)
-            high = middle - 1;
-        else
-            low = middle, at = block.at + offset;
-    }
-    Py_ssize_t size = 0;
-    int64_t budget = SHARING_BUDGET;
-    for (int count = 0; at < end; count++) {
-        at = read_record(at, end, &record);
-        if (at == NULL || count == MAX_BLOCK_ENTRIES || record.shared > size ||
-            record.key.size > MAX_KEY - (Py_ssize_t)record.shared ||
-            (record.shared >= 0x80 && (budget -= record.shared) < 0))
-            return Py_NewRef(Py_NotImplemented);
-        memcpy(key + record.shared, record.key.at, record.key.size);
-        size = record.shared + record.key.size;
-        if (size < TRAILER_SIZE) return Py_NewRef(Py_NotImplemented);
-        int order = compare(key, size - TRAILER_SIZE, wanted);
-        if (order < 0) continue;
-        if (order || memcmp(key + size - TRAILER_SIZE, TRAILER, TRAILER_SIZE)) break;
-        return bytes_of(record.value.at, record.value.size);
-    }
-    return Py_NewRef(Py_None);
+    Bytes block;
+    Cursor cursor;
+    if (!view(payload, &block) || !enter(&cursor, block)) return Py_NewRef(Py_None);
+    PyObject *keys = PyList_New(0), *values = PyList_New(0);
+    int is_usual = keys != NULL && values != NULL;
+    while (is_usual && cursor.at < cursor.end)
+        is_usual = step(&cursor) && append(keys, bytes_of(cursor.key, cursor.size)) &&
+                   append(values, bytes_of(cursor.value.at, cursor.value.size));
+    return pair_of(keys, values, is_usual);
 }
 
 /* find_value(payload, key): twin `sstable.block.find_value`. */
 static PyObject *find_value(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *payload, *key;
     Bytes block, wanted;
+    Cursor cursor;
     if (!PyArg_ParseTuple(args, "OO", &payload, &key)) return NULL;
     if (!view(payload, &block) || !view(key, &wanted)) return Py_NewRef(Py_NotImplemented);
-    return search(block, wanted);
+    uint32_t low = 0, high = enter(&cursor, block);
+    if (!high--) return Py_NewRef(Py_NotImplemented);
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2, offset = u32(cursor.end + 4 * (size_t)middle);
+        enter(&cursor, block);
+        cursor.at = offset < cursor.end - block.at ? block.at + offset : cursor.end;
+        if (!step(&cursor)) return Py_NewRef(Py_NotImplemented);
+        if (compare(cursor.key, cursor.size, wanted) > 0) high = middle - 1; else low = middle;
+    }
+    enter(&cursor, block);
+    if (low) cursor.at += u32(cursor.end + 4 * (Py_ssize_t)low);
+    while (cursor.at < cursor.end) {
+        if (!step(&cursor)) return Py_NewRef(Py_NotImplemented);
+        int order = compare(cursor.key, cursor.size, wanted);
+        if (!order) return bytes_of(cursor.value.at, cursor.value.size);
+        if (order > 0) break;
+    }
+    return Py_NewRef(Py_None);
+}
+
+/* Find the fields of a message that has no others and these in order; numbers are in `size`. */
+static int fields(Bytes message, const char *tags, Bytes *found) {
+    const uint8_t *at = message.at, *end = at + message.size;
+    for (; *tags; tags++, found++) {
+        uint64_t number = 0; /* a missing field is empty */
+        if ((at < end && *at == *tags && !(at = take(at + 1, end, &number, 63))) ||
+            number > (*tags & 2 ? (uint64_t)(end - at) : PY_SSIZE_T_MAX))
+            return 0;
+        *found = (Bytes){at, (Py_ssize_t)number};
+        if (*tags & 2) at += number;
+    }
+    return at == end;
+}
+
+enum { ROWS = 1 << 15, TEXTS = 4, ROOM = 4 << 20 }; /* path, address, checksum, content type */
+typedef struct { int64_t size, seconds; uint32_t ends[TEXTS]; } Row;
+typedef struct { Row rows[ROWS]; uint8_t texts[TEXTS][ROOM]; } Area;
+
+/* Find the fields of an entry in the usual form, without metadata, and those of its time. */
+static int read_entry(Bytes value, Bytes *found) {
+    uint64_t twice;
+    const uint8_t *at, *end = value.at + value.size;
+    return value.size > DIGEST && value.at[0] == 2 * DIGEST &&
+           (at = take(value.at + 1 + DIGEST, end, &twice, 28)) && twice % 2 == 0 &&
+           (int64_t)twice / 2 <= end - at &&
+           fields((Bytes){at, (Py_ssize_t)twice / 2}, "\x0A\x12\x18\x22\x30\x3A", found) &&
+           fields(found[1], "\x08\x10", found + 6);
+}
+
+/* columns(payload, area, row, above, last) -> the row after a block's: twin `spark.decode`. */
+static PyObject *columns(PyObject *Py_UNUSED(module), PyObject *args) {
+    Py_buffer payload, memory;
+    Bytes above, last, found[8] = {{NULL, 0}};
+    Cursor cursor;
+    uint32_t used[TEXTS] = {0};
+    int at;
+    if (!PyArg_ParseTuple(args, "y*w*iy#y#", &payload, &memory, &at, &above.at, &above.size,
+                          &last.at, &last.size))
+        return NULL;
+    Area *area = memory.buf;
+    int is_usual = memory.len == sizeof(Area) && at >= 0 && at <= ROWS &&
+                   enter(&cursor, (Bytes){payload.buf, payload.len}) && cursor.at < cursor.end;
+    if (is_usual && at) memcpy(used, area->rows[at - 1].ends, sizeof used);
+    for (; is_usual && cursor.at < cursor.end; at++) {
+        is_usual = at < ROWS && step(&cursor) && compare(cursor.key, cursor.size, above) > 0 &&
+                   compare(cursor.key, cursor.size, last) <= 0 &&
+                   read_entry(cursor.value, found);
+        Bytes texts[TEXTS] = {{cursor.key, cursor.size}, found[0], found[3], found[5]};
+        for (int i = 0; i < TEXTS && (is_usual &= texts[i].size <= (int64_t)ROOM - used[i]); i++) {
+            memcpy(area->texts[i] + used[i], texts[i].at, texts[i].size);
+            area->rows[at].ends[i] = used[i] += (uint32_t)texts[i].size;
+        }
+        if (is_usual) area->rows[at].size = found[2].size, area->rows[at].seconds = found[6].size;
+    }
+    PyBuffer_Release(&payload), PyBuffer_Release(&memory);
+    return is_usual ? PyLong_FromLong(at) : Py_NewRef(Py_None);
 }
 
 /* Reduce a value to its identity of 32 or 64 bytes; false if it has another. */
@@ -252,13 +290,12 @@ static int identify(Bytes *value) {
 /* digests(keys, values) -> (digests of the keys, record IDs), each joined: twin
    `committed.values.digests`. */
 static PyObject *digests(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *keys, *values, *of_keys, *ids, *pair = NULL;
+    PyObject *keys, *values;
     if (!PyArg_ParseTuple(args, "OO", &keys, &values)) return NULL;
     if (!PyList_Check(keys) || !PyList_Check(values) || PyList_Size(keys) != PyList_Size(values))
         return Py_NewRef(Py_None);
     Py_ssize_t count = PyList_Size(keys), i = 0;
-    of_keys = bytes_of(NULL, DIGEST * count);
-    ids = bytes_of(NULL, DIGEST * count);
+    PyObject *of_keys = bytes_of(NULL, DIGEST * count), *ids = bytes_of(NULL, DIGEST * count);
     int made = of_keys != NULL && ids != NULL;
     for (; made && i < count; i++) {
         Bytes key, identity;
@@ -271,10 +308,7 @@ static PyObject *digests(PyObject *Py_UNUSED(module), PyObject *args) {
         memcpy(PyBytes_AsString(of_keys) + DIGEST * i, both, DIGEST);
         hash(both, sizeof both, (uint8_t *)PyBytes_AsString(ids) + DIGEST * i);
     }
-    if (made) pair = i == count ? PyTuple_Pack(2, of_keys, ids) : Py_NewRef(Py_None);
-    Py_XDECREF(of_keys);
-    Py_XDECREF(ids);
-    return pair;
+    return pair_of(of_keys, ids, i == count);
 }
 
 static uint8_t *join(uint8_t *to, const void *from, Py_ssize_t size) {
@@ -348,6 +382,7 @@ static PyObject *encode_external(PyObject *Py_UNUSED(module), PyObject *args) {
 
 static PyMethodDef methods[] = {
     {"decode_records", decode_records, METH_O, NULL},
+    {"columns", columns, METH_VARARGS, NULL},
     {"find_value", find_value, METH_VARARGS, NULL},
     {"digests", digests, METH_VARARGS, NULL},
     {"encode_external", encode_external, METH_VARARGS, NULL},

@@ -41,6 +41,12 @@ RANGE_ID: Final = "range_id"
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 MAP: Final = pa.map_(pa.string(), pa.string())
 
+BATCH: Final = 16_384
+"""Records decoded together, at most, except for those of the last block."""
+
+BATCH_SIZE: Final = 64 << 20
+"""Bytes of keys and values decoded together, with the same exception."""
+
 _DIGEST_FRAME = 0x40
 _IDENTITY_END = 33
 _CONTINUES = 0x80
@@ -51,14 +57,40 @@ _MAX_SECONDS = 1 << 38
 _MAX_OFFSET = (1 << 31) - 1
 
 
+class Waiting:
+    """Records that wait to be decoded together.
+
+    Attributes:
+        keys: in ascending order.
+        values: of the keys.
+    """
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+        self.values: list[bytes] = []
+        self._size = 0
+
+    def add(self, keys: Sequence[bytes], values: Sequence[bytes]) -> bool:
+        """Add records; return whether enough wait now.
+
+        Their number is bounded, and so are their bytes: those of a block are at most 128 MiB, and
+        96 MiB that its keys share. So no column reaches the 2 GiB that its offsets can say.
+        """
+        self.keys += keys
+        self.values += values
+        self._size += sum(map(len, keys)) + sum(map(len, values))
+        return len(self.keys) >= BATCH or self._size >= BATCH_SIZE
+
+
 def decode_batch(
     keys: Sequence[bytes], values: Sequence[bytes], wanted: Collection[str]
 ) -> dict[str, pa.Array]:
     """Return the wanted columns of records, except the range ID, which is not part of records.
 
     Raises:
-        MalformedValue: a value is not an entry, or the paths have more than 2 GiB.
+        MalformedValue: a value is not an entry, or the paths or the values have more than 2 GiB.
     """
+    _check_size(values, "values")
     columns: dict[str, pa.Array] = {}
     if PATH in wanted:
         columns[PATH] = _paths(keys)
@@ -70,17 +102,22 @@ def decode_batch(
     return columns
 
 
+def _check_size(texts: Sequence[bytes], what: str) -> None:
+    """Refuse texts together larger than the offsets of Arrow can say."""
+    if (size := sum(map(len, texts))) > _MAX_OFFSET:
+        raise MalformedValue(f"{len(texts)} {what} with {size} bytes")
+
+
 def _paths(keys: Sequence[bytes]) -> pa.Array:
+    _check_size(keys, "paths")
     offsets = np.zeros(len(keys) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, keys), np.int64, len(keys)), out=offsets[1:])
-    if offsets[-1] > _MAX_OFFSET:
-        raise MalformedValue(f"{len(keys)} paths with {offsets[-1]} bytes")
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(keys))]
     return pa.Array.from_buffers(pa.string(), len(keys), buffers)
 
 
-def _numbers(kind: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
-    """Return an array of numbers that have the width of a type."""
+def numbers_of(kind: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
+    """Return an array of contiguous numbers that have the width of a type."""
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 
@@ -181,7 +218,7 @@ def _in_step(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.A
 
     decoders: Mapping[str, Callable[[], pa.Array | None]] = {
         ADDRESS: lambda: _texts(data, address),
-        SIZE: lambda: _numbers(pa.int64(), size),
+        SIZE: lambda: numbers_of(pa.int64(), size),
         CHECKSUM: lambda: _texts(data, checksum),
         MTIME: lambda: _moments(buffer, moment),
         CONTENT_TYPE: lambda: _texts(data, content_type),
@@ -208,7 +245,7 @@ def _texts(data: bytes, span: Span) -> pa.Array | None:
     pieces = pa.Array.from_buffers(
         pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
-    taken = pieces.take(_numbers(pa.int32(), np.arange(0, len(offsets), 2, dtype=np.int32)))
+    taken = pieces.take(numbers_of(pa.int32(), np.arange(0, len(offsets), 2, dtype=np.int32)))
     try:
         return taken.cast(pa.string())
     except pa.ArrowInvalid:
@@ -220,9 +257,20 @@ def _moments(buffer: npt.NDArray[np.uint8], span: Span) -> pa.Array | None:
     walk = _Walk(buffer, start, start + size)
     seconds = walk.number(0x08)
     walk.number(0x10)  # nanoseconds, which are ignored
-    if not walk.finish() or (seconds > _MAX_SECONDS).any():
+    return moments_of(seconds) if walk.finish() else None
+
+
+def moments_of(seconds: Numbers) -> pa.Array | None:
+    """Return times by their seconds, which are not negative; ``None`` if one is of no year."""
+    if (seconds > _MAX_SECONDS).any():
         return None
-    return _numbers(TIMESTAMP, seconds * _MICROSECONDS)
+    return numbers_of(TIMESTAMP, seconds * _MICROSECONDS)
+
+
+def empty_maps(count: int) -> pa.Array:
+    """Return the metadata of entries that have none."""
+    offsets = numbers_of(pa.int32(), np.zeros(count + 1, np.int32))
+    return pa.MapArray.from_arrays(offsets, _paths([]), _paths([]))
 
 
 def _maps(
@@ -243,7 +291,7 @@ def _maps(
     texts = [_texts(data, walk.span(tag)) for tag in (0x0A, 0x12)]
     if not walk.finish() or any(text is None for text in texts):
         return None
-    return pa.MapArray.from_arrays(_numbers(pa.int32(), offsets), *texts)
+    return pa.MapArray.from_arrays(numbers_of(pa.int32(), offsets), *texts)
 
 
 def _one_by_one(values: Sequence[bytes], wanted: Collection[str]) -> dict[str, pa.Array]:

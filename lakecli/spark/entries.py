@@ -10,7 +10,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.ranges import iter_runs
-from lakecli.spark.decode import RANGE_ID, decode_batch
+from lakecli.spark.area import Area, read_whole
+from lakecli.spark.decode import RANGE_ID, Waiting, decode_batch
 from lakecli.spark.filters import narrow, window_of
 from lakecli.spark.types import arrow_schema
 from lakecli.spark.worker_errors import told
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from lakecli.spark.snapshot import Snapshot
     from lakecli.sstable.reader import Block
     from lakecli.sstable.run import Run
-
-BATCH: Final = 16_384
-"""Entries decoded together, at most."""
 
 STAGED_BATCH: Final = 8_192
 """Staged records in one partition, which contains them."""
@@ -137,16 +135,24 @@ class EntriesReader(DataSourceReader):
         """
         schema = arrow_schema(self._schema)
         if isinstance(partition, StagedPartition):
-            yield _rows(schema, partition.keys, partition.values, None)
+            columns = decode_batch(partition.keys, partition.values, schema.names)
+            yield _batch(schema, len(partition.keys), columns, None)
         elif isinstance(partition, RangesPartition):
             trees = self._location.trees()
+            area = Area()
             for encoded in partition.ranges:
                 record = decode_range_record(encoded)
                 hidden = set(_between(partition.hidden, record.min_key, record.max_key))
+                if not hidden and _is_within(record, self._window):
+                    whole = read_whole(trees.table(record), record, schema.names, area)
+                    for count, columns in whole:
+                        yield _batch(schema, count, columns, record.id)
+                    continue
                 for keys, values in _records(trees, record, self._window):
                     if hidden:
                         keys, values = _without(hidden, keys, values)  # noqa: PLW2901
-                    yield _rows(schema, keys, values, record.id)
+                    columns = decode_batch(keys, values, schema.names)
+                    yield _batch(schema, len(keys), columns, record.id)
 
 
 class FilteringEntriesReader(EntriesReader):
@@ -213,33 +219,34 @@ def _records(
     """Yield keys and values of a range that lie in a window, in batches."""
     table = trees.table(record)
     start, stop = window
-    is_whole = start <= record.min_key and (stop is None or record.max_key < stop)
+    is_whole = _is_within(record, window)
     blocks: Iterable[Run | Block]
     if is_whole:
         blocks = iter_runs(table, record)
     else:
         blocks = map(table.block, range(table.find_block(start), table.block_count))
-    keys: list[bytes] = []
-    values: list[bytes] = []
+    waiting = Waiting()
     for block in blocks:
         first = 0 if is_whole else bisect_left(block.keys, start)
         last = len(block.keys) if is_whole or stop is None else bisect_left(block.keys, stop)
-        keys += block.keys[first:last]
-        values += block.values[first:last]
-        if len(keys) >= BATCH:
-            yield keys, values
-            keys, values = [], []
+        if waiting.add(block.keys[first:last], block.values[first:last]):
+            yield waiting.keys, waiting.values
+            waiting = Waiting()
         if last < len(block.keys):
             break
-    if keys:
-        yield keys, values
+    if waiting.keys:
+        yield waiting.keys, waiting.values
 
 
-def _rows(
-    schema: pa.Schema, keys: Sequence[bytes], values: Sequence[bytes], range_id: str | None
+def _is_within(record: RangeRecord, window: Window) -> bool:
+    start, stop = window
+    return start <= record.min_key and (stop is None or record.max_key < stop)
+
+
+def _batch(
+    schema: pa.Schema, count: int, columns: dict[str, pa.Array], range_id: str | None
 ) -> pa.RecordBatch:
-    columns: dict[str, Any] = decode_batch(keys, values, schema.names)
     if RANGE_ID in schema.names:
-        columns[RANGE_ID] = pa.repeat(pa.scalar(range_id, pa.string()), len(keys))
+        columns[RANGE_ID] = pa.repeat(pa.scalar(range_id, pa.string()), count)
     arrays = [columns[field.name].cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -93,6 +93,15 @@ def payload_of(stored: bytes) -> bytes:
     Raises:
         Malformed: the type is unknown, or the data is not Snappy.
     """
+    return bytes(buffer_of(stored))
+
+
+def buffer_of(stored: bytes) -> bytes | Buffer:
+    """Return the same payload, without a copy for those who only need its memory.
+
+    Raises:
+        Malformed: as `payload_of`.
+    """
     if len(stored) < MIN_STORED_SIZE:
         raise Malformed("a block too short to be one")
     kind = stored[-BLOCK_TRAILER_SIZE]
@@ -107,7 +116,7 @@ def payload_of(stored: bytes) -> bytes:
         if size > MAX_BLOCK_SIZE or size > len(payload) * MAX_SNAPPY_RATIO:
             raise Malformed(f"a compressed block that claims {size} bytes")
     try:
-        return bytes(codec()[2](payload))
+        return codec()[2](payload)
     except Exception as error:  # cramjam's own error class has no public name
         raise Malformed("a block that is not Snappy") from error
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 from lakecli import native
 from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import Malformed
-from lakecli.sstable.block import decode_records, find_value, payload_of, verify
+from lakecli.sstable.block import buffer_of, decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import read_directory
 from lakecli.sstable.errors import CorruptTable, UnknownTableFormat
 from lakecli.sstable.run import RUN_SIZE, Run
@@ -20,6 +20,8 @@ from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+
+    from cramjam import Buffer
 
     BlockCache = MutableMapping[tuple[str, int], Mapping[bytes, bytes]]
 
@@ -183,6 +185,19 @@ class Table:
             CorruptTable: the block is damaged, or has keys outside the bounds of its index entry.
         """
         return self._decoded(number, self.stored_block(number))
+
+    def payloads(self) -> Iterator[bytes | Buffer]:
+        """Yield the payload of each data block, its checksum verified, its records not decoded.
+
+        Raises:
+            CorruptTable: a block is damaged.
+        """
+        for number in range(self.block_count):
+            stored = self.stored_block(number)
+            try:
+                yield buffer_of(stored)
+            except Malformed as error:
+                raise self._corrupt(number, str(error)) from None
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
         """Yield some decoded blocks, read at once with everything between them.

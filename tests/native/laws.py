@@ -10,11 +10,14 @@ from __future__ import annotations
 import random
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING, cast
 
 from lakecli.committed import encode, values
 from lakecli.committed.encode import Columns
+from lakecli.model import Entry
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import decode_records, encode_pairs, find_value
 from lakecli.sstable.format import RECORD_TRAILER
@@ -24,6 +27,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakecli.native import Core
+
+
+ROW = Struct("<qq4I")
+ROWS, TEXTS, ROOM = 1 << 15, 4, 4 << 20
+"""The form of the area that rows are written to, as in C."""
+
+BASES = [ROWS * ROW.size + number * ROOM for number in range(TEXTS)]
+"""Where the memory of each text begins in the area."""
+
+LAST_SECOND = 253_402_300_799
+"""The end of the year 9999."""
 
 
 def block_of(rows: dict[bytes, bytes], *, interval: int = 16) -> bytes:
@@ -71,6 +85,49 @@ def check_columns(core: Core, columns: Columns) -> bool:
     return None not in found
 
 
+AREA = bytearray(ROWS * ROW.size + TEXTS * ROOM)
+"""What the core writes rows to; nobody reads what earlier ones have left."""
+
+
+def check_rows(core: Core, payload: bytes) -> bool:
+    """Compare the rows of a payload, which may be of any bytes.
+
+    Returns:
+        Whether the core has made rows of it.
+    """
+    count = core.columns(payload, AREA, 0, b"", b"\xff" * 300)
+    if count is None:
+        return False
+    keys, encoded = decode_records(payload)
+    assert count == len(keys) > 0
+    starts = [0] * TEXTS
+    for at, (key, value) in enumerate(zip(keys, encoded, strict=True)):
+        size, seconds, *ends = ROW.unpack_from(AREA, at * ROW.size)
+        assert all(start <= end <= ROOM for start, end in zip(starts, ends, strict=True))
+        texts = [
+            bytes(AREA[base + start : base + end])
+            for base, start, end in zip(BASES, starts, ends, strict=True)
+        ]
+        starts = ends
+        try:
+            entry = values.decode_entry(value)
+        except MalformedValue:
+            assert seconds > LAST_SECOND or not all(map(_is_text, texts[1:]))
+            continue
+        named = (entry.physical_address, entry.checksum, entry.content_type)
+        assert texts == [key, *map(str.encode, named)]
+        assert (size, seconds, {}) == (entry.size, entry.modified_at.timestamp(), entry.metadata)
+    return True
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def mutated(rng: random.Random, data: bytes) -> bytes:
     """Return bytes that are changed, cut, repeated or filled in a few places."""
     changed = bytearray(data)
@@ -104,6 +161,26 @@ def random_rows(rng: random.Random) -> dict[bytes, bytes]:
     }
 
 
+def random_entries(rng: random.Random) -> dict[bytes, bytes]:
+    """Return records of entries in the usual form, some of them damaged."""
+    texts = ("", "a", "data/" + "x" * 60, "ä" * 70, "k" * 130, "l" * 20_000)
+    numbers = (0, 1, 127, 128, 1 << 28, 1 << 55, 1 << 56, (1 << 63) - 1)
+    seconds = (0, 1, 1_700_000_000, LAST_SECOND)
+    rows = {}
+    for key in random_rows(rng):
+        entry = Entry(
+            rng.choice(texts),
+            rng.choice(numbers),
+            rng.choice(texts),
+            datetime.fromtimestamp(rng.choice(seconds), UTC),
+            rng.choice(texts),
+            {"k": "v"} if rng.randrange(200) == 0 else {},
+        )
+        value = encode.encode_entry(entry)
+        rows[key] = mutated(rng, value) if rng.randrange(60) == 0 else value
+    return rows
+
+
 def random_columns(rng: random.Random) -> Columns:
     """Return columns of a few objects, some of them at the limits of each number and text."""
     count = rng.randrange(5)
@@ -126,7 +203,7 @@ def fuzz(core: Core, seconds: float, seed: int) -> int:
     """Compare answers about sound and damaged input for a time; return how often."""
     rng = random.Random(seed)
     end = time.monotonic() + seconds
-    count = decided = 0
+    count = decided = rowed = 0
     while time.monotonic() < end:
         rows = random_rows(rng)
         payload = block_of(rows, interval=rng.choice((1, 2, 16)))
@@ -143,8 +220,15 @@ def fuzz(core: Core, seconds: float, seed: int) -> int:
         except MalformedValue as error:
             raise AssertionError(str(error)) from error
         check_columns(core, random_columns(rng))
+        payload = block_of(random_entries(rng), interval=rng.choice((1, 2, 16)))
+        for data in (payload, mutated(rng, payload)):
+            try:
+                rowed += check_rows(core, data)
+            except Malformed as error:
+                raise AssertionError(str(error)) from error
         count += 1
     assert decided == count, f"{count - decided} of {count} sound blocks were left to the twin"
+    assert rowed > count / 10, f"only {rowed} blocks became rows in {count} rounds"
     return count
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import sys
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -13,19 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli import native
-from lakecli.committed.encode import Columns, _rows, encode_external
+from lakecli.committed.encode import Columns, _rows, encode_entry, encode_external
 from lakecli.committed.values import digests
 from lakecli.identity import h, record_id
-from lakecli.sstable.block import find_value
+from lakecli.model import Entry
+from lakecli.sstable.block import decode_records, find_value
 from lakecli.sstable.format import RECORD_TRAILER
 from lakecli.sstable.framing import MalformedValue
 from tests.native.laws import (
+    AREA,
     block_of,
     check_columns,
     check_payload,
     check_records,
+    check_rows,
     mutated,
     random_columns,
+    random_entries,
     random_rows,
 )
 from tests.support.cores import SOURCE
@@ -77,14 +82,14 @@ def test_every_cut_and_every_flipped_bit_of_a_block(core: Core) -> None:
         check_payload(core, bytes(flipped), [b"key/00", b"key/18", b"z"])
 
 
-def test_long_keys_are_searched_by_the_twin(core: Core) -> None:
+def test_long_keys_are_left_to_the_twin(core: Core) -> None:
     rows = {b"k" * 5_000 + b"%d" % at: b"value" for at in range(3)}
     payload = block_of(rows)
     key = max(rows)
     assert core.find_value(payload, key) is NotImplemented
     assert find_value(payload, key) == b"value"
-    keys, values = core.decode_records(payload) or ([], [])
-    assert (keys, values) == (sorted(rows), [b"value"] * 3)
+    assert core.decode_records(payload) is None
+    assert decode_records(payload) == (sorted(rows), [b"value"] * 3)
 
 
 def test_keys_that_share_more_than_a_block_can_hold(core: Core) -> None:
@@ -114,6 +119,43 @@ def test_values_that_are_no_bytes_are_left_to_the_twin(core: Core) -> None:
 IDENTITIES = st.binary(min_size=32, max_size=90).map(b"\x40".__add__) | st.binary(
     min_size=64, max_size=90
 ).map(b"\x80\x01".__add__)
+
+
+@given(SEEDS)
+def test_rows_of_entries(core: Core, rng: random.Random) -> None:
+    payload = block_of(random_entries(rng))
+    check_rows(core, payload)
+    check_rows(core, mutated(rng, payload))
+
+
+def test_every_cut_and_every_flipped_bit_of_a_block_of_entries(core: Core) -> None:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    entries = [Entry(f"data/{at}", 300, "c" * 9, moment, "t") for at in range(4)]
+    payload = block_of({b"key/%02d" % at: encode_entry(each) for at, each in enumerate(entries)})
+    assert check_rows(core, payload)
+    for size in range(len(payload)):
+        check_rows(core, payload[:size])
+    made = 0
+    for bit in range(8 * len(payload)):
+        flipped = bytearray(payload)
+        flipped[bit // 8] ^= 1 << bit % 8
+        made += check_rows(core, bytes(flipped))
+    assert 0 < made < 8 * len(payload)
+
+
+def test_rows_are_written_to_an_area_only(core: Core) -> None:
+    """Another size of the area, or a row outside it, leaves the block to the twin."""
+    entry = Entry("data/x", 1, "c", datetime(2026, 1, 1, tzinfo=UTC))
+    payload = block_of({b"k": encode_entry(entry)})
+    assert core.columns(payload, AREA, 0, b"", b"k") == 1
+    for area, row in ((AREA[:-1], 0), (AREA + b"\0", 0), (bytearray(), 0), (AREA, -1)):
+        assert core.columns(payload, area, row, b"", b"k") is None
+    for row in ((1 << 15), (1 << 15) + 1, (1 << 31) - 1):
+        assert core.columns(payload, AREA, row, b"", b"k") is None
+    AREA[16:32] = b"\xff" * 16  # the ends of a row's texts that are none
+    assert core.columns(payload, AREA, 1, b"", b"k") is None
+    with pytest.raises(TypeError):
+        core.columns(payload, b"", 0, b"", b"k")  # type: ignore[arg-type]
 
 
 @given(st.lists(st.tuples(st.binary(max_size=1_100), IDENTITIES)))

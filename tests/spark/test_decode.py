@@ -109,7 +109,28 @@ def test_batches_decode_without_pandas() -> None:
         "value = encode_entry(Entry('data/x', 3, 'c', now, 't', {'k': 'v'}))\n"
         "schema = types.arrow_schema(StructType([StructField('path', StringType())]))\n"
         "decode.decode_batch([b'k'], [value], types.COLUMNS['entries'])\n"
-        "entries._rows(schema, [b'k'], [value], 'x')\n"
+        "entries._batch(schema, 1, {'path': decode._paths([b'k'])}, 'x')\n"
         "sys.exit('pandas' in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_values_that_are_too_long_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [encode_entry(Entry("data/x", 300, "c", EPOCH))] * 2
+    size = len(values[0]) * 2
+    monkeypatch.setattr(decode, "_MAX_OFFSET", size)
+    assert decode.decode_batch([b"a", b"b"], values, ["size"])["size"].to_pylist() == [300, 300]
+    monkeypatch.setattr(decode, "_MAX_OFFSET", size - 1)
+    with pytest.raises(MalformedValue, match=f"2 values with {size} bytes"):
+        decode.decode_batch([b"a", b"b"], values, ["size"])
+
+
+def test_records_wait_until_they_are_many_or_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = decode.Waiting()
+    assert not waiting.add([b"k"] * (decode.BATCH - 1), [b""] * (decode.BATCH - 1))
+    assert waiting.add([b"k"], [b""])
+    monkeypatch.setattr(decode, "BATCH_SIZE", 10)
+    waiting = decode.Waiting()
+    assert not waiting.add([b"k"], [b"12345678"])
+    assert waiting.add([b"l"], [b""])
+    assert (waiting.keys, waiting.values) == ([b"k", b"l"], [b"12345678", b""])

@@ -1,0 +1,206 @@
+"""Decode the blocks of a range into Arrow columns with the compiled core, which `decode` does not.
+
+The core writes the entries of a block behind those of the blocks before it: a row each for what has
+a fixed width, and each text into the memory of its column. So there is no object per entry. A block
+that has an unusual entry, such as one with metadata, is left to `decode`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakecli import native
+from lakecli.committed.ranges import check_end, check_first
+from lakecli.committed.values import MalformedValue
+from lakecli.spark.decode import (
+    ADDRESS,
+    CHECKSUM,
+    CONTENT_TYPE,
+    METADATA,
+    MTIME,
+    PATH,
+    SIZE,
+    Waiting,
+    decode_batch,
+    empty_maps,
+    moments_of,
+    numbers_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    import numpy.typing as npt
+    from cramjam import Buffer
+
+    from lakecli.committed.metaranges import RangeRecord
+    from lakecli.sstable.reader import Table
+
+    Columns = tuple[int, dict[str, pa.Array]]
+    """The number of rows, and columns of them."""
+
+ROWS: Final = 1 << 15
+"""Entries in an area, at most; the core knows this number and the next."""
+
+ROOM: Final = 4 << 20
+"""Bytes of a text of all entries in an area, at most."""
+
+_ROW: Final = np.dtype([("size", "<i8"), ("seconds", "<i8"), ("ends", "<u4", (4,))])
+"""A row in C, `Row`; where each text ends is in the order of `_TEXTS`."""
+
+_TEXTS: Final = (PATH, ADDRESS, CHECKSUM, CONTENT_TYPE)
+
+
+class Area:
+    """Entries that are decoded, and not yet taken. It has 17 MiB, and serves many ranges.
+
+    Attributes:
+        count: of the entries.
+    """
+
+    def __init__(self) -> None:
+        self._core = native.core()
+        self._memory: npt.NDArray[np.uint8] | None = None
+        self.count = 0
+
+    def add(self, payload: bytes | Buffer, above: bytes, last: bytes) -> bool:
+        """Add the entries of a block.
+
+        Args:
+            payload: of the block, uncompressed.
+            above: the index's key of the block before; all keys are greater. ``b""``: there is
+                none.
+            last: the index's key of the block; no key is greater.
+
+        Returns:
+            Whether they are added, all of them. Otherwise the area is full, an entry is unusual,
+            the block is damaged, or there is no compiled core: the area is as it was.
+        """
+        if self._core is None:
+            return False
+        if self._memory is None:
+            self._memory = np.empty(ROWS * _ROW.itemsize + len(_TEXTS) * ROOM, np.uint8)
+        count = self._core.columns(payload, self._memory, self.count, above, last)
+        self.count = self.count if count is None else count
+        return count is not None
+
+    def path(self, row: int) -> bytes:
+        """Return the path of an entry; a negative row counts from the end."""
+        row += self.count if row < 0 else 0
+        ends = self._rows()["ends"][:, 0]
+        start = int(ends[row - 1]) if row else 0
+        return self._text(0, int(ends[row]))[start:].tobytes()
+
+    def take(self, wanted: Collection[str]) -> dict[str, pa.Array]:
+        """Return the wanted columns of all entries, and forget these.
+
+        Raises:
+            MalformedValue: a text is not UTF-8, or a time is none.
+        """
+        rows = self._rows()
+        columns: dict[str, pa.Array] = {}
+        for at, name in enumerate(_TEXTS):
+            if name in wanted:
+                columns[name] = self._texts(at, rows["ends"][:, at], checked=name != PATH)
+        if SIZE in wanted:
+            columns[SIZE] = numbers_of(pa.int64(), np.ascontiguousarray(rows["size"]))
+        if MTIME in wanted:
+            found = moments_of(rows["seconds"])
+            if found is None:
+                raise MalformedValue("no entry, of no year")
+            columns[MTIME] = found
+        if METADATA in wanted:
+            columns[METADATA] = empty_maps(self.count)
+        self.count = 0
+        return columns
+
+    def _rows(self) -> npt.NDArray[Any]:
+        assert self._memory is not None
+        return self._memory[: ROWS * _ROW.itemsize].view(_ROW)[: self.count]
+
+    def _text(self, at: int, size: int) -> npt.NDArray[np.uint8]:
+        assert self._memory is not None
+        start = ROWS * _ROW.itemsize + at * ROOM
+        return self._memory[start : start + size]
+
+    def _texts(self, at: int, ends: npt.NDArray[np.uint32], *, checked: bool) -> pa.Array:
+        offsets = np.zeros(self.count + 1, np.int32)
+        offsets[1:] = ends
+        # A copy of the size that is needed: batches wait, and areas would fill the memory.
+        data = self._text(at, int(offsets[-1])).copy()
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        if not checked:
+            return pa.Array.from_buffers(pa.string(), self.count, buffers)
+        try:
+            return pa.Array.from_buffers(pa.binary(), self.count, buffers).cast(pa.string())
+        except pa.ArrowInvalid:
+            raise MalformedValue("no entry: a text is not UTF-8") from None
+
+
+def read_whole(
+    table: Table, record: RangeRecord, wanted: Collection[str], area: Area
+) -> Iterator[Columns]:
+    """Yield the wanted columns of all entries of a range, as `decode_batch` returns them.
+
+    Args:
+        table: the range.
+        record: of the range in its metarange.
+        wanted: the columns.
+        area: for use by this call; nothing that it holds is kept.
+
+    Raises:
+        CorruptTable: a block is damaged.
+        MalformedValue: a value is not an entry.
+        Mismatch: the records are not those that the metarange describes.
+    """
+    ends = _Ends(table, record)
+    area.count = 0
+    waiting = Waiting()
+    above = b""
+    for number, payload in enumerate(table.payloads()):
+        end = table.separators[number]
+        is_added = not waiting.keys and area.add(payload, above, end)
+        if area.count and not is_added:
+            yield ends.note(area.path(0), area.path(-1), area.count), area.take(wanted)
+            is_added = area.add(payload, above, end)
+        if not is_added:
+            block = table.block(number)
+            if waiting.add(block.keys, block.values):
+                yield _decoded(waiting, ends, wanted)
+                waiting = Waiting()
+        above = end
+    if area.count:
+        yield ends.note(area.path(0), area.path(-1), area.count), area.take(wanted)
+    if waiting.keys:
+        yield _decoded(waiting, ends, wanted)
+    check_end(table, record, ends.last, ends.count)
+
+
+def _decoded(waiting: Waiting, ends: _Ends, wanted: Collection[str]) -> Columns:
+    keys, values = waiting.keys, waiting.values
+    return ends.note(keys[0], keys[-1], len(keys)), decode_batch(keys, values, wanted)
+
+
+class _Ends:
+    """What was read of a range: the last key, and the number of keys."""
+
+    def __init__(self, table: Table, record: RangeRecord) -> None:
+        self._table = table
+        self._record = record
+        self.last: bytes | None = None
+        self.count = 0
+
+    def note(self, first: bytes, last: bytes, count: int) -> int:
+        """Note the ends of a batch of keys, and return its count.
+
+        Raises:
+            Mismatch: the first batch does not begin with the first key of the range.
+        """
+        if self.last is None:
+            check_first(self._table, self._record, first)
+        self.last = last
+        self.count += count
+        return count
