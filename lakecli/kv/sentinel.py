@@ -53,7 +53,7 @@ class Sentinel:
             f"{directory}/{NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         try:
-            self._boot = _boot_id()
+            self._boot = boot_id()
             is_alone = self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not is_alone:
                 self._wait()
@@ -119,7 +119,7 @@ class Sentinel:
             os.pwrite(self._descriptor, record.ljust(_SIZE - 1) + b"\n", 0)
 
 
-def _boot_id() -> bytes:
+def boot_id() -> bytes:
     """Return the ID of the machine's current boot, empty if the platform has none."""
     try:
         descriptor = os.open(_BOOT_ID, os.O_RDONLY | os.O_CLOEXEC)

@@ -2,21 +2,18 @@
 
 Spark reads all columns of a data source in Python, copies each row, and decodes the ranges again
 for each query. Executors on this machine therefore decode a group of ranges once, into a file in
-the cache. The file is named by what it holds, so refs with the same ranges share it, and is deleted
-after a week without use.
+the cache, which refs with the same ranges share; see `entry_cache`.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from blake3 import blake3
-
 from lakecli.errors import LakeError
-from lakecli.spark.layout import KEPT, drop_unused
+from lakecli.kv.sentinel import boot_id
+from lakecli.spark.entry_cache import EntryCache
 from lakecli.spark.sessions import is_here
 from lakecli.spark.snapshot import opened, snapshot_of
 from lakecli.spark.table import explained
@@ -24,7 +21,7 @@ from lakecli.spark.types import ENTRIES, arrow_schema, chosen
 from lakecli.uri import parse_path, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -37,15 +34,18 @@ if TYPE_CHECKING:
 ENTRY_SIZE: Final = 300
 """Bytes of an entry in a file, for the decision whether the files fit into the cache."""
 
-ROWS: Final = 16_384
+ROWS: Final = 32_768
 """Entries in a row group, at least, except for the last one of a file."""
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """Version of what the files hold."""
 
-_COMPRESSION: Final = {"path": "snappy"}
+_COMPRESSION: Final = {"path": "lz4"}
 _ONCE: Final = ["content_type", "range_id"]
 """Columns that repeat their values."""
+
+_ORDERED: Final = ["path"]
+"""Columns of which a filter can skip row groups."""
 
 
 def read_entries(
@@ -104,12 +104,15 @@ class Groups:
     @property
     def size(self) -> int:
         """Bytes of the files, approximately."""
-        return ENTRY_SIZE * sum(self.reader.count_of(part) for part in self.parts)
+        return self.size_of(range(len(self.parts)))
 
-    def names(self) -> list[str]:
-        """Return a name for each group, which says what it holds."""
-        described = (repr((_FORMAT, *self.reader.identity_of(part))) for part in self.parts)
-        return [f"{blake3(text.encode()).hexdigest()}.parquet" for text in described]
+    def size_of(self, numbers: Iterable[int]) -> int:
+        """Return the bytes of the files of some groups, approximately."""
+        return ENTRY_SIZE * sum(self.reader.count_of(self.parts[number]) for number in numbers)
+
+    def described(self) -> list[str]:
+        """Return for each group a text that says what its file holds."""
+        return [repr((_FORMAT, *self.reader.identity_of(part))) for part in self.parts]
 
 
 def _schema(spark: SparkSession, columns: str) -> StructType:
@@ -146,30 +149,16 @@ def _converted(spark: SparkSession, lake: Lake, groups: Groups) -> list[Path] | 
     Raises:
         LakeError: a group cannot be read.
     """
-    from lakecli.directories import make_private
-
     directory = Path(lake.home.cache).absolute() / "entries"
-    now = lake.now().timestamp()
-    try:
-        make_private(directory)
-        if not os.access(directory, os.W_OK):
-            return None
-    except OSError:
+    cache = EntryCache(directory, lake.home.cache_size, lake.now().timestamp())
+    if not cache.open():
         return None
-    files = [directory / name for name in groups.names()]
-    missing = {number: file for number, file in enumerate(files) if not _is_used(file, now)}
+    files = cache.files(groups.described())
+    missing = {number: file for number, file in enumerate(files) if not cache.use(file)}
     if missing:
-        drop_unused(directory, now - KEPT.total_seconds())
+        cache.make_room(groups.size_of(missing), kept=files)
         _convert(spark, groups, missing, lake.runtime.new_id().hex())
     return files
-
-
-def _is_used(file: Path, now: float) -> bool:
-    """Return whether a file exists, and note that it is used."""
-    with suppress(FileNotFoundError):
-        os.utime(file, (now, now))
-        return True
-    return False
 
 
 def _convert(spark: SparkSession, groups: Groups, targets: dict[int, Path], nonce: str) -> None:
@@ -233,7 +222,11 @@ def write_file(
     try:
         with unfinished.open("xb") as file:
             with parquet.ParquetWriter(
-                file, schema, compression=compression, use_dictionary=_ONCE
+                file,
+                schema,
+                compression=compression,
+                use_dictionary=_ONCE,
+                write_statistics=_ORDERED,
             ) as writer:
                 waiting: list[pa.RecordBatch] = []
                 for batch in batches:
@@ -243,8 +236,9 @@ def write_file(
                         waiting.clear()
                 if waiting:
                     writer.write_table(pa.Table.from_batches(waiting, schema))
-            file.flush()
-            os.fsync(file.fileno())
+            if not boot_id():
+                file.flush()
+                os.fsync(file.fileno())
         unfinished.replace(target)
     except BaseException:
         unfinished.unlink(missing_ok=True)

@@ -225,7 +225,7 @@ def test_pages_are_looked_at_after_the_machine_went_down(
     die()
     LocalStore.open(directory).close()  # the process ended, not the machine
     die()
-    monkeypatch.setattr(sentinel, "_boot_id", lambda: b"another-boot")
+    monkeypatch.setattr(sentinel, "boot_id", lambda: b"another-boot")
     LocalStore.open(directory).close()
     LocalStore.open(directory).close()
     assert calls == [False, False, True, False]
