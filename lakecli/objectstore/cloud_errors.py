@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported
+from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ConditionFailed, ObjectNotFound
+from lakecli.typed import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from lakecli.errors import LakeError, UsageError
+from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import (
     BucketNotFound,
     ConditionFailed,
@@ -22,6 +22,7 @@ from lakecli.objectstore.capabilities import (
     ShowsClock,
 )
 from lakecli.objectstore.streams import batches
+from lakecli.typed import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -7,9 +7,9 @@ those of an e-mail. This one takes a tenth of that. Its callers leave refused an
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
 
 from lakecli.named_tuple import NamedTuple
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable

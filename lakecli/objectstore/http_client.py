@@ -12,10 +12,10 @@ import select
 import socket
 import weakref
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.http_answer import PIECE, Answer, UnusualAnswerError, read_answer
+from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

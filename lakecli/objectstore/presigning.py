@@ -9,11 +9,12 @@ import re
 from datetime import timedelta
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from lakecli.errors import UsageError
+from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import PresignedUrl
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Final
+import sys
 from urllib.parse import urlsplit
 
-LOGGER: Final = "lakecli.requests"
+from lakecli.typed import Final
 
-_LOG: Final = logging.getLogger(LOGGER)
+LOGGER: Final = "lakecli.requests"
 
 
 def log_response(method: str, url: str, status: int) -> None:
     """Log that a request was answered; its query and user, which may be secret, are left out."""
-    if not _LOG.isEnabledFor(logging.DEBUG):
+    logging = sys.modules.get("logging")
+    if logging is None:
+        return  # whoever wants messages has imported it, which takes 2 ms
+    log = logging.getLogger(LOGGER)
+    if not log.isEnabledFor(logging.DEBUG):
         return
     parts = urlsplit(url)
     place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     fields = {"method": method, "url": place, "status": status}
-    _LOG.debug("%s %s: %d", method, place, status, extra={"fields": fields})
+    log.debug("%s %s: %d", method, place, status, extra={"fields": fields})

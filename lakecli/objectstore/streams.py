@@ -5,7 +5,8 @@ from __future__ import annotations
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
+
+from lakecli.typed import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

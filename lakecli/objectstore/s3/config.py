@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from lakecli.errors import UsageError
 from lakecli.model import NO_ACCOUNT
 from lakecli.named_tuple import NamedTuple
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from threading import RLock
-from typing import TYPE_CHECKING, Any
 
 from lakecli.model import NO_ACCOUNT
 from lakecli.objectstore.dates import ServerDate
@@ -18,6 +17,7 @@ from lakecli.objectstore.s3.direct_settings import CONNECT_TIMEOUT, CONNECTIONS,
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.s3.plain import find_plain_access
 from lakecli.retry import REQUESTS
+from lakecli.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

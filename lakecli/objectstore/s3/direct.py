@@ -17,7 +17,6 @@ from base64 import b64encode
 from datetime import UTC, datetime
 from http import HTTPStatus
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.http_answer import TooLongError, UnusualAnswerError
@@ -25,6 +24,7 @@ from lakecli.objectstore.presigning import MOMENT, text_to_sign
 from lakecli.objectstore.request_log import log_response
 from lakecli.objectstore.s3.direct_settings import find_settings
 from lakecli.objectstore.s3.presign import AWS4, signature
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

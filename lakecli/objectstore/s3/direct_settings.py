@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.http_answer import Answer
 from lakecli.objectstore.http_client import HttpClient, Origin
+from lakecli.typed import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

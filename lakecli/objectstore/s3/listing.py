@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote_plus
 
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ObjectInfo
 from lakecli.objectstore.s3 import versions
 from lakecli.objectstore.s3.conditions import version_of
+from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
 
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.streams import send_all
+from lakecli.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

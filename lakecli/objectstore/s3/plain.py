@@ -7,10 +7,12 @@ its rules.
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.s3.config import DEFAULT_REGION, S3Config, check_endpoint
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,15 +120,17 @@ def _read_section(file: str, section: str) -> dict[str, str] | None:
     Raises:
         _NotPlainError: the file is malformed or unreadable.
     """
-    from pathlib import Path
-
     if not file.startswith(("/", "~/")) or "$" in file:
         raise _NotPlainError
+    path = os.path.expanduser(file)
+    if not path.startswith("/"):
+        raise _NotPlainError  # there is no home directory
     try:
-        text = Path(file).expanduser().read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RuntimeError):
+    except (OSError, ValueError):
         raise _NotPlainError from None
     from configparser import Error, RawConfigParser
 

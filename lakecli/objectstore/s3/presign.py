@@ -8,11 +8,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 from hmac import digest
-from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.presigning import LONGEST, V4, V4Signer, lifetime_of, presign_v4
+from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from botocore.session import Session

@@ -6,7 +6,6 @@ import re
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from lakecli.objectstore.base import ObjectInfo, Version
 from lakecli.objectstore.cloud_errors import MISSING
@@ -15,6 +14,7 @@ from lakecli.objectstore.s3.direct import DirectRequests, NoSuchKeyError
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.s3.versions import wanted
 from lakecli.objectstore.streams import ReadStream
+from lakecli.typed import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

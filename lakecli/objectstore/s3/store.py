@@ -2,7 +2,7 @@
 
 Credentials, profile, endpoint, proxies and certificates are the SDK's, so lakecli works with
 whatever AWS's own tools work with. A version is an ETag without its quotes, the form that every
-server takes back.
+server takes back; radosgw 16 refuses the other in If-Match.
 
 The SDK repeats every request but conditional writes. These are sent once: a repetition could meet
 the effect of the first try, and report a won race as lost. Their callers read back.
@@ -14,7 +14,6 @@ import re
 from contextlib import ExitStack
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakecli.errors import Unsupported
 from lakecli.model import NO_ACCOUNT
@@ -38,6 +37,7 @@ from lakecli.objectstore.s3.multipart import SINGLE_LIMIT, Multipart, copy_objec
 from lakecli.objectstore.streams import PART_SIZE, parts_of, read_exactly, size_left, spooled
 from lakecli.objectstore.versions import not_versioned
 from lakecli.retry import REQUESTS, Retries
+from lakecli.typed import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
