@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli import layout
+from lakecli.committed import reads
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.encode import encode_entry
@@ -32,6 +35,9 @@ from tests.committed.trees import (
     new_trees,
     value,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MODEL = large_model(400)
 A = "a" * 64
@@ -65,6 +71,27 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     assert SstableCache(tmp_path, size_limit=100).find(A) is not None  # used just now
     cache.put("e" * 64, bytes(30))
     assert sorted(path.name for path in tmp_path.iterdir()) == [letter * 64 for letter in "acde"]
+
+
+def test_the_counts_of_reads_beside_the_tables_are_not_evicted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the directory lists their file."""
+    scandir = os.scandir
+
+    @contextmanager
+    def counts_first(directory: str) -> Iterator[list[os.DirEntry[str]]]:
+        with scandir(directory) as entries:
+            yield sorted(entries, key=lambda each: (each.name != reads.FILE, each.name))
+
+    monkeypatch.setattr(os, "scandir", counts_first)
+    (tmp_path / reads.FILE).write_bytes(bytes(1_000))
+    for number in range(9):
+        SstableCache(tmp_path, size_limit=100).put(f"{number}" * 64, bytes(30))
+    monkeypatch.undo()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert reads.FILE in left
+    assert 1 < len(left) <= 1 + 100 // 30
 
 
 def test_the_limit_holds_over_many_tables(tmp_path: Path) -> None:

@@ -662,6 +662,26 @@ class TestProcesses:
         assert there(one, "v1", RefKind.TAG) == tag.show(one, "v1").commit_id == before
         assert rows(one) == []
 
+    def test_a_move_that_was_undone_while_the_bucket_refused_it_has_no_way_back(
+        self, both: tuple[Repository, Repository], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, two = both
+        before = there(one, "v1", RefKind.TAG)
+        first = synced(one, "one")
+        first.catch_up()
+        tag.delete(first.repository, "v1")
+
+        def refuse(*_: object, **__: object) -> tuple[unsent.Verdict, CommitId | None]:
+            with killed(two) as other:
+                undo(other)
+            return unsent.Verdict.REFUSE, before
+
+        monkeypatch.setattr(notes, "_move", refuse)
+        with pytest.raises(StaleLease):
+            first.finish()
+        assert there(one, "v1", RefKind.TAG) == tag.show(one, "v1").commit_id == before
+        assert rows(one) == []
+
     @pytest.mark.parametrize("step", ["pack", "intent", "move", "track"])
     def test_a_move_added_while_the_note_is_pushed_stays(
         self, step: str, both: tuple[Repository, Repository]
