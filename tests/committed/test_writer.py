@@ -114,6 +114,8 @@ def test_keys_have_to_ascend() -> None:
     behind.copy_ranges(tree, 0, 5, more=True)
     with pytest.raises(ValueError, match="ascending"):
         behind.copy_ranges(tree, 4, 6, more=True)
+    with pytest.raises(ValueError, match="ascending"):
+        behind.add_many([key(0), key(499)], [value(1), value(2)])
 
 
 def test_the_empty_key_may_come_first() -> None:

@@ -276,6 +276,18 @@ def test_a_ref_is_held_until_it_moves_in_the_bucket(
         assert not is_held(txn, repository, tracked._replace(kind=TAG))
 
 
+@pytest.mark.parametrize("there", ["-", "1", "3"])
+def test_a_ref_is_held_where_the_bucket_has_it_elsewhere(
+    repository: Repository, commits: dict[str, CommitId | None], there: str
+) -> None:
+    """And not where it stands there, or was never seen there."""
+    tracked = track(repository, BRANCH, commits[there]) if there != "-" else None
+    shown = branch.show(repository, "main")  # on 3
+    with repository.lake.kv.write() as txn:
+        unsent.hold(txn, repository, branch_change(None, shown))
+        assert (tracked is not None and is_held(txn, repository, tracked)) == (there == "1")
+
+
 def test_a_ref_stays_held_while_only_its_staging_area_changes(
     repository: Repository, commits: dict[str, CommitId | None]
 ) -> None:
