@@ -300,7 +300,6 @@ class TableWriter:
         self._append(seal(payload, compress=True), last)
         self._records.clear()
         self._restarts.clear()
-        self._records_size = 0
 
     def _append(self, stored: bytes, last: bytes) -> None:
         """Add a finished block; it is indexed once the key after it is known."""
