@@ -48,6 +48,17 @@ def test_ranges_and_blocks_behind_records(records: int, verbatim: bool) -> None:
     assert writer.finish() == build(new_trees(), first | MODEL | {b"z": value(1)})
 
 
+@pytest.mark.parametrize("verbatim", [True, False])
+def test_only_blocks_that_lakecli_cut_are_copied_as_they_are_stored(*, verbatim: bool) -> None:
+    trees = new_trees(range_entries=1024)
+    tree = trees.metarange(build(trees, MODEL))
+    (run, *_) = trees.table(tree.record(0)).runs()
+    writer = TreeWriter(trees)
+    writer.add_run(run, 0, run.ends[1], verbatim=verbatim)
+    assert writer._table is not None
+    assert [each is run.stored[0] for each in writer._table._blocks[:1]] == [verbatim]
+
+
 def test_a_whole_tree_is_taken_unread() -> None:
     trees = new_trees()
     tree = build(trees, MODEL)
