@@ -276,6 +276,17 @@ def test_a_ref_is_held_until_it_moves_in_the_bucket(
         assert not is_held(txn, repository, tracked._replace(kind=TAG))
 
 
+@pytest.mark.parametrize(
+    ("known", "is_known"),
+    [(("before", "after"), True), (("before",), False), (("after",), False), ((), False)],
+)
+def test_a_note_says_what_moved_only_if_it_has_both_positions(
+    known: tuple[str, ...], *, is_known: bool
+) -> None:
+    fields = {"kind": BRANCH, "name": "main", "operation": "x", **dict.fromkeys(known)}
+    assert unsent._load(b"", fields).is_known == is_known
+
+
 @pytest.mark.parametrize("there", ["-", "1", "3"])
 def test_a_ref_is_held_where_the_bucket_has_it_elsewhere(
     repository: Repository, commits: dict[str, CommitId | None], there: str
