@@ -705,6 +705,21 @@ class TestProcesses:
         assert rows(one) == []
 
 
+@pytest.mark.parametrize("most_read", [0, 4])
+def test_only_what_no_ref_of_the_bucket_reaches_is_new(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch, most_read: int
+) -> None:
+    """Whether the refs are read one by one or listed."""
+    from lakecli.repository.sharing import publish as publishing
+
+    monkeypatch.setattr(publishing, "_MOST_READ", most_read)
+    bob = clones[1]
+    branch.create(bob, "new", source="main")
+    made = make_commit(bob, b"new", "new")
+    found = publishing._new_commits(bob, None, made.id, publishing._settled(bob))
+    assert [each.id for each in found] == [made.id]
+
+
 class TestFollowing:
     """Cases that mutants of following had survived."""
 
