@@ -162,8 +162,8 @@ def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
         ("log lakefs://demo/main", 50),
         ("rev-parse lakefs://demo/main", 47),
         ("status lakefs://demo", 60),
-        ("fs stat lakefs://demo/main/a", 93),
-        ("fs ls lakefs://demo/main/", 96),
+        ("fs stat lakefs://demo/main/a", 92),
+        ("fs ls lakefs://demo/main/", 95),
     ],
 )
 def test_a_start_imports_few_modules(cli: Cli, line: str, most: int) -> None:
