@@ -106,7 +106,7 @@ class Area:
             if name in wanted:
                 columns[name] = self._texts(at, rows["ends"][:, at], checked=name != PATH)
         if SIZE in wanted:
-            columns[SIZE] = numbers_of(pa.int64(), np.ascontiguousarray(rows["size"]))
+            columns[SIZE] = numbers_of(pa.int64(), rows["size"].copy())
         if MTIME in wanted:
             found = moments_of(rows["seconds"])
             if found is None:

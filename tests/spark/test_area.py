@@ -88,6 +88,17 @@ def test_all_entries_of_a_range(records: dict[bytes, bytes]) -> None:
     assert found == _expected(records)
 
 
+def test_columns_stay_when_the_area_is_used_again() -> None:
+    """Also those of a single entry, whose numbers are next to each other without a copy."""
+    used = area.Area()
+    taken = []
+    for size in (1, 2):
+        table, record = _range({b"k%d" % size: encode_entry(USUAL._replace(size=size))})
+        taken += [columns for _, columns in area.read_whole(table, record, WANTED, used)]
+    assert [columns[decode.SIZE].to_pylist() for columns in taken] == [[1], [2]]
+    assert [columns[decode.PATH].to_pylist() for columns in taken] == [["k1"], ["k2"]]
+
+
 def test_blocks_with_unusual_entries_among_others() -> None:
     records = {b"%05d" % at: encode_entry(USUAL) for at in range(600)}
     records[b"00300"] = encode_entry(USUAL._replace(metadata={"k": "v"}))
