@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from lakecli.committed.open_ranges import Source
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId, RangeId
-    from lakecli.sstable.reader import Block, Table
+    from lakecli.sstable.reader import Table
+
+    Records = tuple[list[bytes], list[bytes]]
 
 BLOCKS_SIZE: Final = 512 << 20
 """Bytes of records, at most; enough for some 1,200,000 entries of common size."""
@@ -327,7 +329,7 @@ class PointReader:
         If the cache is full, the oldest blocks are dropped.
         """
         table, records, loaded = source
-        blocks = list(table.blocks(numbers))
+        blocks = [(block.keys, block.values) for block in table.blocks(numbers)]
         keys, values = _records_of(blocks)
         # Each block lies within the bounds of its index entry, so the keys ascend.
         if keys and not record.min_key <= keys[0] <= keys[-1] <= record.max_key:
@@ -390,11 +392,11 @@ class PointReader:
             self._forget(tree)
 
 
-def _records_of(blocks: Iterable[Block]) -> tuple[list[bytes], list[bytes]]:
+def _records_of(blocks: Iterable[Records]) -> Records:
     """Return the keys and the values of some blocks."""
     keys: list[bytes] = []
     values: list[bytes] = []
-    for block in blocks:
-        keys += block.keys
-        values += block.values
+    for more, of_more in blocks:
+        keys += more
+        values += of_more
     return keys, values

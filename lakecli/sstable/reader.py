@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 _TAIL_SIZE = 64 << 10
+_BLOCKS_AT_ONCE = 32
+"""Blocks that `Table.blocks` reads at a time: so few that the same memory is used again."""
 
 
 class Block(NamedTuple):
@@ -200,7 +202,7 @@ class Table:
                 raise self._corrupt(number, str(error)) from None
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
-        """Yield some decoded blocks, read at once with everything between them.
+        """Yield some decoded blocks, read many at a time with everything between them.
 
         Args:
             numbers: of the blocks, ascending, at least one.
@@ -209,14 +211,16 @@ class Table:
             CorruptTable: a block is damaged, or has keys outside the bounds of its index entry.
         """
         offsets, sizes = self._offsets, self._sizes
-        first, last = numbers[0], numbers[-1]
-        start = offsets[first]
-        data = self._read(start, offsets[last] + sizes[last] - start)
-        for number in numbers:
-            at, size = offsets[number] - start, sizes[number]
-            stored = data[at : at + size]
-            self._verify(number, stored)
-            yield self._decoded(number, stored)
+        for at in range(0, len(numbers), _BLOCKS_AT_ONCE):
+            part = numbers[at : at + _BLOCKS_AT_ONCE]
+            first, last = part[0], part[-1]
+            start = offsets[first]
+            data = self._read(start, offsets[last] + sizes[last] - start)
+            for number in part:
+                position, size = offsets[number] - start, sizes[number]
+                stored = data[position : position + size]
+                self._verify(number, stored)
+                yield self._decoded(number, stored)
 
     def _verify(self, number: int, stored: bytes) -> None:
         try:
