@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from lakecli.repository.handoff.incoming import IncomingLink
     from lakecli.repository.handoff.links import Handoff, Link
     from lakecli.uri import LakeUri
+
+_SHOWN_AT_ONCE: Final = 32
+"""Objects that the progress counts at once."""
 
 _SCRIPT_MODE: Final = 0o700
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -62,6 +66,7 @@ def presign_tree(
                 expires_in=wanted,
                 inline=inline,
                 names=names,
+                processes=_processes(),
             )
         )
         links = _counted(context, handoff)
@@ -84,6 +89,13 @@ def presign_tree(
             warn_of_outside(context, handoff.totals.outside, handoff.header.repository)
         _tell_end(context, handoff, wanted)
         _raise_failures(context, handoff, [document for _, document in documents])
+
+
+def _processes() -> int:
+    """Return how many processes may sign: one for each processor, if there are several."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return cores if cores > 1 else 0
 
 
 def _targets(
@@ -113,9 +125,14 @@ def _targets(
 
 def _counted(context: Context, handoff: Handoff) -> Iterator[Link]:
     with context.out.progress("presign") as shown:
+        items = size = 0
         for link in handoff:
             yield link
-            shown.advance(items=1, size=link.size)
+            items, size = items + 1, size + link.size
+            if items == _SHOWN_AT_ONCE:
+                shown.advance(items=items, size=size)
+                items = size = 0
+        shown.advance(items=items, size=size)
 
 
 def _tell_files(

@@ -13,6 +13,7 @@
     contents      writes objects named by their contents; parallel_batch: many at once
     http_client   requests over connections that are kept; http_answer: reads answers strictly
     presigning    what the presigned URLs of all stores share
+    rsa           signatures by a private key; rsa_processes: by several processes
     dates         the store's clock
     versions      reads one version of an object
     request_log   a debug message for each response

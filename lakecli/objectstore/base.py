@@ -22,8 +22,10 @@ from lakecli.named_tuple import NamedTuple
 from lakecli.typed import TYPE_CHECKING, BinaryIO, Final, NewType, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from datetime import datetime, timedelta
+
+    from lakecli.objectstore.rsa import PrivateKey
 
 Version = NewType("Version", str)
 """Opaque: an ETag or a generation. Compare it for equality only."""
@@ -125,16 +127,39 @@ PLAIN: Final = Attributes()
 JSON: Final = Attributes("application/json")
 
 
+class UrlSigner(Protocol):
+    """Makes the signatures of URLs that end in one."""
+
+    @property
+    def key(self) -> PrivateKey | None:
+        """The private key, if this machine has it; then `sign` sends no request."""
+
+    @property
+    def sign(self) -> Callable[[bytes], bytes]:
+        """Returns the signature of a text, by RSA and SHA-256.
+
+        Raises:
+            PermissionDenied: a server refused to sign.
+            Unreachable: it did not answer.
+        """
+
+
 class PresignedUrl(NamedTuple):
     """A bearer URL and the time at which it stops working.
 
     Attributes:
         headers: that a PUT to the URL must send.
+        unsigned: if the URL still lacks its signature, in hex at its end: who signs which text.
     """
 
     url: str
     expires_at: datetime
     headers: Mapping[str, str] = _NO_HEADERS
+    unsigned: tuple[UrlSigner, bytes] | None = None
+
+    def signed(self, signature: bytes) -> PresignedUrl:
+        """Return the URL with its signature."""
+        return PresignedUrl(self.url + signature.hex(), self.expires_at, self.headers)
 
 
 class PresignRequest(NamedTuple):
@@ -147,6 +172,7 @@ class PresignRequest(NamedTuple):
         content_type: of the response to a GET, in place of the object's own; a PUT must send it.
         file_name: suggested to browsers by a GET (``Content-Disposition``).
         attachment: have browsers save the object instead of showing it.
+        may_be_unsigned: leave a signature that takes long to the caller; see `PresignedUrl`.
     """
 
     method: str
@@ -154,6 +180,7 @@ class PresignRequest(NamedTuple):
     content_type: str = ""
     file_name: str = ""
     attachment: bool = False
+    may_be_unsigned: bool = False
 
 
 def key_bytes(key: str) -> bytes:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from functools import lru_cache
 from hashlib import sha256
+from types import MappingProxyType
 from urllib.parse import quote
 
 from lakecli.errors import UsageError
 from lakecli.named_tuple import NamedTuple
-from lakecli.objectstore.base import PresignedUrl
 from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from lakecli.objectstore.base import PresignRequest
@@ -27,6 +26,11 @@ LONGEST: Final = timedelta(days=7)
 
 _NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
 """What a file name does not have in the plain form: not printable ASCII, or quoted there."""
+
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._~-]+")
+"""A file name that is the same in every spelling."""
+
+_PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~/-]*")
 
 MOMENT: Final = "%Y%m%dT%H%M%SZ"
 """How V4 signatures write a time."""
@@ -46,31 +50,17 @@ class V4(NamedTuple):
     service: str
 
 
-class V4Signer(NamedTuple):
-    """Who signs.
-
-    Attributes:
-        name: of the key or the account.
-        region: part of the credential's scope.
-        sign: returns the signature of a text, in hex; also gets the credential's scope.
-    """
-
-    name: str
-    region: str
-    sign: Callable[[str, str], str]
-
-
-def lifetime_of(request: PresignRequest, *, longest: timedelta) -> timedelta:
+def lifetime_of(method: str, expires_in: timedelta, *, longest: timedelta) -> timedelta:
     """Return how long a URL works: as requested, at most `longest`.
 
     Raises:
         UsageError: a method other than GET and PUT, or less than a second.
     """
-    if request.method not in {"GET", "PUT"}:
-        raise UsageError(f"cannot presign {request.method}", hint="GET or PUT")
-    if request.expires_in < timedelta(seconds=1):
+    if method not in {"GET", "PUT"}:
+        raise UsageError(f"cannot presign {method}", hint="GET or PUT")
+    if expires_in < timedelta(seconds=1):
         raise UsageError("a presigned URL must live for a second at least")
-    return min(request.expires_in, longest)
+    return min(expires_in, longest)
 
 
 def response_headers(request: PresignRequest) -> dict[str, str]:
@@ -101,10 +91,22 @@ def content_disposition(file_name: str, *, attachment: bool = False) -> str:
     return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{exact}"
 
 
-@lru_cache(1024)
-def _quoted(text: str) -> str:
-    """Return the value of a parameter, percent-encoded; most are those of the last URL, too."""
-    return quote(text, safe="~")
+def quoted_disposition(request: PresignRequest) -> str:
+    """Return `content_disposition` of the response to a GET, percent-encoded, or ``""``."""
+    name = request.file_name
+    if request.method != "GET" or not (name or request.attachment):
+        return ""
+    kind = "attachment" if request.attachment else "inline"
+    if not name:
+        return kind
+    if _PLAIN_NAME.fullmatch(name):
+        return f"{kind}%3B%20filename%3D%22{name}%22%3B%20filename%2A%3DUTF-8%27%27{name}"
+    return quote(content_disposition(name, attachment=request.attachment), safe="~")
+
+
+def quoted_path(path: str) -> str:
+    """Return a path percent-encoded as V4 signatures and Azure want it."""
+    return path if _PLAIN_PATH.fullmatch(path) else quote(path, safe="/~")
 
 
 def text_to_sign(
@@ -130,62 +132,86 @@ def text_to_sign(
         headers: those that are signed, by lower-case names.
         payload: SHA-256 of the body in hex, or ``UNSIGNED-PAYLOAD``.
     """
-    names = sorted(headers)
-    lines = [f"{name}:{' '.join(headers[name].split())}" for name in names]
-    canonical = "\n".join((method, path, query, *lines, "", ";".join(names), payload))
+    canonical = f"{method}\n{path}\n{query}\n{_end_of_request(headers, payload)}"
     digest = sha256(canonical.encode()).hexdigest()
     return f"{v4.algorithm}\n{moment}\n{scope}\n{digest}"
 
 
-def presign_v4(
-    v4: V4,
-    signer: V4Signer,
-    request: PresignRequest,
-    *,
-    url: str,
-    path: str,
-    host: str,
-    start: datetime,
-    seconds: int,
-    parameters: Mapping[str, str],
-) -> PresignedUrl:
-    """Sign a URL by the V4 process.
+def _end_of_request(headers: Mapping[str, str], payload: str) -> str:
+    names = sorted(headers)
+    lines = [f"{name}:{' '.join(headers[name].split())}" for name in names]
+    return "\n".join((*lines, "", ";".join(names), payload))
+
+
+class V4Form:
+    """Makes URLs of the V4 process that differ in path and file name only.
 
     Args:
         v4: the process.
-        signer: whose permissions the holder of the URL has, for this object.
-        request: what the URL permits.
-        url: of the object, percent-encoded.
-        path: the part of `url` that is signed.
+        name: of the key or the account that signs.
+        region: part of the credential's scope.
         host: the Host header that clients send.
+        method: that the URLs permit.
+        content_type: of the request's or response's body; ``""`` for none.
         start: the moment of signing, in UTC.
-        seconds: how long the URL works.
-        parameters: further ones of the URL.
+        seconds: how long the URLs work.
+        parameters: further ones, which sort before ``response-``.
+
+    Attributes:
+        scope: of the credential.
+        expires_at: when the URLs stop working.
+        headers: that a PUT must send.
     """
-    headers, sent = {"host": host}, {}
-    if request.method == "PUT" and request.content_type:
-        headers["content-type"] = sent["Content-Type"] = request.content_type
-    moment = start.strftime(MOMENT)
-    scope = f"{moment[:8]}/{signer.region}/{v4.service}"
-    query = {
-        f"{v4.prefix}Algorithm": v4.algorithm,
-        f"{v4.prefix}Credential": f"{signer.name}/{scope}",
-        f"{v4.prefix}Date": moment,
-        f"{v4.prefix}Expires": str(seconds),
-        f"{v4.prefix}SignedHeaders": ";".join(sorted(headers)),
-        **parameters,
-    }
-    query |= {f"response-{name}": value for name, value in response_headers(request).items()}
-    encoded = "&".join([f"{name}={_quoted(query[name])}" for name in sorted(query)])
-    text = text_to_sign(
-        v4,
-        moment,
-        scope,
-        method=request.method,
-        path=path,
-        query=encoded,
-        headers=headers,
-        payload="UNSIGNED-PAYLOAD",
-    )
-    signed = f"{url}?{encoded}&{v4.prefix}Signature={signer.sign(scope, text)}"
-    return PresignedUrl(signed, start + timedelta(seconds=seconds), sent)
+
+    __slots__ = ("_after", "_before", "_end", "_method", "_text", "expires_at", "headers", "scope")
+
+    def __init__(
+        self,
+        v4: V4,
+        *,
+        name: str,
+        region: str,
+        host: str,
+        method: str,
+        content_type: str,
+        start: datetime,
+        seconds: int,
+        parameters: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.headers = {"Content-Type": content_type} if method == "PUT" and content_type else {}
+        signed = {"host": host} | {header.lower(): value for header, value in self.headers.items()}
+        moment = start.strftime(MOMENT)
+        self.scope = f"{moment[:8]}/{region}/{v4.service}"
+        self.expires_at = start + timedelta(seconds=seconds)
+        query = {
+            f"{v4.prefix}Algorithm": v4.algorithm,
+            f"{v4.prefix}Credential": f"{name}/{self.scope}",
+            f"{v4.prefix}Date": moment,
+            f"{v4.prefix}Expires": str(seconds),
+            f"{v4.prefix}SignedHeaders": ";".join(sorted(signed)),
+            **parameters,
+        }
+        self._before = "&".join(f"{each}={quote(query[each], safe='~')}" for each in sorted(query))
+        is_typed = method == "GET" and content_type
+        typed = f"&response-content-type={quote(content_type, safe='~')}"
+        self._after = typed if is_typed else ""
+        self._method = f"{method}\n"
+        self._end = f"\n{_end_of_request(signed, 'UNSIGNED-PAYLOAD')}"
+        self._text = f"{v4.algorithm}\n{moment}\n{self.scope}\n"
+
+    def unsigned(
+        self, path: str, disposition: str, *, before: str = "", after: str = ""
+    ) -> tuple[str, str]:
+        """Return the query of a URL, up to its signature, and the text to sign.
+
+        Args:
+            path: of the URL, percent-encoded.
+            disposition: of the response, percent-encoded, or ``""``.
+            before: further parameters, each after a ``&``, if they sort before ``response-``.
+            after: likewise, if they sort after it.
+        """
+        if disposition:
+            disposition = f"&response-content-disposition={disposition}"
+        query = f"{self._before}{before}{disposition}{self._after}{after}"
+        canonical = f"{self._method}{path}\n{query}{self._end}"
+        return query, self._text + sha256(canonical.encode()).hexdigest()

@@ -80,7 +80,7 @@ class TestGsPresign(PresignContract):
         start="https://storage.googleapis.com/bucket/prefix/k%20%2B?X-Goog-Algorithm=",
         key_id=ACCOUNT.replace("@", "%40"),
         secrets=("PRIVATE",),
-        unimported=frozenset({"google.cloud.storage"}),
+        unimported=frozenset({"google.cloud.storage", "google.auth"}),
         tampered=tampered,
         refusal=b"SignatureDoesNotMatch",
         expired=frozenset({400}),
@@ -132,6 +132,50 @@ def key_file() -> Path:
     import os
 
     return Path(os.environ["GOOGLE_APPLICATION_CREDENTIALS"])
+
+
+def test_a_key_of_another_universe_signs_for_its_server(
+    gcs_environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    info = json.loads(key_file().read_text()) | {"universe_domain": "cloud.example"}
+    (tmp_path / "key.json").write_text(json.dumps(info))
+    gcs_environment.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
+    gcs_environment.delenv("STORAGE_EMULATOR_HOST")
+    signed = GsStore("bucket", "p").presign("k", GET, now=NOW)
+    assert signed.url.startswith("https://storage.cloud.example/bucket/p/k?")
+    assert signed.unsigned is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"private_key": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"},
+        {"private_key": "none"},
+        {"token_uri": None},
+        {"universe_domain": 5, "private_key": ""},
+    ],
+)
+def test_a_damaged_key_is_refused(
+    gcs_environment: pytest.MonkeyPatch, tmp_path: Path, changed: dict[str, object]
+) -> None:
+    info = json.loads(key_file().read_text()) | changed
+    info = {name: value for name, value in info.items() if value is not None}
+    (tmp_path / "key.json").write_text(json.dumps(info))
+    gcs_environment.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
+    with pytest.raises(PermissionDenied) as raised:
+        GsStore("bucket").presign("k", GET, now=NOW)
+    assert raised.value.hint
+    assert "AAAA" not in str(raised.value)
+
+
+def test_a_signature_can_be_left_to_the_caller(offline: GsStore) -> None:
+    unsigned = offline.presign("k", GET._replace(may_be_unsigned=True), now=NOW)
+    assert unsigned.url.endswith("&X-Goog-Signature=")
+    assert unsigned.unsigned is not None
+    signer, text = unsigned.unsigned
+    assert signer.key is not None
+    assert unsigned.signed(signer.sign(text)) == offline.presign("k", GET, now=NOW)
+    assert "PRIVATE" not in repr(unsigned)
 
 
 # Without a key

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.azure.login import HOW_TO_LOG_IN
 from lakecli.objectstore.base import PresignedUrl
-from lakecli.objectstore.presigning import LONGEST, lifetime_of, response_headers
+from lakecli.objectstore.presigning import LONGEST, lifetime_of, quoted_path, response_headers
 
 if TYPE_CHECKING:
     from lakecli.objectstore.azure.login import AzureLogin
@@ -64,7 +64,7 @@ def presign(
         UsageError: a method other than GET and PUT, or no time at all.
         PermissionDenied: the account's key is malformed.
     """
-    lifetime = int(lifetime_of(request, longest=LONGEST).total_seconds())
+    lifetime = int(lifetime_of(request.method, request.expires_in, longest=LONGEST).total_seconds())
     end = now.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=lifetime)
     signer: dict[str, str] = {}
     if delegated is not None:
@@ -111,7 +111,7 @@ def presign(
     key = login.key if delegated is None else delegated.value or ""
     query |= signer | {"sig": _signature(key, text), "versionid": version_id}
     token = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items() if value)
-    url = f"{login.endpoint}/{container}/{quote(name, safe='/~')}"
+    url = f"{login.endpoint}/{container}/{quoted_path(name)}"
     return PresignedUrl(f"{url}?{token}", end, _headers_of(request))
 
 

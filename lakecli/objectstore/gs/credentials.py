@@ -11,20 +11,23 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
+from lakecli.objectstore.gs.key_file import DEFAULT_DOMAIN, VARIABLE, find_key
 from lakecli.objectstore.presigning import LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakecli.objectstore.gs.key_file import ServiceKey
+    from lakecli.objectstore.rsa import PrivateKey
+
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 """Needed to sign through IAM; the bucket's own permissions limit what requests may do."""
-
-DEFAULT_DOMAIN = "googleapis.com"
 
 LONGEST_BY_IAM = timedelta(hours=12)
 """How long Google keeps a signing key, at least."""
@@ -43,11 +46,13 @@ class Signer:
         email: of the account.
         sign: returns the signature of bytes, by RSA and SHA-256.
         longest: how long such a signature is valid, at most.
+        key: that signs, if it is on this machine and was read without the SDK.
     """
 
     email: str
     sign: Callable[[bytes], bytes]
     longest: timedelta
+    key: PrivateKey | None = None
 
 
 class GsLogin:
@@ -56,6 +61,7 @@ class GsLogin:
     def __init__(self) -> None:
         self._lock = RLock()
         self._credentials: Any = None
+        self._key: ServiceKey | None = None
         self._signer: Signer | None = None
 
     @property
@@ -76,13 +82,18 @@ class GsLogin:
     @property
     def endpoint(self) -> str:
         """URL of the server, for signed URLs."""
-        return self.emulator or f"https://storage.{self.credentials.universe_domain}"
+        if self.emulator:
+            return self.emulator
+        domain = self.credentials.universe_domain if self._key is None else self._key.domain
+        return f"https://storage.{domain}"
 
     @property
     def host(self) -> str:
         """Where requests go, for messages: no path, no credentials."""
         domain = DEFAULT_DOMAIN
-        if self._credentials is not None:
+        if self._key is not None:
+            domain = self._key.domain
+        elif self._credentials is not None:
             domain = self._credentials.universe_domain
         return urlsplit(self.emulator or f"https://storage.{domain}").netloc.rpartition("@")[2]
 
@@ -107,7 +118,11 @@ class GsLogin:
         """
         with self._lock:
             if self._signer is None:
-                self._signer = _signer_of(self.credentials)
+                self._key = find_key()
+                if self._key is None:
+                    self._signer = _signer_of(self.credentials)
+                else:
+                    self._signer = _signer_with(self._key)
             return self._signer
 
 
@@ -123,6 +138,19 @@ def _default_credentials() -> Any:  # noqa: ANN401 - one of the SDK's many class
         warnings.simplefilter("ignore")
         credentials, _ = google.auth.default(scopes=SCOPES)
     return credentials
+
+
+def _signer_with(key: ServiceKey) -> Signer:
+    def sign(text: bytes) -> bytes:
+        try:
+            return key.key.sign(sha256(text).digest())
+        except ValueError:
+            raise PermissionDenied(
+                f"cannot presign, {VARIABLE} names a file whose private key is damaged",
+                hint=_GET_A_KEY,
+            ) from None
+
+    return Signer(key.email, sign, LONGEST, key.key)
 
 
 def _signer_of(credentials: Any) -> Signer:  # noqa: ANN401 - one of the SDK's many classes

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from lakecli.objectstore.presigning import V4, V4Signer, lifetime_of, presign_v4
+from lakecli.objectstore.base import PresignedUrl
+from lakecli.objectstore.presigning import V4, V4Form, lifetime_of, quoted_disposition
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
-    from lakecli.objectstore.base import PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import PresignRequest
     from lakecli.objectstore.gs.credentials import Signer
 
 GOOG4: Final = V4("GOOG4-RSA-SHA256", "X-Goog-", "storage/goog4_request")
 
 
-def presign(
+def unsigned(
     signer: Signer,
     request: PresignRequest,
     *,
@@ -26,7 +28,7 @@ def presign(
     now: datetime,
     generation: str = "",
 ) -> PresignedUrl:
-    """Sign the URL of an object.
+    """Return the URL of an object, which lacks its signature.
 
     Args:
         signer: whose permissions the holder of the URL has, for this object.
@@ -39,15 +41,43 @@ def presign(
     Raises:
         UsageError: a method other than GET and PUT, or no time at all.
     """
-    seconds = int(lifetime_of(request, longest=signer.longest).total_seconds())
-    return presign_v4(
+    form = _form(
+        (signer.email, signer.longest, endpoint),
+        now,
+        request.method,
+        request.content_type,
+        request.expires_in,
+    )
+    query, text = form.unsigned(
+        path,
+        quoted_disposition(request),
+        before=f"&generation={generation}" if generation else "",
+    )
+    return PresignedUrl(
+        f"{endpoint}{path}?{query}&X-Goog-Signature=",
+        form.expires_at,
+        form.headers,
+        (signer, text.encode()),
+    )
+
+
+@lru_cache(64)
+def _form(
+    who_and_where: tuple[str, timedelta, str],
+    now: datetime,
+    method: str,
+    content_type: str,
+    expires_in: timedelta,
+) -> V4Form:
+    """Return the form of a URL; most are those of the last one."""
+    email, longest, endpoint = who_and_where
+    return V4Form(
         GOOG4,
-        V4Signer(signer.email, "auto", lambda _, text: signer.sign(text.encode()).hex()),
-        request,
-        url=endpoint + path,
-        path=path,
+        name=email,
+        region="auto",
         host=urlsplit(endpoint).netloc.rpartition("@")[2],
+        method=method,
+        content_type=content_type,
         start=now.astimezone(UTC).replace(microsecond=0),
-        seconds=seconds,
-        parameters={"generation": generation} if generation else {},
+        seconds=int(lifetime_of(method, expires_in, longest=longest).total_seconds()),
     )

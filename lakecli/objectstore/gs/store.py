@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from base64 import b64decode
 from contextlib import suppress
+from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, cast
-from urllib.parse import quote
 
 from lakecli.errors import UsageError
 from lakecli.objectstore.base import (
@@ -33,6 +33,7 @@ from lakecli.objectstore.cloud_store import MatchingCloudStore, Refusal
 from lakecli.objectstore.dates import ServerDate
 from lakecli.objectstore.gs.credentials import GsLogin
 from lakecli.objectstore.gs.errors import GsTranslator
+from lakecli.objectstore.presigning import quoted_path
 from lakecli.objectstore.streams import PART_SIZE, read_exactly
 from lakecli.objectstore.versions import not_versioned
 from lakecli.retry import REQUESTS
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.access import Access
     from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
     from lakecli.objectstore.gs.client import GsClient, Piece
+    from lakecli.objectstore.gs.credentials import Signer
     from lakecli.objectstore.gs.uploads import GsUploads
     from lakecli.objectstore.uri import NamespaceUri
 
@@ -80,6 +82,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         self._attempts = attempts
         self._lock = RLock()
         self._client: GsClient | None = None
+        self._signing: tuple[Signer, str] | None = None
 
     def check_bucket(self) -> None:
         """Make sure that the bucket exists; see `CloudStore.check_bucket`."""
@@ -236,17 +239,33 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         Raises:
             Unsupported: the credentials are a user's.
         """
-        from lakecli.objectstore.gs.presign import presign
+        from lakecli.objectstore.gs.presign import unsigned
 
-        with self.translated(key) as full:
-            return presign(
-                self._login.signer(),
-                request,
-                endpoint=self._login.endpoint,
-                path=f"/{self.bucket}/{quote(full, safe='/~')}",
-                now=now,
-                generation=version_id,
-            )
+        signer, endpoint = self._signing or self._find_signer()
+        url = unsigned(
+            signer,
+            request,
+            endpoint=endpoint,
+            path=f"/{self.bucket}/{quoted_path(self.full(key))}",
+            now=now,
+            generation=version_id,
+        )
+        if request.may_be_unsigned or url.unsigned is None:
+            return url
+        return url.signed(signer.sign(url.unsigned[1]))
+
+    def _find_signer(self) -> tuple[Signer, str]:
+        """Return the signer, whose errors are translated, and the URL of the server."""
+        with self.translated():
+            found = self._login.signer()
+            endpoint = self._login.endpoint
+
+        def sign(text: bytes) -> bytes:
+            with self.translated():
+                return found.sign(text)
+
+        self._signing = replace(found, sign=sign), endpoint
+        return self._signing
 
     def access(self) -> Access:
         """Describe the credentials in use, and where requests go."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import quote, urlsplit
+from functools import lru_cache
+from urllib.parse import urlsplit
 
 from lakecli.errors import UsageError
 from lakecli.model import NO_ACCOUNT
@@ -57,31 +58,37 @@ class S3Config(NamedTuple):
     @property
     def host(self) -> str:
         """The host that requests go to, without path and credentials, for messages."""
-        return urlsplit(self.endpoint or self._aws_endpoint()).netloc.rpartition("@")[2]
+        return urlsplit(self.endpoint or self.aws_endpoint()).netloc.rpartition("@")[2]
 
     def object_url(self, bucket: str, key: str) -> str:
         """Return the plain URL of an object, percent-encoded as it is signed."""
-        base = urlsplit(self.endpoint or self._aws_endpoint())
-        path = base.path.rstrip("/")
-        if self._is_virtual_host(bucket):
-            host = f"{bucket}.{base.netloc}"
-        else:
-            host = base.netloc
-            path += f"/{bucket}"
-        return f"{base.scheme}://{host}{path}/{quote(key, safe='/~')}"
+        from lakecli.objectstore.presigning import quoted_path
 
-    def _is_virtual_host(self, bucket: str) -> bool:
+        return f"{_bucket_url(self, bucket)}/{quoted_path(key)}"
+
+    def is_virtual_host(self, bucket: str) -> bool:
+        """Return whether the bucket is part of the host, and not of the path."""
         if self.addressing_style == "auto":
             # The wildcard of the certificate does not match a dot in the name.
             return _VIRTUAL_HOST.fullmatch(bucket) is not None
         return self.addressing_style == "virtual"
 
-    def _aws_endpoint(self) -> str:
+    def aws_endpoint(self) -> str:
+        """Return the URL of AWS in the region."""
         domain = next(
             (domain for start, domain in _DOMAINS.items() if self.region.startswith(start)),
             "amazonaws.com",
         )
         return f"https://s3.{self.region}.{domain}"
+
+
+@lru_cache(64)
+def _bucket_url(config: S3Config, bucket: str) -> str:
+    base = urlsplit(config.endpoint or config.aws_endpoint())
+    path = base.path.rstrip("/")
+    if config.is_virtual_host(bucket):
+        return f"{base.scheme}://{bucket}.{base.netloc}{path}"
+    return f"{base.scheme}://{base.netloc}{path}/{bucket}"
 
 
 def variables_for(account: Account, environ: Mapping[str, str]) -> Mapping[str, str]:

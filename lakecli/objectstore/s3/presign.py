@@ -8,16 +8,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 from hmac import digest
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from lakecli.errors import PermissionDenied
-from lakecli.objectstore.presigning import LONGEST, V4, V4Signer, lifetime_of, presign_v4
+from lakecli.objectstore.base import PresignedUrl
+from lakecli.objectstore.presigning import LONGEST, V4, V4Form, lifetime_of, quoted_disposition
 from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from botocore.session import Session
 
-    from lakecli.objectstore.base import PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import PresignRequest
     from lakecli.objectstore.s3.plain import Keys
 
 AWS4: Final = V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
@@ -71,7 +74,34 @@ def presign(
         UsageError: a method other than GET and PUT, or no time at all.
         PermissionDenied: the credentials have expired.
     """
-    lifetime = lifetime_of(request, longest=LONGEST)
+    origin, path = _split(url)
+    form = _form(
+        (keys, keys_end, region, origin),
+        now,
+        request.method,
+        request.content_type,
+        request.expires_in,
+    )
+    query, text = form.unsigned(
+        path,
+        quoted_disposition(request),
+        after=f"&versionId={quote(version_id, safe='~')}" if version_id else "",
+    )
+    signed = f"{url}?{query}&X-Amz-Signature={signature(keys.secret_key, form.scope, text)}"
+    return PresignedUrl(signed, form.expires_at, form.headers)
+
+
+@lru_cache(maxsize=64)
+def _form(
+    who_and_where: tuple[Keys, datetime | None, str, str],
+    now: datetime,
+    method: str,
+    content_type: str,
+    expires_in: timedelta,
+) -> V4Form:
+    """Return the form of a URL; most are those of the last one."""
+    keys, keys_end, region, origin = who_and_where
+    lifetime = lifetime_of(method, expires_in, longest=LONGEST)
     start = now.astimezone(UTC).replace(microsecond=0)
     if keys_end is not None:
         lifetime = min(lifetime, keys_end - start)
@@ -81,23 +111,23 @@ def presign(
             "cannot presign, the credentials for S3 have expired",
             hint="log in again, or set a fresh AWS_SESSION_TOKEN",
         )
-    parameters = {"X-Amz-Security-Token": keys.token} if keys.token else {}
-    if version_id:
-        parameters["versionId"] = version_id
-    signer = V4Signer(
-        keys.access_key, region, lambda scope, text: signature(keys.secret_key, scope, text)
-    )
-    return presign_v4(
+    return V4Form(
         AWS4,
-        signer,
-        request,
-        url=url,
-        path=urlsplit(url).path,
-        host=_host_of(url),
+        name=keys.access_key,
+        region=region,
+        host=_host_of(origin),
+        method=method,
+        content_type=content_type,
         start=start,
         seconds=seconds,
-        parameters=parameters,
+        parameters={"X-Amz-Security-Token": keys.token} if keys.token else {},
     )
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Return the origin of an object's URL, and its path."""
+    at = url.index("/", url.index("://") + 3)
+    return url[:at], url[at:]
 
 
 def signature(secret_key: str, scope: str, text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from lakecli.objectstore.base import PresignRequest
@@ -26,6 +27,7 @@ _SHOWN: Final = re.compile(
 """Content types that a browser shows without running code in them."""
 
 
+@lru_cache(64)
 def is_shown(content_type: str) -> bool:
     """Tell whether a browser shows this content type without running code in it."""
     return _SHOWN.fullmatch(content_type) is not None
@@ -42,6 +44,7 @@ class Presigner:
         now: the moment of signing.
         expires_in: how long the URLs are valid from then on.
         inline: let browsers show every object, even one whose code they would run.
+        may_be_unsigned: leave signatures that take long to the caller; see `PresignRequest`.
     """
 
     def __init__(
@@ -51,8 +54,10 @@ class Presigner:
         now: datetime,
         expires_in: timedelta,
         inline: bool = False,
+        may_be_unsigned: bool = False,
     ) -> None:
         self._inline = inline
+        self._may_be_unsigned = may_be_unsigned
         self._repository = repository
         self._now = now
         self._expires_in = expires_in
@@ -69,10 +74,11 @@ class Presigner:
         """
         store, key = locate(self._repository, entry)
         request = PresignRequest(
-            method="GET",
-            expires_in=self._expires_in,
-            content_type=entry.content_type,
-            file_name=os.fsdecode(path.rpartition(b"/")[2]),
-            attachment=not (self._inline or is_shown(entry.content_type)),
+            "GET",
+            self._expires_in,
+            entry.content_type,
+            os.fsdecode(path.rpartition(b"/")[2]),
+            not (self._inline or is_shown(entry.content_type)),
+            self._may_be_unsigned,
         )
         return store.presign(key, request, now=self._now)

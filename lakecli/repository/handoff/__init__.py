@@ -2,7 +2,8 @@
 
 ::
 
-    links      signs URLs; names: quotes names; documents: writes in one format
+    links      makes URLs; signing: signs them, in threads or processes
+    names      quotes names; documents: writes in one format
     manifest, lists, page, scripts   the formats; partner: what scripts are made of
     check      compares a manifest with the present
     incoming   takes in objects; foreign: records objects elsewhere

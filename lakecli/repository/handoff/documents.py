@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 IN_MEMORY: Final = 4 << 20
 """Bytes of a document's middle that are kept in memory."""
 
+WRITTEN_AT_ONCE: Final = 32
+"""Links that are written to the middle at once."""
+
 
 class Writer(Protocol):
     """One format; a writer writes one document.
@@ -103,6 +106,7 @@ class Document:
 
     def __init__(self, format_: Format) -> None:
         self._writer = new_writer(format_)
+        self._links: list[bytes] = []
         self._middle = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed by `close`
 
     def close(self) -> None:
@@ -124,10 +128,17 @@ class Document:
 
     def add(self, link: Link) -> None:
         """Write down one link."""
-        self._middle.write(self._writer.link(link))
+        self._links.append(self._writer.link(link))
+        if len(self._links) == WRITTEN_AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._middle.write(b"".join(self._links))
+        self._links.clear()
 
     def write(self, target: BinaryIO, header: Header, totals: Totals) -> None:
         """Write the whole document, once, when every link was added."""
+        self._flush()
         self._middle.seek(0)
         target.write(self._writer.head(header, totals))
         shutil.copyfileobj(self._middle, target, 1 << 20)

@@ -6,13 +6,10 @@ signed is recorded as a failure, and the others are signed.
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
@@ -20,28 +17,16 @@ from lakecli.identity import DIGEST_SIZE
 from lakecli.repository.core.address import is_external, may_change
 from lakecli.repository.core.presigner import Presigner
 from lakecli.repository.core.view import no_such_path, open_view
+from lakecli.repository.handoff.signing import in_order
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
-    from lakecli.model import Entry
-    from lakecli.objectstore.base import PresignedUrl
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
-
-    Signed = PresignedUrl | LakeError
-
-SLOW_TO_SIGN: Final = "gs://"
-"""Stores whose signatures take long: by RSA, or by a request to Google's IAM."""
-
-SIGNERS: Final = 8
-"""Threads that sign for such a store; both ways release the interpreter lock."""
-
-MOST_AT_ONCE: Final = 32
-"""Objects that one call of a thread signs, at most; the first calls sign one each."""
+    from lakecli.repository.handoff.signing import Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +52,7 @@ class Header:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """One object.
 
     Attributes:
@@ -113,7 +97,7 @@ class Totals:
 
 def is_blake3(checksum: str) -> bool:
     """Return whether a checksum is a digest computed from the bytes, and not an ETag."""
-    return len(checksum) == 2 * DIGEST_SIZE and set(checksum) <= set("0123456789abcdef")
+    return len(checksum) == 2 * DIGEST_SIZE and not checksum.strip("0123456789abcdef")
 
 
 @dataclass(slots=True)
@@ -131,6 +115,7 @@ class Handoff:
     _expires_in: timedelta
     _inline: bool = False
     _names: Sequence[bytes] | None = None
+    _processes: int = 0
     totals: Totals = field(default_factory=Totals)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
@@ -145,24 +130,28 @@ class Handoff:
         below = self.header.prefix
         first_error: LakeError | None = None
         is_empty = True
-        for path, entry, signed in self._signed(self._records()):
+        for path, entry, signed in in_order(self._prepared(), self._processes):
             is_empty = False
             if isinstance(signed, LakeError):
+                if not is_external(entry) and not isinstance(signed, IntegrityError):
+                    raise signed
                 first_error = first_error or signed
                 self.failures.append((path, signed.message))
                 continue
-            name = path[len(below) :]
+            etag = ""
+            if is_external(entry):
+                etag = entry.checksum.strip('"')
+                self.totals.outside += may_change(entry)
             link = Link(
                 path,
-                name,
+                path[len(below) :],
                 entry.size,
                 entry.checksum,
                 signed.url,
                 signed.expires_at,
-                entry.checksum.strip('"') if is_external(entry) else "",
+                etag,
             )
             self.totals.add(link)
-            self.totals.outside += may_change(entry)
             yield link
         if is_empty and self._names is None:
             raise no_such_path(self._view.repository, self.header.ref, below)
@@ -183,54 +172,21 @@ class Handoff:
             else:
                 yield below + name, value
 
-    def _signed(
-        self, records: Iterator[tuple[bytes, bytes]]
-    ) -> Iterator[tuple[bytes, Entry, Signed]]:
-        """Yield each path with its entry and its signed URL or failure, in the same order."""
-        repository = self._view.repository
-        signer = Presigner(
-            repository,
+    def _prepared(self) -> Iterator[Item]:
+        """Yield each path with its entry and its URL, which may lack its signature, or failure."""
+        presigner = Presigner(
+            self._view.repository,
             now=self.header.created_at,
             expires_in=self._expires_in,
             inline=self._inline,
+            may_be_unsigned=True,
         )
-
-        def sign(item: tuple[bytes, Entry]) -> Signed:
+        for path, value in self._records():
+            entry = decode_entry(value)
             try:
-                return signer.presign(*item)
+                yield path, entry, presigner.presign(path, entry)
             except LakeError as error:
-                if not is_external(item[1]) and not isinstance(error, IntegrityError):
-                    raise
-                return error
-
-        items = ((path, decode_entry(value)) for path, value in records)
-        if not repository.record.storage_namespace.startswith(SLOW_TO_SIGN):
-            yield from ((*item, sign(item)) for item in items)
-            return
-        for item, signed in in_threads(sign, items):
-            yield *item, signed
-
-
-def in_threads(
-    sign: Callable[[tuple[bytes, Entry]], Signed], items: Iterator[tuple[bytes, Entry]]
-) -> Iterator[tuple[tuple[bytes, Entry], Signed]]:
-    """Yield items with their signatures, in order; several threads sign ahead."""
-    waiting: deque[tuple[list[tuple[bytes, Entry]], Future[list[Signed]]]] = deque()
-    pool = ThreadPoolExecutor(SIGNERS)
-    calls = 0
-    try:
-        while True:
-            calls += 1
-            part = list(islice(items, min(-(-calls // SIGNERS), MOST_AT_ONCE)))
-            if part:
-                waiting.append((part, pool.submit(lambda part: list(map(sign, part)), part)))
-            elif not waiting:
-                return
-            if not part or len(waiting) > 2 * SIGNERS:
-                signed, future = waiting.popleft()
-                yield from zip(signed, future.result(), strict=True)
-    finally:
-        pool.shutdown(cancel_futures=True)
+                yield path, entry, error
 
 
 @contextmanager
@@ -242,6 +198,7 @@ def open_handoff(
     expires_in: timedelta,
     inline: bool = False,
     names: Sequence[bytes] | None = None,
+    processes: int = 0,
 ) -> Iterator[Handoff]:
     """Open the links to all objects of a ref below a directory.
 
@@ -252,6 +209,8 @@ def open_handoff(
         expires_in: the lifetime of the URLs.
         inline: let browsers show every object, including those that they would run.
         names: of the objects below the directory, in order, if not all are meant.
+        processes: that may be started to sign many URLs with a key of this machine, at most; 0 if
+            this one signs all.
 
     Raises:
         NotFound: no such ref.
@@ -267,4 +226,4 @@ def open_handoff(
             prefix=below,
             created_at=repository.lake.now().astimezone(UTC),
         )
-        yield Handoff(header, view, expires_in, inline, names)
+        yield Handoff(header, view, expires_in, inline, names, processes)

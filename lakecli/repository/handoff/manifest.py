@@ -28,6 +28,7 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError, UsageError
@@ -52,6 +53,10 @@ _FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
 """The beginning of a value that a spreadsheet takes for a formula, or that was escaped already."""
 
 
+_quoted: Final = json.JSONEncoder().encode
+
+
+@lru_cache(16)
 def time_text(when: datetime) -> str:
     """Return a time as RFC 3339 writes it, in UTC."""
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -83,7 +88,11 @@ class JsonManifest:
     def link(self, link: Link) -> bytes:
         """Return one object's line, with what separates it from the one before."""
         separator, self._separator = self._separator, ",\n"
-        return (separator + json.dumps(_fields(link))).encode()
+        return (
+            f'{separator}{{"path": {_quoted(os.fsdecode(link.path))}, "size": {link.size}, '
+            f'"checksum": {_quoted(link.checksum)}, "url": {_quoted(link.url)}, '
+            f'"expires_at": "{time_text(link.expires_at)}"}}'
+        ).encode()
 
     def head(self, header: Header, totals: Totals) -> bytes:
         """Return everything before the list."""

@@ -12,6 +12,7 @@ PARTS: Final = ".lakecli-parts"
 
 _TO_ESCAPE: Final = re.compile(rb"[^ -~]|['\\]")
 _NOT_IN_URL: Final = re.compile(r"[^A-Za-z0-9._~:/?\[\]@!$&()*+,;=%-]")
+_IN_URL: Final = bytes(code for code in range(128) if not _NOT_IN_URL.match(chr(code)))
 _MISLEADING: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """The Unicode categories of invisible characters and of those that reorder text."""
 
@@ -49,6 +50,8 @@ def shell_word(name: bytes) -> str:
 
 def url_text(url: str) -> str:
     """Percent-encode all characters of a URL that URLs may not contain, and quotes."""
+    if url.isascii() and not url.encode().translate(None, _IN_URL):
+        return url
     return _NOT_IN_URL.sub(_percent, url)
 
 

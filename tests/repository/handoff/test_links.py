@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import io
 import tracemalloc
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound, PermissionDenied, Unsupported
-from lakecli.model import Entry
 from lakecli.objectstore.base import PresignedUrl, PresignRequest
 from lakecli.objectstore.presigning import response_headers
 from lakecli.repository.commit import commit
@@ -17,18 +16,12 @@ from lakecli.repository.core.places import remember
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.handoff import documents
 from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
-from lakecli.repository.handoff.links import (
-    MOST_AT_ONCE,
-    SIGNERS,
-    Handoff,
-    in_threads,
-    open_handoff,
-)
+from lakecli.repository.handoff.links import Handoff, open_handoff
 from lakecli.repository.presign import presign_entry
 from tests.support.lakes import checksums, entry_of, stage, stage_entries, unclaimed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from lakecli.repository.core.lake import Repository
     from tests.support.signing import SigningStore
@@ -162,16 +155,6 @@ def test_the_earliest_expiry_counts(
     assert handoff.totals.expires_at == handoff.header.created_at + 3 * HOUR
 
 
-def test_concurrent_signatures_stay_in_order(repository: Repository, store: SigningStore) -> None:
-    contents = {b"p/%04d" % number: b"%d" % number for number in range(600)}
-    commit_all(repository, contents)
-    repository.record = repository.record._replace(storage_namespace="gs://bucket/prefix")
-    with open_handoff(repository, "main", b"p", expires_in=HOUR) as handoff:
-        links = list(handoff)
-    assert [link.path for link in links] == sorted(contents)
-    assert all(f"{link.checksum[2:]}?" in link.url for link in links)
-
-
 def test_the_middle_of_a_document_does_not_stay_in_memory(
     repository: Repository, store: SigningStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,43 +235,3 @@ def test_browsers_save_types_that_they_would_run(
     assert [each.attachment for each in asked] == [attachment, False, attachment, False]
     said = response_headers(asked[0])["content-disposition"]
     assert said.startswith("attachment;" if attachment else "inline;")
-
-
-def test_threads_sign_many_objects_in_their_order() -> None:
-    entry = Entry("data/x", 1, "c", datetime(2026, 1, 1, tzinfo=UTC))
-    items = [(b"%d" % number, entry) for number in range(3_000)]
-    drawn = 0
-
-    def drawing() -> Iterator[tuple[bytes, Entry]]:
-        nonlocal drawn
-        for item in items:
-            drawn += 1
-            yield item
-
-    def sign(item: tuple[bytes, Entry]) -> PresignedUrl:
-        return PresignedUrl(item[0].decode(), entry.modified_at, {})
-
-    ahead = 0
-    for number, (item, signed) in enumerate(in_threads(sign, drawing())):
-        assert isinstance(signed, PresignedUrl)
-        assert item is items[number]
-        assert signed.url == f"{number}"
-        ahead = max(ahead, drawn - number)
-    assert number == len(items) - 1
-    assert ahead <= (2 * SIGNERS + 1) * MOST_AT_ONCE
-
-
-def test_an_error_of_a_thread_ends_the_signing() -> None:
-    entry = Entry("data/x", 1, "c", datetime(2026, 1, 1, tzinfo=UTC))
-    signed: list[bytes] = []
-
-    def sign(item: tuple[bytes, Entry]) -> PresignedUrl:
-        if item[0] == b"20":
-            raise PermissionDenied("no key")
-        signed.append(item[0])
-        return PresignedUrl("", entry.modified_at, {})
-
-    items = [(b"%d" % number, entry) for number in range(100_000)]
-    with pytest.raises(PermissionDenied, match="no key"):
-        list(in_threads(sign, iter(items)))
-    assert len(signed) < 2_000

@@ -66,7 +66,7 @@ def test_any_path_survives_a_round_trip(
 
 
 def test_json_is_one_object_with_an_object_a_line() -> None:
-    later = replace(LINKS[1], expires_at=END + timedelta(hours=1))
+    later = LINKS[1]._replace(expires_at=END + timedelta(hours=1))
     data, _ = write("json", [LINKS[0], later])
     manifest = json.loads(data)
     assert data.isascii()
@@ -216,8 +216,8 @@ FORMULAS = (b"=1+1", b"+1", b"-1", b"@SUM(A1)", b"\t=1", b"\r=1", b"'=1", b"''+1
 
 def test_no_value_of_csv_is_a_formula() -> None:
     names = (*FORMULAS, b"'", b"'a", b"a=1")
-    links = [replace(link_to(name, name, URL), path=name) for name in names]
-    data, _ = write("csv", [replace(link, checksum="=HYPERLINK(1)") for link in links])
+    links = [link_to(name, name, URL)._replace(path=name) for name in names]
+    data, _ = write("csv", [link._replace(checksum="=HYPERLINK(1)") for link in links])
     rows = list(csv.reader(io.StringIO(data.decode(), newline="")))[2:]
     assert [row[0][0] for row in rows] == ["'"] * len(FORMULAS) + ["'", "'", "a"]
     assert [row[2] for row in rows] == ["'=HYPERLINK(1)"] * len(links)

@@ -146,7 +146,7 @@ def test_the_page_begins_with_a_summary() -> None:
     [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1.0 kB"), (999_960, "1.0 MB")],
 )
 def test_sizes_are_readable(size: int, shown: str) -> None:
-    link = replace(link_to(b"a", b"", URL), size=size)
+    link = link_to(b"a", b"", URL)._replace(size=size)
     assert Reader(write("html", [link])[0].decode()).rows[1].cells[1] == shown
 
 

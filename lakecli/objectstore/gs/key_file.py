@@ -1,0 +1,62 @@
+"""The key of a service account, read from its file without the SDK, which takes 170 ms to load."""
+
+from __future__ import annotations
+
+import os
+from typing import Final, NamedTuple
+
+from lakecli.objectstore.rsa import PrivateKey
+from lakecli.parsing import Unparsable, parse_json
+from lakecli.validation import Invalid, Record, text
+
+VARIABLE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
+DEFAULT_DOMAIN: Final = "googleapis.com"
+
+_MAX_SIZE: Final = 1 << 20
+_PEM: Final = "-----BEGIN "
+_FILE: Final = Record(
+    {
+        "type": text(64),
+        "client_email": text(1_024),
+        "token_uri": text(4_096),
+        "private_key": text(64 << 10),
+    }
+)
+
+
+class ServiceKey(NamedTuple):
+    """A service account that signs with a key of this machine.
+
+    Attributes:
+        email: of the account.
+        domain: of the cloud that it belongs to.
+        key: its private key.
+    """
+
+    email: str
+    domain: str
+    key: PrivateKey
+
+
+def find_key() -> ServiceKey | None:
+    """Return the key in the file that `VARIABLE` names.
+
+    Returns:
+        ``None`` if there is none, or anything else is there; the SDK then finds it, or says why
+        not.
+    """
+    name = os.environ.get(VARIABLE, "")
+    if not name:
+        return None
+    try:
+        with open(name, encoding="utf-8") as file:  # noqa: PTH123 - as given
+            fields = parse_json(file.read(_MAX_SIZE + 1), max_size=_MAX_SIZE)
+        found = _FILE.read(fields)
+    except (OSError, UnicodeDecodeError, Unparsable, Invalid):
+        return None
+    domain = fields.get("universe_domain", DEFAULT_DOMAIN)
+    if found["type"] != "service_account" or not isinstance(domain, str):
+        return None
+    if not found["private_key"].startswith(_PEM):
+        return None
+    return ServiceKey(found["client_email"], domain, PrivateKey(found["private_key"]))

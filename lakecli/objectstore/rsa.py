@@ -1,0 +1,121 @@
+"""RSA signatures by a private key of this machine. Run as a program, it signs for `rsa_processes`.
+
+As a program it gets nothing but a key and digests, through a pipe: eight digits that say how many
+bytes follow, the key as PEM and the paths to import from, separated by NUL, then digests. It prints
+the size of a signature as a line, then a signature for each digest, and ends with the pipe. It
+imports no other module of lakecli.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DIGEST_SIZE = 32
+AT_ONCE = 32
+"""How many digests the program reads and answers at once, at most."""
+
+HEAD_SIZE = 8
+"""Digits before the key."""
+
+_PROBE = b"\0" * DIGEST_SIZE
+
+
+class PrivateKey:
+    """An RSA key. Its text is never shown, and threads may share it.
+
+    Args:
+        pem: the key as PEM, not encrypted.
+    """
+
+    __slots__ = ("_sign", "pem")
+
+    def __init__(self, pem: str) -> None:
+        self.pem = pem
+        self._sign: Callable[[bytes], bytes] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both have the same text."""
+        return isinstance(other, PrivateKey) and self.pem == other.pem
+
+    def __hash__(self) -> int:
+        """Return the hash of the text."""
+        return hash(self.pem)
+
+    def __repr__(self) -> str:
+        """Return a text without the key."""
+        return "PrivateKey()"
+
+    def sign(self, digest: bytes) -> bytes:
+        """Return the signature of a SHA-256 digest, by PKCS #1 v1.5.
+
+        Raises:
+            ValueError: not an RSA key, or a damaged one.
+        """
+        if self._sign is None:
+            self._sign = signing(self.pem)
+        return self._sign(digest)
+
+
+def signing(pem: str) -> Callable[[bytes], bytes]:
+    """Return a function that returns the signature of a SHA-256 digest, by PKCS #1 v1.5.
+
+    A first signature checks the key, in a hundredth of the time in which its factors are proven to
+    be primes. A damaged key does not give its factors away: OpenSSL verifies what it computes from
+    them before it returns it.
+
+    Raises:
+        ValueError: not an RSA key, or a damaged one.
+    """
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    padding, algorithm = PKCS1v15(), Prehashed(SHA256())
+    try:
+        key = load_pem_private_key(pem.encode(), None, unsafe_skip_rsa_key_validation=True)
+        if isinstance(key, RSAPrivateKey):
+            signature = key.sign(_PROBE, padding, algorithm)
+            key.public_key().verify(signature, _PROBE, padding, algorithm)
+            return lambda digest: key.sign(digest, padding, algorithm)
+    except (TypeError, UnsupportedAlgorithm, InvalidSignature) as error:
+        raise ValueError("a damaged key, or one with a password") from error
+    raise ValueError("not an RSA key")
+
+
+def head_of(key: PrivateKey) -> bytes:
+    """Return what the program reads before digests."""
+    text = os.fsencode("\0".join((key.pem, *filter(None, sys.path))))
+    return b"%0*d" % (HEAD_SIZE, len(text)) + text
+
+
+def serve() -> None:
+    """Sign what comes through the standard input until it ends."""
+    source = os.fdopen(0, "rb")
+    head = source.read(int(source.read(HEAD_SIZE)))
+    pem, *sys.path[:] = os.fsdecode(head).split("\0")
+    sign = signing(pem)
+    os.write(1, b"%d\n" % len(sign(_PROBE)))
+    kept = b""
+    while found := source.read1(AT_ONCE * DIGEST_SIZE - len(kept)):
+        kept += found
+        end = len(kept) - len(kept) % DIGEST_SIZE
+        answer = b"".join([sign(kept[at : at + DIGEST_SIZE]) for at in range(0, end, DIGEST_SIZE)])
+        kept = kept[end:]
+        while answer:
+            answer = answer[os.write(1, answer) :]
+
+
+if __name__ == "__main__":
+    # Whoever started this signs by itself where this fails, and reports what is wrong with the key.
+    try:
+        serve()
+    finally:
+        os._exit(0)

@@ -1,0 +1,196 @@
+"""RSA signatures by several processes, since one interpreter does not keep many processors busy.
+
+Each process is a new program, not a fork: it shares no lock, file or memory with this one, so a
+program with threads may start it. It gets the key through a pipe. It ends when its pipe is closed,
+also if this process is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from lakecli.objectstore import rsa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakecli.objectstore.rsa import PrivateKey
+
+MOST: Final = 8
+"""Processes; each takes 15 MB."""
+
+BATCH: Final = rsa.AT_ONCE
+"""Digests in a batch, at most."""
+
+BATCHES_AHEAD: Final = 12
+"""Batches that a process has not answered, at most. The smallest pipes hold as many, so that
+sending never waits for a process that waits for its answers to be read."""
+
+_SIGNATURE_SIZES: Final = range(64, 2_049)
+_LINE_SIZE: Final = 8
+
+
+class Ticket(NamedTuple):
+    """A batch that was sent.
+
+    Attributes:
+        worker: who signs it; ``None`` if none could take it.
+        size: number of its digests.
+    """
+
+    worker: _Worker | None
+    size: int
+
+
+class RsaProcesses:
+    """Signs batches of digests in other processes; use it as a context manager, in one thread.
+
+    Where a process fails, the caller signs, and finds out what is wrong.
+
+    Args:
+        key: signs.
+        count: of processes, from 1 to `MOST`.
+
+    Attributes:
+        workers: the processes that have not failed.
+    """
+
+    def __init__(self, key: PrivateKey, count: int) -> None:
+        self.workers: list[_Worker] = []
+        try:
+            for _ in range(max(1, min(count, MOST))):
+                with suppress(OSError):
+                    self.workers.append(_Worker(key))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """Return the processes themselves."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End them."""
+        self.close()
+
+    def close(self) -> None:
+        """End the processes, and wait until they have ended."""
+        for worker in self.workers:
+            worker.close()
+        for worker in self.workers:
+            worker.wait()
+
+    @property
+    def ahead(self) -> int:
+        """How many batches may be sent and not received; `send` takes no more."""
+        return BATCHES_AHEAD * len(self.workers)
+
+    def send(self, digests: Sequence[bytes]) -> Ticket:
+        """Send a batch of at most `BATCH` digests to the process that has the least to do."""
+        while self.workers:
+            worker = min(self.workers, key=lambda worker: worker.waiting)
+            if worker.waiting >= BATCHES_AHEAD:
+                break
+            if worker.send(digests):
+                return Ticket(worker, len(digests))
+            self._drop(worker)
+        return Ticket(None, len(digests))
+
+    def receive(self, ticket: Ticket) -> list[bytes] | None:
+        """Return the signatures of a batch, or ``None`` if no process made them.
+
+        Batches are received in the order in which they were sent.
+        """
+        worker = ticket.worker
+        if worker is None:
+            return None
+        signatures = worker.receive(ticket.size)
+        if signatures is None and worker in self.workers:
+            self._drop(worker)
+        return signatures
+
+    def _drop(self, worker: _Worker) -> None:
+        self.workers.remove(worker)
+        worker.close()
+        worker.wait()
+
+
+class _Worker:
+    """One process.
+
+    Attributes:
+        pid: its number.
+        waiting: batches that it has not answered.
+    """
+
+    def __init__(self, key: PrivateKey) -> None:
+        self.waiting = 0
+        self._size = 0
+        theirs, to = os.pipe()
+        of, theirs_too = os.pipe()
+        try:
+            self.pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", rsa.__file__],
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, theirs, 0),
+                    (os.POSIX_SPAWN_DUP2, theirs_too, 1),
+                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                ],
+                # The terminal sends Ctrl-C to all its processes; this one ends the others.
+                setsigmask=[signal.SIGINT],
+            )
+        except BaseException:
+            os.close(to)
+            os.close(of)
+            raise
+        finally:
+            os.close(theirs)
+            os.close(theirs_too)
+        self._to = os.fdopen(to, "wb", buffering=0)
+        self._of = os.fdopen(of, "rb")
+        with suppress(OSError):  # then `receive` finds that it has ended
+            self._to.write(rsa.head_of(key))
+
+    def send(self, digests: Sequence[bytes]) -> bool:
+        """Send a batch, and return whether that succeeded."""
+        try:
+            self._to.write(b"".join(digests))
+        except OSError:
+            return False
+        self.waiting += 1
+        return True
+
+    def receive(self, count: int) -> list[bytes] | None:
+        """Return the signatures of a batch, or ``None`` if the process has failed."""
+        self.waiting -= 1
+        try:
+            size = self._size = self._size or self._read_size()
+            found = self._of.read(count * size)
+        except (OSError, ValueError):
+            return None
+        if len(found) != count * size or not found:
+            return None
+        return [found[at : at + size] for at in range(0, len(found), size)]
+
+    def _read_size(self) -> int:
+        size = int(self._of.readline(_LINE_SIZE))
+        if size not in _SIGNATURE_SIZES:
+            raise ValueError("not the size of a signature")
+        return size
+
+    def close(self) -> None:
+        """Close the pipes, which ends the process."""
+        for pipe in (self._to, self._of):
+            with suppress(OSError):
+                pipe.close()
+
+    def wait(self) -> None:
+        """Wait until the process has ended."""
+        with suppress(ChildProcessError):  # the program has waited for it elsewhere
+            os.waitpid(self.pid, 0)

@@ -1,0 +1,152 @@
+"""RSA signatures: by a key in this process, and by processes that know nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.objectstore import rsa
+from lakecli.objectstore.rsa import PrivateKey
+from lakecli.objectstore.rsa_processes import BATCH, MOST, RsaProcesses
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DIGESTS = [sha256(b"%d" % number).digest() for number in range(100)]
+BATCHES = [DIGESTS[start : start + BATCH] for start in range(0, len(DIGESTS), BATCH)]
+
+
+def test_signatures_are_those_of_pkcs_1(rsa_key: PrivateKey) -> None:
+    from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    theirs = load_pem_private_key(rsa_key.pem.encode(), None)
+    assert isinstance(theirs, RSAPrivateKey)
+    assert rsa_key.sign(DIGESTS[7]) == theirs.sign(b"7", PKCS1v15(), SHA256())
+
+
+def test_a_key_is_not_shown(rsa_key: PrivateKey) -> None:
+    assert f"{rsa_key} {rsa_key!r}" == "PrivateKey() PrivateKey()"
+    assert rsa_key == PrivateKey(rsa_key.pem)
+    assert hash(rsa_key) == hash(PrivateKey(rsa_key.pem))
+    assert rsa_key != PrivateKey("")
+
+
+def damaged(key: PrivateKey) -> Sequence[str]:
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
+    good = load_pem_private_key(key.pem.encode(), None)
+    assert isinstance(good, rsa.RSAPrivateKey)
+    numbers = good.private_numbers()
+    forms = Encoding.PEM, PrivateFormat.PKCS8
+    wrong = rsa.RSAPrivateNumbers(
+        numbers.p,
+        numbers.q,
+        numbers.d ^ 4,
+        numbers.dmp1 ^ 4,
+        numbers.dmq1,
+        numbers.iqmp,
+        numbers.public_numbers,
+    ).private_key(unsafe_skip_rsa_key_validation=True)
+    return [
+        "",
+        key.pem[:-200],
+        wrong.private_bytes(*forms, NoEncryption()).decode(),
+        good.private_bytes(*forms, BestAvailableEncryption(b"password")).decode(),
+        ec.generate_private_key(ec.SECP256R1()).private_bytes(*forms, NoEncryption()).decode(),
+    ]
+
+
+def test_a_damaged_key_signs_nothing(rsa_key: PrivateKey) -> None:
+    for pem in damaged(rsa_key):
+        with pytest.raises(ValueError, match=r"key|PEM|Could not"):
+            PrivateKey(pem).sign(DIGESTS[0])
+
+
+def test_processes_sign_as_the_key_does(rsa_key: PrivateKey) -> None:
+    with RsaProcesses(rsa_key, 2) as processes:
+        tickets = [processes.send(batch) for batch in BATCHES]
+        assert {ticket.worker for ticket in tickets} == set(processes.workers)
+        found = [processes.receive(ticket) for ticket in tickets]
+    assert found == [[rsa_key.sign(digest) for digest in batch] for batch in BATCHES]
+
+
+def test_the_key_is_in_no_list_of_processes(rsa_key: PrivateKey) -> None:
+    secret = rsa_key.pem.splitlines()[3].encode()
+    with RsaProcesses(rsa_key, 1) as processes:
+        assert processes.receive(processes.send(DIGESTS[:1])) is not None
+        proc = Path(f"/proc/{processes.workers[0].pid}")
+        assert rsa_key.pem.encode().count(secret) == 1
+        assert secret not in (proc / "cmdline").read_bytes() + (proc / "environ").read_bytes()
+        assert {str(file.readlink()).partition(":")[0] for file in (proc / "fd").iterdir()} == {
+            "pipe",
+            os.devnull,
+        }
+
+
+def test_processes_end_with_their_owner(rsa_key: PrivateKey) -> None:
+    processes = RsaProcesses(rsa_key, 2)
+    processes.send(DIGESTS[:BATCH])
+    processes.close()
+    for worker in processes.workers:
+        with pytest.raises(ChildProcessError):  # it has been waited for
+            os.waitpid(worker.pid, 0)
+
+
+def test_ctrl_c_is_for_their_owner(rsa_key: PrivateKey) -> None:
+    with RsaProcesses(rsa_key, 1) as processes:
+        os.kill(processes.workers[0].pid, signal.SIGINT)
+        ticket = processes.send(DIGESTS[:1])
+        os.kill(processes.workers[0].pid, signal.SIGINT)
+        assert processes.receive(ticket) == [rsa_key.sign(DIGESTS[0])]
+
+
+def test_a_process_that_fails_leaves_the_work_to_others(rsa_key: PrivateKey) -> None:
+    with RsaProcesses(rsa_key, 2) as processes:
+        os.kill(processes.workers[0].pid, signal.SIGKILL)
+        tickets = [processes.send(batch) for batch in BATCHES]
+        found = [processes.receive(ticket) for ticket in tickets]
+        assert len(processes.workers) == 1
+        for batch, signatures in zip(BATCHES, found, strict=True):
+            assert signatures in (None, [rsa_key.sign(digest) for digest in batch])
+        assert processes.receive(processes.send(DIGESTS[:1])) == [rsa_key.sign(DIGESTS[0])]
+        os.kill(processes.workers[0].pid, signal.SIGKILL)
+        assert processes.receive(processes.send(DIGESTS[:1])) is None
+        assert processes.ahead == 0
+        assert processes.receive(processes.send(DIGESTS[:1])) is None
+
+
+def test_a_key_that_is_damaged_has_no_signatures(rsa_key: PrivateKey) -> None:
+    with RsaProcesses(PrivateKey(rsa_key.pem[:-200]), 1) as processes:
+        assert processes.receive(processes.send(DIGESTS[:1])) is None
+
+
+@pytest.mark.parametrize("program", ["print('1' * 99)", "print(256)", "print(0)", "print()"])
+def test_answers_of_another_program_are_not_believed(
+    rsa_key: PrivateKey, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str
+) -> None:
+    (tmp_path / "program.py").write_text(program)
+    monkeypatch.setattr(rsa, "__file__", str(tmp_path / "program.py"))
+    with RsaProcesses(rsa_key, 1) as processes:
+        assert processes.receive(processes.send(DIGESTS[:1])) is None
+
+
+def test_processes_are_bounded(rsa_key: PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/true")
+    with RsaProcesses(rsa_key, 1_000) as processes:
+        assert len(processes.workers) == MOST
