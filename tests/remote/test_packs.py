@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakecli.identity import commit_id, h
 from lakecli.ids import PackId
-from lakecli.layout import COMMITS, LARGEST_PACK, MAX_MESSAGE_SIZE, pack_key
+from lakecli.layout import COMMITS, LARGEST_PACK, MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE, pack_key
 from lakecli.model import Commit, CommitId, MetarangeId
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.memory.store import MemoryStore
@@ -283,6 +283,24 @@ def test_a_commit_at_its_limits_is_read_as_it_was_written() -> None:
         data = encode_commit(made._replace(nanoseconds=nanoseconds))
         with pytest.raises(MalformedValue, match="no commit at"):
             decode_commit(made.id.encode(), data)
+
+
+def test_a_commit_of_the_largest_size_is_read_and_no_larger_one() -> None:
+    made = make("")
+    _, data = decode_value(encode_commit(made))
+    room = MAX_COMMIT_SIZE - len(data)
+    made = next(
+        each
+        for each in (
+            make("", metadata={"k": "x" * (room - spent)}) for spent in reversed(range(60))
+        )
+        if len(decode_value(encode_commit(each))[1]) == MAX_COMMIT_SIZE
+    )
+    key = made.id.encode()
+    _, data = decode_value(encode_commit(made))
+    assert decode_commit_data(key, data) == made
+    with pytest.raises(MalformedValue, match=f"has {MAX_COMMIT_SIZE + 1:,} bytes"):
+        decode_commit_data(key, data + b" ")
 
 
 @pytest.mark.parametrize("generation", [-1, 0, 1])

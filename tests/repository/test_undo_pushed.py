@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
@@ -177,6 +178,22 @@ def test_a_tag_that_went_there_and_back_stays(world: World) -> None:
         push(eve, "v1", options=FORCED)
     restore(eve, kept, remote=True, committer="eve")
     assert tag.show(eve, "v1").commit_id == there(eve, "v1", RefKind.TAG) == world.first
+
+
+def test_of_what_others_have_built_on_the_newest_commit_is_to_be_reverted(world: World) -> None:
+    ada, eve = world.ada, world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    kept = newest(eve).id.hex()
+    mine = [make_commit(eve, path).id for path in (b"1", b"2")]
+    push(eve, "main", options=ME)
+    pull(ada, "main", PullOptions(committer="ada"))
+    theirs = make_commit(ada, b"theirs").id
+    push(ada, "main", options=ME)
+    fetch(eve)
+    with pytest.raises(Refused, match="main has moved on") as told:
+        restore(eve, kept, remote=True, committer="eve")
+    assert str(told.value.hint).endswith(f" {mine[1]}")
+    assert both(eve) == (mine[1], theirs)
 
 
 def test_unpushed_commits_below_go_to_the_bucket_too(world: World) -> None:
@@ -528,6 +545,17 @@ def test_every_ref_of_a_killed_command_has_to_hold(world: World, moved: str) -> 
         assert not _holds(txn, eve, restored)
 
 
+def test_a_tag_that_was_moved_on_does_not_hold(world: World) -> None:
+    eve = world.eve
+    fetch(eve)
+    tag.create(eve, "v1", world.first)
+    made = newest(eve)
+    for commit_id in (world.first, world.second):
+        tag.create(eve, "v1", commit_id, force=True)
+        with eve.lake.kv.read() as txn:
+            assert _holds(txn, eve, made) == (commit_id == world.first)
+
+
 def test_a_completed_redo_says_what_it_redid(world: World) -> None:
     eve = world.eve
     pull(eve, "main", PullOptions(committer="eve"))
@@ -691,5 +719,11 @@ def test_ten_operations_that_begin_alike_are_listed(world: World) -> None:
         find_operation(ada, first)
     assert told.value.hint is not None
     assert told.value.hint.splitlines()[1:] == [f"  {each}" for each in alike[:10]]
+    shared = (
+        one[:end] for one, other in pairwise(alike) for end in range(32) if other[:end] == one[:end]
+    )
+    most_alike = max(shared, key=len)
+    with pytest.raises(NotFound, match="several operations begin with"):
+        find_operation(ada, most_alike)
     (only,) = [each for each in alike if each.startswith(alike[0][:8])]
     assert find_operation(ada, only[:8]).operation.id.hex() == only

@@ -26,6 +26,7 @@ from lakecli.pipeline.gc.lakefs import (
     LakeFsListed,
     LakeFsPart,
     _names_between,
+    _old_prefixes,
     lakefs_parts,
     list_lakefs,
     recent_parts,
@@ -51,7 +52,7 @@ from lakecli.repository.core.view import open_view
 from lakecli.repository.lakefs.kept import DUMPS, LostDump
 from lakecli.repository.lakefs.manifest import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
-from lakecli.repository.lakefs.taken_over import STOPPED, confirm_stopped, written_at
+from lakecli.repository.lakefs.taken_over import LAKEFS_DIGITS, STOPPED, confirm_stopped, written_at
 from lakecli.repository.refs_dump import refs_dump
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
@@ -577,6 +578,15 @@ def test_a_part_has_the_counts_of_all_objects_and_the_records_of_the_old_ones() 
     assert list_lakefs(part, location=OpenStore(store)) == found._replace(found=())
     empty = part._replace(name=f"{PART}gp1")
     assert list_lakefs(empty, location=OpenStore(store)) == LakeFsListed(b"", 0, 0, "")
+
+
+def test_keys_of_old_servers_are_listed_once_and_none_below_data() -> None:
+    prefixes = list(_old_prefixes())
+    for start in ("", "d", "da", "dat", "data"):
+        for digit in LAKEFS_DIGITS:
+            name = f"{start}{digit}".ljust(20, "0")
+            assert sum(name.startswith(each) for each in prefixes) == 1, name
+    assert not any("data/x".startswith(each) for each in prefixes)
 
 
 def test_partitions_are_named_by_descending_time() -> None:
