@@ -50,6 +50,7 @@ from lakecli.remote.collection_record import (
     NewerState,
     dump_state,
     parse_state,
+    read_state,
 )
 from lakecli.remote.collection_state import (
     DEFAULT_GRACE,
@@ -58,7 +59,6 @@ from lakecli.remote.collection_state import (
     STATE_KEY,
     GcState,
     Phase,
-    read_state,
     state_record,
 )
 from lakecli.typed import TYPE_CHECKING, Final

@@ -19,13 +19,16 @@ from datetime import timedelta
 from lakecli.errors import IntegrityError
 from lakecli.ids import WriteId
 from lakecli.layout import MAX_STATE_SIZE
+from lakecli.objectstore.base import ObjectNotFound
 from lakecli.parsing import Unparsable, parse_json_object
-from lakecli.remote.collection_state import STATE_KEY, GcState, Phase
+from lakecli.remote.collection_state import NEVER_RAN, STATE_KEY, GcState, Phase, state_record
 from lakecli.typed import TYPE_CHECKING, Any, Final
 from lakecli.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from lakecli.objectstore.base import ObjectStore
 
 FORMAT: Final = 1
 
@@ -60,6 +63,18 @@ class DamagedState(IntegrityError):
 
 class NewerState(DamagedState):
     """A newer lakecli wrote the state."""
+
+
+def read_state(store: ObjectStore) -> GcState:
+    """Return the state of garbage collection, by one GET.
+
+    Raises:
+        DamagedState: it is not valid, or a newer lakecli wrote it.
+    """
+    try:
+        return parse_state(state_record(store))
+    except ObjectNotFound:
+        return NEVER_RAN
 
 
 def parse_state(data: bytes) -> GcState:

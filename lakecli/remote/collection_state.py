@@ -1,4 +1,4 @@
-"""The state of garbage collection as a process reads it: what it says, and that there is none.
+"""The state of garbage collection: what it says, and where it is.
 
 Every command that writes reads the state. Where nothing was ever collected, this module is all that
 it needs; `collection_record` parses an existing state, `collection` changes it.
@@ -11,7 +11,6 @@ from enum import StrEnum
 
 from lakecli.layout import GC, MAX_STATE_SIZE
 from lakecli.named_tuple import NamedTuple
-from lakecli.objectstore.base import ObjectNotFound
 from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -59,21 +58,6 @@ class GcState(NamedTuple):
 
 
 NEVER_RAN: Final = GcState()
-
-
-def read_state(store: ObjectStore) -> GcState:
-    """Return the state of garbage collection, by one GET.
-
-    Raises:
-        DamagedState: it is not valid, or a newer lakecli wrote it.
-    """
-    try:
-        data = state_record(store)
-    except ObjectNotFound:
-        return NEVER_RAN
-    from lakecli.remote.collection_record import parse_state
-
-    return parse_state(data)
 
 
 def state_record(store: ObjectStore) -> bytes:

@@ -195,16 +195,23 @@ class GcGuard:
         return self._monotonic() - self._read_at > STALE_AFTER.total_seconds()
 
     def _read(self) -> GcState:
-        from lakecli.remote.collection_state import NEVER_RAN, read_state
+        from lakecli.remote.collection_state import NEVER_RAN, state_record
 
         started = self._monotonic()
+        state = NEVER_RAN
         try:
-            self._state = read_state(self._store)
+            data = state_record(self._store)
+        except ObjectNotFound:
+            pass
         except PermissionDenied as error:
             self._check_absent(error)
-            self._state = NEVER_RAN
+        else:
+            from lakecli.remote.collection_record import parse_state
+
+            state = parse_state(data)
+        self._state = state
         self._read_at = started
-        return self._state
+        return state
 
     def _check_absent(self, error: PermissionDenied) -> None:
         """Accept an unreadable state only if a listing proves that it does not exist.
