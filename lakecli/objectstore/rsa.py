@@ -3,7 +3,7 @@
 As a program it gets nothing but a key and digests, through a pipe: eight digits that say how many
 bytes follow, the key as PEM and the paths to import from, separated by NUL, then digests. It prints
 the size of a signature as a line, then a signature for each digest, and ends with the pipe. It
-imports no other module of lakecli.
+imports no other module of lakecli. Arguments are descriptors of further pipes; see `run`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from io import BufferedReader
 
 DIGEST_SIZE = 32
 AT_ONCE = 32
@@ -61,6 +62,12 @@ class PrivateKey:
         return self._sign(digest)
 
 
+def load() -> None:
+    """Load what signs, which takes 40 ms."""
+    import cryptography.hazmat.primitives.asymmetric.padding
+    import cryptography.hazmat.primitives.serialization  # noqa: F401
+
+
 def signing(pem: str) -> Callable[[bytes], bytes]:
     """Return a function that returns the signature of a SHA-256 digest, by PKCS #1 v1.5.
 
@@ -96,13 +103,42 @@ def head_of(key: PrivateKey) -> bytes:
     return b"%0*d" % (HEAD_SIZE, len(text)) + text
 
 
-def serve() -> None:
-    """Sign what comes through the standard input until it ends."""
-    source = os.fdopen(0, "rb")
+def run(descriptors: Sequence[int]) -> None:
+    """Sign what comes through the standard input, and what comes through further pipes.
+
+    For each of these there is a process of its own, forked when all is loaded, since this program
+    has one thread. They end with their pipes, and this process after them.
+
+    Args:
+        descriptors: of the pipes: one to read from, one for its answers, and so on.
+    """
+    source, target = os.fdopen(0, "rb"), 1
     head = source.read(int(source.read(HEAD_SIZE)))
     pem, *sys.path[:] = os.fsdecode(head).split("\0")
+    load()
+    children: list[int] = []
+    try:
+        for at in range(0, len(descriptors), 2):
+            child = os.fork()
+            if not child:
+                # A pipe ends when nobody else has it.
+                os.close(target)
+                source.close()
+                source, target, children = os.fdopen(descriptors[at], "rb"), descriptors[at + 1], []
+                break
+            children.append(child)
+        for descriptor in {*descriptors} - {source.fileno(), target}:
+            os.close(descriptor)
+        _serve(pem, source, target)
+    finally:
+        os.close(target)
+        for child in children:
+            os.waitpid(child, 0)
+
+
+def _serve(pem: str, source: BufferedReader, target: int) -> None:
     sign = signing(pem)
-    os.write(1, b"%d\n" % len(sign(_PROBE)))
+    os.write(target, b"%d\n" % len(sign(_PROBE)))
     kept = b""
     while found := source.read1(AT_ONCE * DIGEST_SIZE - len(kept)):
         kept += found
@@ -110,12 +146,12 @@ def serve() -> None:
         answer = b"".join([sign(kept[at : at + DIGEST_SIZE]) for at in range(0, end, DIGEST_SIZE)])
         kept = kept[end:]
         while answer:
-            answer = answer[os.write(1, answer) :]
+            answer = answer[os.write(target, answer) :]
 
 
 if __name__ == "__main__":
     # Whoever started this signs by itself where this fails, and reports what is wrong with the key.
     try:
-        serve()
+        run(list(map(int, sys.argv[1:])))
     finally:
         os._exit(0)

@@ -1,8 +1,8 @@
 """RSA signatures by several processes, since one interpreter does not keep many processors busy.
 
-Each process is a new program, not a fork: it shares no lock, file or memory with this one, so a
-program with threads may start it. It gets the key through a pipe. It ends when its pipe is closed,
-also if this process is killed.
+The first process is a new program, not a fork: it shares no lock, file or memory with this one, so
+a program with threads may start it. The others are its forks, which saves what they would load.
+The key comes through a pipe. A process ends when its pipe is closed, also if this one is killed.
 """
 
 from __future__ import annotations
@@ -56,18 +56,41 @@ class RsaProcesses:
         count: of processes, from 1 to `MOST`.
 
     Attributes:
+        pid: of the first process, whose children the others are; 0 if it could not be started.
         workers: the processes that have not failed.
     """
 
     def __init__(self, key: PrivateKey, count: int) -> None:
+        self.pid = 0
         self.workers: list[_Worker] = []
+        theirs: list[int] = []
         try:
-            for _ in range(max(1, min(count, MOST))):
-                with suppress(OSError):
-                    self.workers.append(_Worker(key))
+            with suppress(OSError):
+                for _ in range(max(1, min(count, MOST))):
+                    theirs += self._connect()
+                self.pid = _start(theirs)
+                self.workers[0].write(rsa.head_of(key))
         except BaseException:
             self.close()
             raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        if not self.pid:
+            self.close()
+            self.workers.clear()
+
+    def _connect(self) -> tuple[int, int]:
+        """Add a worker, and return the ends of its pipes: to read from, and to write to."""
+        reading, to = os.pipe()
+        try:
+            of, answering = os.pipe()
+        except OSError:
+            os.close(reading)
+            os.close(to)
+            raise
+        self.workers.append(_Worker(to, of))
+        return reading, answering
 
     def __enter__(self) -> Self:
         """Return the processes themselves."""
@@ -81,8 +104,9 @@ class RsaProcesses:
         """End the processes, and wait until they have ended."""
         for worker in self.workers:
             worker.close()
-        for worker in self.workers:
-            worker.wait()
+        if self.pid:
+            with suppress(ChildProcessError):  # the program has waited for it elsewhere
+                os.waitpid(self.pid, 0)
 
     @property
     def ahead(self) -> int:
@@ -116,46 +140,55 @@ class RsaProcesses:
     def _drop(self, worker: _Worker) -> None:
         self.workers.remove(worker)
         worker.close()
-        worker.wait()
+
+
+def _start(theirs: Sequence[int]) -> int:
+    """Start the program, which has a process for every two descriptors, and return its number.
+
+    Descriptors keep their distance from those of this process, so none replaces another.
+    """
+    first, further = theirs[:2], theirs[2:]
+    above = max(theirs) + 1
+    numbers = range(above, above + len(further))
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", rsa.__file__, *map(str, numbers)],
+        os.environ,
+        file_actions=[
+            *((os.POSIX_SPAWN_DUP2, *pair) for pair in zip(further, numbers, strict=True)),
+            *((os.POSIX_SPAWN_DUP2, *pair) for pair in zip(first, (0, 1), strict=True)),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        ],
+        # The terminal sends Ctrl-C to all its processes; this one ends the others.
+        setsigmask=[signal.SIGINT],
+    )
 
 
 class _Worker:
-    """One process.
+    """The pipes of one process.
+
+    Args:
+        to: descriptor that it reads the other end of.
+        of: descriptor for its answers.
 
     Attributes:
-        pid: its number.
         waiting: batches that it has not answered.
     """
 
-    def __init__(self, key: PrivateKey) -> None:
+    def __init__(self, to: int, of: int) -> None:
         self.waiting = 0
         self._size = 0
-        theirs, to = os.pipe()
-        of, theirs_too = os.pipe()
-        try:
-            self.pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-S", rsa.__file__],
-                os.environ,
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, theirs, 0),
-                    (os.POSIX_SPAWN_DUP2, theirs_too, 1),
-                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-                ],
-                # The terminal sends Ctrl-C to all its processes; this one ends the others.
-                setsigmask=[signal.SIGINT],
-            )
-        except BaseException:
-            os.close(to)
-            os.close(of)
-            raise
-        finally:
-            os.close(theirs)
-            os.close(theirs_too)
         self._to = os.fdopen(to, "wb", buffering=0)
         self._of = os.fdopen(of, "rb")
-        with suppress(OSError):  # then `receive` finds that it has ended
-            self._to.write(rsa.head_of(key))
+
+    def write(self, data: bytes) -> None:
+        """Write what comes before digests.
+
+        Raises:
+            OSError: the process has ended.
+        """
+        while data:
+            data = data[self._to.write(data) :]
 
     def send(self, digests: Sequence[bytes]) -> bool:
         """Send a batch, and return whether that succeeded."""
@@ -189,8 +222,3 @@ class _Worker:
         for pipe in (self._to, self._of):
             with suppress(OSError):
                 pipe.close()
-
-    def wait(self) -> None:
-        """Wait until the process has ended."""
-        with suppress(ChildProcessError):  # the program has waited for it elsewhere
-            os.waitpid(self.pid, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,49 +87,83 @@ def test_processes_sign_as_the_key_does(rsa_key: PrivateKey) -> None:
     assert found == [[rsa_key.sign(digest) for digest in batch] for batch in BATCHES]
 
 
+def numbers_of(processes: RsaProcesses) -> list[int]:
+    """Return the numbers of all processes, each of which has answered once."""
+    first = processes.pid
+    forked = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+    return [first, *map(int, forked)]
+
+
 def test_the_key_is_in_no_list_of_processes(rsa_key: PrivateKey) -> None:
     secret = rsa_key.pem.splitlines()[3].encode()
-    with RsaProcesses(rsa_key, 1) as processes:
-        assert processes.receive(processes.send(DIGESTS[:1])) is not None
-        proc = Path(f"/proc/{processes.workers[0].pid}")
-        assert rsa_key.pem.encode().count(secret) == 1
-        assert secret not in (proc / "cmdline").read_bytes() + (proc / "environ").read_bytes()
-        assert {str(file.readlink()).partition(":")[0] for file in (proc / "fd").iterdir()} == {
-            "pipe",
-            os.devnull,
-        }
+    assert rsa_key.pem.encode().count(secret) == 1
+    before = opened_by(os.getpid())
+    with RsaProcesses(rsa_key, 3) as processes:
+        tickets = [processes.send(DIGESTS[:1]) for _ in range(3)]
+        assert None not in [processes.receive(ticket) for ticket in tickets]
+        pipes = opened_by(os.getpid()) - before
+        assert len(pipes) == 6
+        for pid in numbers_of(processes):
+            proc = Path(f"/proc/{pid}")
+            assert secret not in (proc / "cmdline").read_bytes() + (proc / "environ").read_bytes()
+            assert len(opened_by(pid) & pipes) == 2
+            assert {name.partition(":")[0] for name in opened_by(pid)} == {"pipe", os.devnull}
+
+
+def opened_by(pid: int) -> set[str]:
+    names = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # that of the list itself
+            names.add(str(file.readlink()))
+    return names
 
 
 def test_processes_end_with_their_owner(rsa_key: PrivateKey) -> None:
-    processes = RsaProcesses(rsa_key, 2)
-    processes.send(DIGESTS[:BATCH])
+    processes = RsaProcesses(rsa_key, 3)
+    tickets = [processes.send(DIGESTS[:BATCH]) for _ in range(4)]
+    assert None not in [processes.receive(ticket) for ticket in tickets[:3]]
+    numbers = numbers_of(processes)
+    assert len(numbers) == 3
     processes.close()
-    for worker in processes.workers:
-        with pytest.raises(ChildProcessError):  # it has been waited for
-            os.waitpid(worker.pid, 0)
+    assert not [pid for pid in numbers if Path(f"/proc/{pid}").exists()]  # not even as a zombie
 
 
 def test_ctrl_c_is_for_their_owner(rsa_key: PrivateKey) -> None:
-    with RsaProcesses(rsa_key, 1) as processes:
-        os.kill(processes.workers[0].pid, signal.SIGINT)
-        ticket = processes.send(DIGESTS[:1])
-        os.kill(processes.workers[0].pid, signal.SIGINT)
-        assert processes.receive(ticket) == [rsa_key.sign(DIGESTS[0])]
-
-
-def test_a_process_that_fails_leaves_the_work_to_others(rsa_key: PrivateKey) -> None:
     with RsaProcesses(rsa_key, 2) as processes:
-        os.kill(processes.workers[0].pid, signal.SIGKILL)
+        os.kill(processes.pid, signal.SIGINT)
+        tickets = [processes.send(DIGESTS[:1]) for _ in range(2)]
+        expected = [rsa_key.sign(DIGESTS[0])]
+        assert [processes.receive(ticket) for ticket in tickets] == [expected] * 2
+        for pid in numbers_of(processes):
+            os.kill(pid, signal.SIGINT)
+        tickets = [processes.send(DIGESTS[:1]) for _ in range(2)]
+        assert [processes.receive(ticket) for ticket in tickets] == [expected] * 2
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_process_that_fails_leaves_the_work_to_others(rsa_key: PrivateKey, failing: int) -> None:
+    with RsaProcesses(rsa_key, 2) as processes:
+        tickets = [processes.send(DIGESTS[:1]) for _ in range(2)]
+        assert None not in [processes.receive(ticket) for ticket in tickets]
+        numbers = numbers_of(processes)
+        os.kill(numbers[failing], signal.SIGKILL)
         tickets = [processes.send(batch) for batch in BATCHES]
         found = [processes.receive(ticket) for ticket in tickets]
         assert len(processes.workers) == 1
         for batch, signatures in zip(BATCHES, found, strict=True):
             assert signatures in (None, [rsa_key.sign(digest) for digest in batch])
         assert processes.receive(processes.send(DIGESTS[:1])) == [rsa_key.sign(DIGESTS[0])]
-        os.kill(processes.workers[0].pid, signal.SIGKILL)
+        os.kill(numbers[1 - failing], signal.SIGKILL)
         assert processes.receive(processes.send(DIGESTS[:1])) is None
         assert processes.ahead == 0
         assert processes.receive(processes.send(DIGESTS[:1])) is None
+
+
+def test_a_first_process_that_fails_at_once_leaves_all_to_the_caller(rsa_key: PrivateKey) -> None:
+    with RsaProcesses(rsa_key, 3) as processes:
+        os.kill(processes.pid, signal.SIGKILL)
+        tickets = [processes.send(batch) for batch in BATCHES]
+        assert {processes.receive(ticket) is None for ticket in tickets} == {True}
 
 
 def test_a_key_that_is_damaged_has_no_signatures(rsa_key: PrivateKey) -> None:
