@@ -50,14 +50,12 @@ def presign_tree(
     names: list[bytes] | None,
 ) -> None:
     """Sign a URL for everything below a path, and print the URLs or write them to files."""
-    from lakecli.repository.handoff.documents import Document
     from lakecli.repository.handoff.links import open_handoff
 
-    targets = _targets(context, format_name, manifest, script)
     repository = context.synced_repository(uri)
     wanted = lifetime(context, asked)
     with ExitStack() as stack:
-        documents = [(file, stack.enter_context(Document(format_))) for file, format_ in targets]
+        # First, since processes that sign need as long for their start as all the rest here.
         handoff = stack.enter_context(
             open_handoff(
                 repository,
@@ -69,6 +67,7 @@ def presign_tree(
                 processes=_processes(),
             )
         )
+        documents = _documents(context, stack, format_name, manifest, script)
         links = _counted(context, handoff)
         if documents:
             for link in links:
@@ -98,11 +97,21 @@ def _processes() -> int:
     return cores if cores > 1 else 0
 
 
-def _targets(
-    context: Context, format_name: str | None, manifest: Path | None, script: Path | None
-) -> list[tuple[OutputFile | None, Format]]:
-    """Return files with their formats, after a check that they are writable; ``None`` is stdout."""
-    from lakecli.repository.handoff.documents import FORMATS, OutputFile, format_of, script_of
+def _documents(
+    context: Context,
+    stack: ExitStack,
+    format_name: str | None,
+    manifest: Path | None,
+    script: Path | None,
+) -> list[tuple[OutputFile | None, Document]]:
+    """Return documents with their files, which are writable; ``None`` is stdout."""
+    from lakecli.repository.handoff.documents import (
+        FORMATS,
+        Document,
+        OutputFile,
+        format_of,
+        script_of,
+    )
 
     for given in (manifest, script):
         if given is not None:
@@ -120,7 +129,7 @@ def _targets(
     for file, _ in targets:
         if file is not None:
             file.check()
-    return targets
+    return [(file, stack.enter_context(Document(format_))) for file, format_ in targets]
 
 
 def _counted(context: Context, handoff: Handoff) -> Iterator[Link]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from itertools import islice
 
@@ -83,6 +82,8 @@ def send_all(parts: Iterable[Part], send: Callable[[int, Part], Answer]) -> list
         parts: drawn one by one, so that only those in flight are in memory.
         send: takes the number of a part, from 1, and the part.
     """
+    from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+
     sent: dict[int, Answer] = {}
 
     def number_and_send(number: int, part: Part) -> None:

@@ -9,11 +9,10 @@ from the SDK.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
@@ -38,8 +37,7 @@ _GET_A_KEY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Signer:
+class Signer(NamedTuple):
     """Signs as a service account.
 
     Attributes:

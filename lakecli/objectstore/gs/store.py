@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from base64 import b64decode
 from contextlib import suppress
-from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -264,7 +263,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
             with self.translated():
                 return found.sign(text)
 
-        self._signing = replace(found, sign=sign), endpoint
+        self._signing = found._replace(sign=sign), endpoint
         return self._signing
 
     def access(self) -> Access:

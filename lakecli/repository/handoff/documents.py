@@ -11,7 +11,6 @@ import shutil
 import stat
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, Self, cast
@@ -145,8 +144,7 @@ class Document:
         target.write(self._writer.tail(header, totals))
 
 
-@dataclass(frozen=True, slots=True)
-class OutputFile:
+class OutputFile(NamedTuple):
     """A file that only its owner can read, and that appears when it is complete.
 
     Attributes:

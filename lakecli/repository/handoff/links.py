@@ -7,7 +7,6 @@ signed is recorded as a failure, and the others are signed.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from lakecli.repository.handoff.signing import Item
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """Where links come from.
 
     Attributes:
@@ -73,7 +71,6 @@ class Link(NamedTuple):
     etag: str = ""
 
 
-@dataclass(slots=True)
 class Totals:
     """Totals of all links.
 
@@ -82,10 +79,13 @@ class Totals:
         expires_at: the earliest expiry; ``None`` before the first link.
     """
 
-    count: int = 0
-    outside: int = 0
-    size: int = 0
-    expires_at: datetime | None = None
+    __slots__ = ("count", "expires_at", "outside", "size")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.outside = 0
+        self.size = 0
+        self.expires_at: datetime | None = None
 
     def add(self, link: Link) -> None:
         """Count a link."""
@@ -100,9 +100,14 @@ def is_blake3(checksum: str) -> bool:
     return len(checksum) == 2 * DIGEST_SIZE and not checksum.strip("0123456789abcdef")
 
 
-@dataclass(slots=True)
 class Handoff:
     """Links that are signed as they are consumed, once; `open_handoff` creates it.
+
+    Args:
+        header: where they come from.
+        view: of the ref.
+        presigner: makes the URLs.
+        names: of the objects, if not all below the prefix are meant.
 
     Attributes:
         header: where they come from.
@@ -110,14 +115,22 @@ class Handoff:
         failures: (path, reason) of each object that could not be signed, in path order.
     """
 
-    header: Header
-    _view: View
-    _expires_in: timedelta
-    _inline: bool = False
-    _names: Sequence[bytes] | None = None
-    _processes: int = 0
-    totals: Totals = field(default_factory=Totals)
-    failures: list[tuple[bytes, str]] = field(default_factory=list)
+    def __init__(
+        self, header: Header, view: View, presigner: Presigner, names: Sequence[bytes] | None
+    ) -> None:
+        self.header = header
+        self.totals = Totals()
+        self.failures: list[tuple[bytes, str]] = []
+        self._view = view
+        self._presigner = presigner
+        self._names = names
+        self._items: Iterator[Item] = iter(())
+
+    @contextmanager
+    def signed_by(self, processes: int) -> Iterator[None]:
+        """Start at most so many processes, which end with the block."""
+        with in_order(self._records(), self._prepared, processes) as self._items:
+            yield
 
     def __iter__(self) -> Iterator[Link]:
         """Yield the links in path order.
@@ -130,7 +143,7 @@ class Handoff:
         below = self.header.prefix
         first_error: LakeError | None = None
         is_empty = True
-        for path, entry, signed in in_order(self._prepared(), self._processes):
+        for path, entry, signed in self._items:
             is_empty = False
             if isinstance(signed, LakeError):
                 if not is_external(entry) and not isinstance(signed, IntegrityError):
@@ -172,21 +185,13 @@ class Handoff:
             else:
                 yield below + name, value
 
-    def _prepared(self) -> Iterator[Item]:
-        """Yield each path with its entry and its URL, which may lack its signature, or failure."""
-        presigner = Presigner(
-            self._view.repository,
-            now=self.header.created_at,
-            expires_in=self._expires_in,
-            inline=self._inline,
-            may_be_unsigned=True,
-        )
-        for path, value in self._records():
-            entry = decode_entry(value)
-            try:
-                yield path, entry, presigner.presign(path, entry)
-            except LakeError as error:
-                yield path, entry, error
+    def _prepared(self, path: bytes, value: bytes) -> Item:
+        """Return a path with its entry and its URL, which may lack its signature, or a failure."""
+        entry = decode_entry(value)
+        try:
+            return path, entry, self._presigner.presign(path, entry)
+        except LakeError as error:
+            return path, entry, error
 
 
 @contextmanager
@@ -226,4 +231,13 @@ def open_handoff(
             prefix=below,
             created_at=repository.lake.now().astimezone(UTC),
         )
-        yield Handoff(header, view, expires_in, inline, names, processes)
+        presigner = Presigner(
+            repository,
+            now=header.created_at,
+            expires_in=expires_in,
+            inline=inline,
+            may_be_unsigned=True,
+        )
+        handoff = Handoff(header, view, presigner, names)
+        with handoff.signed_by(processes):
+            yield handoff

@@ -26,10 +26,9 @@ import io
 import json
 import os
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.ids import CommitId, RepositoryUuid
@@ -152,8 +151,7 @@ def _fused(text: str) -> str:
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """The header of a manifest; see `links.Header`."""
 
     repository: str
@@ -163,8 +161,7 @@ class Source:
     prefix: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One link of a manifest, without its URL."""
 
     path: bytes

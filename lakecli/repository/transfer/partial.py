@@ -7,11 +7,11 @@ import fcntl
 import os
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
+
+from lakecli.named_tuple import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Partial:
+class Partial(NamedTuple):
     """A file that is filled in any order. Safe to share between threads.
 
     The bytes of the object are followed by one byte for each part, which is written after the

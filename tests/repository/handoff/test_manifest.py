@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +60,8 @@ def test_any_path_survives_a_round_trip(
     kind: str, paths: list[bytes], prefix: bytes, checksum: str
 ) -> None:
     links = [Link(path, path, 5, checksum, URL, END) for path in paths]
-    data, _ = write(kind, links, header=replace(HEADER, prefix=prefix))
-    assert read(data) == (replace(SOURCE, prefix=prefix), items_of(links))
+    data, _ = write(kind, links, header=HEADER._replace(prefix=prefix))
+    assert read(data) == (SOURCE._replace(prefix=prefix), items_of(links))
 
 
 def test_json_is_one_object_with_an_object_a_line() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 import pytest
@@ -129,8 +129,8 @@ def test_a_url_cannot_leave_its_attribute() -> None:
 
 
 def test_the_page_begins_with_a_summary() -> None:
-    header = replace(
-        HEADER, ref="main~2", prefix="<b>\u202e&/".encode() + b"\xff\n/", uncommitted=True
+    header = HEADER._replace(
+        ref="main~2", prefix="<b>\u202e&/".encode() + b"\xff\n/", uncommitted=True
     )
     links = [link_to(b"a", b"1234", URL), link_to(b"b", b"", URL)]
     page = Reader(write("html", links, header=header)[0].decode())

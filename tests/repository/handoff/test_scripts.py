@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -510,7 +509,7 @@ def test_comments_in_a_script_run_nothing(
 ) -> None:
     server.objects = {b"a": b"1"}
     evil = '\n\'"""; touch PWNED; $(touch PWNED) \\'
-    header = replace(HEADER, ref=evil, prefix=evil.encode() + b"\xff\n/")
+    header = HEADER._replace(ref=evil, prefix=evil.encode() + b"\xff\n/")
     script = tmp_path / "get"
     script.write_bytes(
         write("py" if kind == "python" else "sh", links_to(server), header=header)[0]

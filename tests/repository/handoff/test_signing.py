@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from datetime import UTC, datetime
 from hashlib import sha256
 from threading import get_ident
@@ -15,7 +16,7 @@ from lakecli.model import Entry
 from lakecli.objectstore.base import PresignedUrl
 from lakecli.objectstore.rsa_processes import BATCHES_AHEAD
 from lakecli.repository.handoff import signing
-from lakecli.repository.handoff.signing import BATCH, THREADS, WORTH_PROCESSES, in_order
+from lakecli.repository.handoff.signing import BATCH, THREADS, WORTH_PROCESSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +37,19 @@ def unsigned(signer: Signer, count: int) -> Iterator[Item]:
     for number in range(count):
         text = b"%d" % number
         yield text, ENTRY, PresignedUrl(f"https://{number}?s=", NOW, {}, (signer, text))
+
+
+def in_order(items: Iterator[Item], processes: int) -> Iterator[Item]:
+    """Sign items that exist already."""
+    waiting: deque[Item] = deque()
+
+    def records() -> Iterator[tuple[bytes, bytes]]:
+        for item in items:
+            waiting.append(item)
+            yield item[0], b""
+
+    with signing.in_order(records(), lambda _path, _value: waiting.popleft(), processes) as signed:
+        yield from signed
 
 
 def urls(items: Iterator[Item]) -> list[str]:
