@@ -7,6 +7,7 @@ The key comes through a pipe. A process ends when its pipe is closed, also if th
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
@@ -26,9 +27,16 @@ MOST: Final = 8
 BATCH: Final = rsa.AT_ONCE
 """Digests in a batch, at most."""
 
-BATCHES_AHEAD: Final = 12
-"""Batches that a process has not answered, at most. The smallest pipes hold as many, so that
-sending never waits for a process that waits for its answers to be read."""
+BATCHES_AHEAD: Final = 32
+"""Batches that a process has not answered, at most; as many are sent before it has started. Fewer
+if its pipe does not hold them, since sending must never wait for a process that waits for its
+answers to be read."""
+
+_PIPE_SIZE: Final = 16 << 10
+"""Bytes that a pipe holds where the system does not say how many."""
+
+_PAGE_SIZE: Final = 4 << 10
+"""Bytes of a pipe that may be free and cannot be used."""
 
 _SIGNATURE_SIZES: Final = range(64, 2_049)
 _LINE_SIZE: Final = 8
@@ -111,13 +119,13 @@ class RsaProcesses:
     @property
     def ahead(self) -> int:
         """How many batches may be sent and not received; `send` takes no more."""
-        return BATCHES_AHEAD * len(self.workers)
+        return sum(worker.ahead for worker in self.workers)
 
     def send(self, digests: Sequence[bytes]) -> Ticket:
         """Send a batch of at most `BATCH` digests to the process that has the least to do."""
         while self.workers:
-            worker = min(self.workers, key=lambda worker: worker.waiting)
-            if worker.waiting >= BATCHES_AHEAD:
+            worker = max(self.workers, key=lambda worker: worker.ahead - worker.waiting)
+            if worker.waiting >= worker.ahead:
                 break
             if worker.send(digests):
                 return Ticket(worker, len(digests))
@@ -164,6 +172,14 @@ def _start(theirs: Sequence[int]) -> int:
     )
 
 
+def _batches_in(pipe: int) -> int:
+    """Return how many batches a pipe holds for certain, at least 1 and at most `BATCHES_AHEAD`."""
+    size = _PIPE_SIZE
+    if hasattr(fcntl, "F_GETPIPE_SZ"):
+        size = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+    return max(1, min((size - _PAGE_SIZE) // (BATCH * rsa.DIGEST_SIZE), BATCHES_AHEAD))
+
+
 class _Worker:
     """The pipes of one process.
 
@@ -172,10 +188,12 @@ class _Worker:
         of: descriptor for its answers.
 
     Attributes:
+        ahead: batches that it may have and not have answered.
         waiting: batches that it has not answered.
     """
 
     def __init__(self, to: int, of: int) -> None:
+        self.ahead = _batches_in(to)
         self.waiting = 0
         self._size = 0
         self._to = os.fdopen(to, "wb", buffering=0)

@@ -34,6 +34,20 @@ def test_signatures_are_those_of_pkcs_1(rsa_key: PrivateKey) -> None:
     assert rsa_key.sign(DIGESTS[7]) == theirs.sign(b"7", PKCS1v15(), SHA256())
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_key_is_loaded_the_quick_way_where_there_is_one(
+    rsa_key: PrivateKey, monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    from cryptography.hazmat.bindings._rust import openssl
+    from cryptography.hazmat.primitives import serialization
+
+    if not is_there:
+        monkeypatch.delattr(openssl.keys, "load_pem_private_key")
+    load_key = rsa.quick_loader()
+    assert load_key is serialization.load_pem_private_key
+    assert rsa.signing(rsa_key.pem, load_key)(DIGESTS[0]) == rsa_key.sign(DIGESTS[0])
+
+
 def test_a_key_is_not_shown(rsa_key: PrivateKey) -> None:
     assert f"{rsa_key} {rsa_key!r}" == "PrivateKey() PrivateKey()"
     assert rsa_key == PrivateKey(rsa_key.pem)

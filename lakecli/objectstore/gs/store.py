@@ -38,7 +38,7 @@ from lakecli.objectstore.versions import not_versioned
 from lakecli.retry import REQUESTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.storage import Blob
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from lakecli.objectstore.gs.credentials import Signer
     from lakecli.objectstore.gs.uploads import GsUploads
     from lakecli.objectstore.uri import NamespaceUri
+
+    _Signing = tuple[Signer, str, Callable[..., PresignedUrl]]
 
 LONGEST_NAME = 1_024
 """Bytes in the name of an object."""
@@ -81,7 +83,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         self._attempts = attempts
         self._lock = RLock()
         self._client: GsClient | None = None
-        self._signing: tuple[Signer, str] | None = None
+        self._signing: _Signing | None = None
 
     def check_bucket(self) -> None:
         """Make sure that the bucket exists; see `CloudStore.check_bucket`."""
@@ -238,9 +240,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         Raises:
             Unsupported: the credentials are a user's.
         """
-        from lakecli.objectstore.gs.presign import unsigned
-
-        signer, endpoint = self._signing or self._find_signer()
+        signer, endpoint, unsigned = self._signing or self._find_signer()
         url = unsigned(
             signer,
             request,
@@ -253,8 +253,10 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
             return url
         return url.signed(signer.sign(url.unsigned[1]))
 
-    def _find_signer(self) -> tuple[Signer, str]:
-        """Return the signer, whose errors are translated, and the URL of the server."""
+    def _find_signer(self) -> _Signing:
+        """Return the signer, whose errors are translated, the URL of the server, and a function."""
+        from lakecli.objectstore.gs.presign import unsigned
+
         with self.translated():
             found = self._login.signer()
             endpoint = self._login.endpoint
@@ -263,7 +265,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
             with self.translated():
                 return found.sign(text)
 
-        self._signing = found._replace(sign=sign), endpoint
+        self._signing = found._replace(sign=sign), endpoint, unsigned
         return self._signing
 
     def access(self) -> Access:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 from lakecli.identity import h
 from lakecli.repository.handoff.links import is_blake3
 from lakecli.repository.handoff.manifest import time_text
-from lakecli.repository.handoff.names import PARTS, one_line, problem_of, shell_word, url_text
+from lakecli.repository.handoff.names import (
+    PARTS,
+    one_line,
+    plain_name,
+    problem_of,
+    shell_word,
+    url_text,
+)
 
 if TYPE_CHECKING:
     from lakecli.repository.handoff.links import Header, Link, Totals
@@ -79,15 +86,18 @@ class ShellScript:
         return f"{start}{self._call(link)}\n{end}".encode("ascii")
 
     def _call(self, link: Link) -> str:
-        problem = problem_of(link.name)
-        if problem is not None:
-            self.left_out.append((link.path, problem))
-            return f"x '{shell_word(link.name)}' '{shell_word(problem.encode())}'"
-        if link.name.endswith(b"/"):
-            return f"d '{shell_word(link.name[:-1])}'"
+        name = plain_name(link.name)
+        if name is None:
+            name = shell_word(link.name)
+            problem = problem_of(link.name)
+            if problem is not None:
+                self.left_out.append((link.path, problem))
+                return f"x '{name}' '{shell_word(problem.encode())}'"
+            if name.endswith("/"):
+                return f"d '{name[:-1]}'"
         checksum = link.checksum if is_blake3(link.checksum) else "-"
-        name, url = shell_word(link.name), url_text(link.url)
         etag = f" {link.etag}" if _is_md5_etag(link.etag) else ""
+        url = url_text(link.url)
         return f"o {_part_id(link)} {link.size} {checksum} '{name}' '{url}'{etag}"
 
     def head(self, header: Header, totals: Totals) -> bytes:

@@ -199,7 +199,12 @@ class _Processes:
         return BATCH
 
     def send(self, unsigned: Sequence[Unsigned]) -> _Sent:
-        digests = [sha256(text).digest() for signer, text in unsigned if signer.key == self._key]
+        key = self._key
+        digests = [
+            sha256(text).digest()
+            for signer, text in unsigned
+            if signer.key is key or signer.key == key
+        ]
         if len(digests) != len(unsigned):
             return _SentNowhere(unsigned)
         return _SentToProcess(self._processes, self._processes.send(digests), unsigned)

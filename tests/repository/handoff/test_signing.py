@@ -131,7 +131,7 @@ def keyed(key: PrivateKey, signed_here: list[bytes]) -> Signer:
 def test_processes_sign_many_urls_in_their_order(rsa_key: PrivateKey) -> None:
     here: list[bytes] = []
     signer = keyed(rsa_key, here)
-    count = 2 * BATCHES_AHEAD * BATCH + 2 * WORTH_PROCESSES + 1  # more than they take at a time
+    count = 2 * BATCHES_AHEAD * BATCH + BATCH + 1  # more than they take at a time
     found = urls(in_order(unsigned(signer, count), 2))
     assert here == []
     some = {0: b"0", count // 2: b"%d" % (count // 2), count - 1: b"%d" % (count - 1)}
