@@ -26,8 +26,8 @@ from requests.adapters import HTTPAdapter
 
 from lakecli.objectstore.base import PLAIN, Attributes
 from lakecli.objectstore.gs.attempts import Attempts
+from lakecli.objectstore.gs.credentials import DEFAULT_DOMAIN
 from lakecli.objectstore.gs.errors import TRANSIENT_STATUS
-from lakecli.objectstore.gs.key_file import DEFAULT_DOMAIN
 from lakecli.objectstore.gs.streams import CountedStream
 from lakecli.objectstore.streams import PART_SIZE
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
-from lakecli.objectstore.gs.key_file import DEFAULT_DOMAIN, VARIABLE, find_key
 from lakecli.objectstore.presigning import LONGEST
 
 if TYPE_CHECKING:
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.gs.key_file import ServiceKey
     from lakecli.objectstore.rsa import PrivateKey
+
+VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
+DEFAULT_DOMAIN = "googleapis.com"
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 """Needed to sign through IAM; the bucket's own permissions limit what requests may do."""
@@ -82,7 +84,7 @@ class GsLogin:
         """URL of the server, for signed URLs."""
         if self.emulator:
             return self.emulator
-        domain = self.credentials.universe_domain if self._key is None else self._key.domain
+        domain = self.credentials.universe_domain if self._key is None else _domain_of(self._key)
         return f"https://storage.{domain}"
 
     @property
@@ -90,7 +92,7 @@ class GsLogin:
         """Where requests go, for messages: no path, no credentials."""
         domain = DEFAULT_DOMAIN
         if self._key is not None:
-            domain = self._key.domain
+            domain = _domain_of(self._key)
         elif self._credentials is not None:
             domain = self._credentials.universe_domain
         return urlsplit(self.emulator or f"https://storage.{domain}").netloc.rpartition("@")[2]
@@ -116,12 +118,25 @@ class GsLogin:
         """
         with self._lock:
             if self._signer is None:
-                self._key = find_key()
+                self._key = _key_of_this_machine()
                 if self._key is None:
                     self._signer = _signer_of(self.credentials)
                 else:
                     self._signer = _signer_with(self._key)
             return self._signer
+
+
+def _key_of_this_machine() -> ServiceKey | None:
+    name = os.environ.get(VARIABLE, "")
+    if not name:
+        return None
+    from lakecli.objectstore.gs.key_file import read_key
+
+    return read_key(name)
+
+
+def _domain_of(key: ServiceKey) -> str:
+    return key.domain or DEFAULT_DOMAIN
 
 
 def _default_credentials() -> Any:  # noqa: ANN401 - one of the SDK's many classes

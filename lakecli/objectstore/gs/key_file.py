@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final, NamedTuple
 
 from lakecli.objectstore.rsa import PrivateKey
 from lakecli.parsing import Unparsable, parse_json
 from lakecli.validation import Invalid, Record, text
-
-VARIABLE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
-DEFAULT_DOMAIN: Final = "googleapis.com"
 
 _MAX_SIZE: Final = 1 << 20
 _PEM: Final = "-----BEGIN "
@@ -29,7 +25,7 @@ class ServiceKey(NamedTuple):
 
     Attributes:
         email: of the account.
-        domain: of the cloud that it belongs to.
+        domain: of the cloud that it belongs to; ``""``: Google's own.
         key: its private key.
     """
 
@@ -38,23 +34,19 @@ class ServiceKey(NamedTuple):
     key: PrivateKey
 
 
-def find_key() -> ServiceKey | None:
-    """Return the key in the file that `VARIABLE` names.
+def read_key(name: str) -> ServiceKey | None:
+    """Return the key in a file.
 
     Returns:
-        ``None`` if there is none, or anything else is there; the SDK then finds it, or says why
-        not.
+        ``None`` if there is anything else, or no such file; the SDK then uses it, or says why not.
     """
-    name = os.environ.get(VARIABLE, "")
-    if not name:
-        return None
     try:
         with open(name, encoding="utf-8") as file:  # noqa: PTH123 - as given
             fields = parse_json(file.read(_MAX_SIZE + 1), max_size=_MAX_SIZE)
         found = _FILE.read(fields)
     except (OSError, UnicodeDecodeError, Unparsable, Invalid):
         return None
-    domain = fields.get("universe_domain", DEFAULT_DOMAIN)
+    domain = fields.get("universe_domain", "")
     if found["type"] != "service_account" or not isinstance(domain, str):
         return None
     if not found["private_key"].startswith(_PEM):
