@@ -11,7 +11,9 @@ import fcntl
 import os
 import signal
 import sys
+import termios
 from contextlib import suppress
+from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from lakecli.objectstore import rsa
@@ -28,9 +30,12 @@ BATCH: Final = rsa.AT_ONCE
 """Digests in a batch, at most."""
 
 BATCHES_AHEAD: Final = 32
-"""Batches that a process has not answered, at most; as many are sent before it has started. Fewer
-if its pipe does not hold them, since sending must never wait for a process that waits for its
-answers to be read."""
+"""Batches that are sent to a process before its first answer, at most. Fewer if its pipe does not
+hold them, since sending must never wait for a process that waits for its answers to be read."""
+
+BATCHES_LATER: Final = 6
+"""Batches for each process that are not answered after that, at most: if they were many, one could
+have less to do at the end than another."""
 
 _PIPE_SIZE: Final = 16 << 10
 """Bytes that a pipe holds where the system does not say how many."""
@@ -38,6 +43,7 @@ _PIPE_SIZE: Final = 16 << 10
 _PAGE_SIZE: Final = 4 << 10
 """Bytes of a pipe that may be free and cannot be used."""
 
+_INT: Final = Struct("i")
 _SIGNATURE_SIZES: Final = range(64, 2_049)
 _LINE_SIZE: Final = 8
 
@@ -119,14 +125,18 @@ class RsaProcesses:
     @property
     def ahead(self) -> int:
         """How many batches may be sent and not received; `send` takes no more."""
-        return sum(worker.ahead for worker in self.workers)
+        room = sum(worker.room for worker in self.workers)
+        if any(worker.has_answered for worker in self.workers):
+            return min(room, BATCHES_LATER * len(self.workers))
+        return room
 
     def send(self, digests: Sequence[bytes]) -> Ticket:
         """Send a batch of at most `BATCH` digests to the process that has the least to do."""
         while self.workers:
-            worker = max(self.workers, key=lambda worker: worker.ahead - worker.waiting)
-            if worker.waiting >= worker.ahead:
+            free = [worker for worker in self.workers if worker.waiting < worker.room]
+            if not free:
                 break
+            worker = min(free, key=_Worker.backlog)
             if worker.send(digests):
                 return Ticket(worker, len(digests))
             self._drop(worker)
@@ -188,16 +198,33 @@ class _Worker:
         of: descriptor for its answers.
 
     Attributes:
-        ahead: batches that it may have and not have answered.
-        waiting: batches that it has not answered.
+        room: batches that it may have of which no answer was received.
+        waiting: batches that it has.
     """
 
     def __init__(self, to: int, of: int) -> None:
-        self.ahead = _batches_in(to)
+        self.room = _batches_in(to)
         self.waiting = 0
         self._size = 0
         self._to = os.fdopen(to, "wb", buffering=0)
         self._of = os.fdopen(of, "rb")
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether an answer was received."""
+        return bool(self._size)
+
+    def backlog(self) -> tuple[int, int]:
+        """Return the bytes in its pipe, as far as the system says, then the waiting batches.
+
+        A process that shares its processor with this one takes longer. Its answers are received in
+        the order of all, so how many are waiting does not show that.
+        """
+        try:
+            size = fcntl.ioctl(self._to, termios.FIONREAD, b"\0" * _INT.size)
+        except OSError:  # `send` finds out why
+            return 0, self.waiting
+        return _INT.unpack(size)[0], self.waiting
 
     def write(self, data: bytes) -> None:
         """Write what comes before digests.

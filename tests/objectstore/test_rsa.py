@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
@@ -193,6 +194,27 @@ def test_answers_of_another_program_are_not_believed(
     monkeypatch.setattr(rsa, "__file__", str(tmp_path / "program.py"))
     with RsaProcesses(rsa_key, 1) as processes:
         assert processes.receive(processes.send(DIGESTS[:1])) is None
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="a size of pipes is of Linux")
+def test_no_side_waits_for_the_other_if_pipes_are_small(
+    rsa_key: PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small() -> tuple[int, int]:
+        ends = pipe()
+        fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, 4_096)
+        return ends
+
+    pipe = os.pipe
+    monkeypatch.setattr(os, "pipe", small)
+    with RsaProcesses(rsa_key, 2) as processes:
+        assert processes.ahead == 2
+        for _ in range(2):
+            tickets = [processes.send(BATCHES[0]) for _ in range(3)]
+            assert [ticket.worker is None for ticket in tickets] == [False, False, True]
+            found = [processes.receive(ticket) for ticket in tickets]
+            assert found[0] == found[1] == [rsa_key.sign(digest) for digest in BATCHES[0]]
+            assert found[2] is None
 
 
 def test_processes_are_bounded(rsa_key: PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
