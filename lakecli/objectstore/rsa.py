@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ def run(descriptors: Sequence[int]) -> None:
     Args:
         descriptors: of the pipes: one to read from, one for its answers, and so on.
     """
+    _close_all_but({0, 1, 2, *descriptors})
     source, target = os.fdopen(0, "rb"), 1
     head = source.read(int(source.read(HEAD_SIZE)))
     pem, *sys.path[:] = os.fsdecode(head).split("\0")
@@ -155,6 +157,14 @@ def run(descriptors: Sequence[int]) -> None:
         os.close(target)
         for child in children:
             os.waitpid(child, 0)
+
+
+def _close_all_but(used: set[int]) -> None:
+    """Close what was inherited though it has no business here, such as the file of LMDB."""
+    for name in os.listdir("/dev/fd"):  # noqa: PTH208 - pathlib takes 3 ms to import
+        if int(name) not in used:
+            with suppress(OSError):  # that of the list itself
+                os.close(int(name))
 
 
 def _serve(sign: Callable[[bytes], bytes], source: BufferedReader, target: int) -> None:

@@ -109,14 +109,17 @@ def numbers_of(processes: RsaProcesses) -> list[int]:
     return [first, *map(int, forked)]
 
 
-def test_the_key_is_in_no_list_of_processes(rsa_key: PrivateKey) -> None:
+def test_the_key_is_in_no_list_of_processes(rsa_key: PrivateKey, tmp_path: Path) -> None:
     secret = rsa_key.pem.splitlines()[3].encode()
     assert rsa_key.pem.encode().count(secret) == 1
     before = opened_by(os.getpid())
-    with RsaProcesses(rsa_key, 3) as processes:
+    file = (tmp_path / "of LMDB").open("wb")
+    inheritable = True
+    os.set_inheritable(file.fileno(), inheritable)
+    with file, RsaProcesses(rsa_key, 3) as processes:
         tickets = [processes.send(DIGESTS[:1]) for _ in range(3)]
         assert None not in [processes.receive(ticket) for ticket in tickets]
-        pipes = opened_by(os.getpid()) - before
+        pipes = opened_by(os.getpid()) - before - {file.name}
         assert len(pipes) == 6
         for pid in numbers_of(processes):
             proc = Path(f"/proc/{pid}")
