@@ -29,7 +29,7 @@ MOST: Final = 8
 BATCH: Final = rsa.AT_ONCE
 """Digests in a batch, at most."""
 
-BATCHES_AHEAD: Final = 32
+BATCHES_AHEAD: Final = 56
 """Batches that are sent to a process before its first answer, at most. Fewer if its pipe does not
 hold them, since sending must never wait for a process that waits for its answers to be read."""
 
@@ -114,10 +114,14 @@ class RsaProcesses:
         """End them."""
         self.close()
 
-    def close(self) -> None:
-        """End the processes, and wait until they have ended."""
+    def end(self) -> None:
+        """End the processes; `close` still has to wait for them."""
         for worker in self.workers:
             worker.close()
+
+    def close(self) -> None:
+        """End the processes, and wait until they have ended."""
+        self.end()
         if self.pid:
             with suppress(ChildProcessError):  # the program has waited for it elsewhere
                 os.waitpid(self.pid, 0)

@@ -13,8 +13,8 @@ import pytest
 
 from lakecli.errors import LakeError, PermissionDenied
 from lakecli.model import Entry
+from lakecli.objectstore import rsa_processes
 from lakecli.objectstore.base import PresignedUrl
-from lakecli.objectstore.rsa_processes import BATCHES_AHEAD
 from lakecli.repository.handoff import signing
 from lakecli.repository.handoff.signing import BATCH, THREADS, WORTH_PROCESSES
 
@@ -128,10 +128,13 @@ def keyed(key: PrivateKey, signed_here: list[bytes]) -> Signer:
     return Signer(sign, key)
 
 
-def test_processes_sign_many_urls_in_their_order(rsa_key: PrivateKey) -> None:
+def test_processes_sign_many_urls_in_their_order(
+    rsa_key: PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rsa_processes, "BATCHES_AHEAD", 12)
     here: list[bytes] = []
     signer = keyed(rsa_key, here)
-    count = 2 * BATCHES_AHEAD * BATCH + BATCH + 1  # more than they take at a time
+    count = 2 * 12 * BATCH + BATCH + 1  # more than they take at a time
     found = urls(in_order(unsigned(signer, count), 2))
     assert here == []
     some = {0: b"0", count // 2: b"%d" % (count // 2), count - 1: b"%d" % (count - 1)}
