@@ -105,7 +105,6 @@ class TreeStore:
     Attributes:
         counts: tables opened and written so far.
         reads: how many reads of metaranges, ranges and blocks each tier answered.
-        points: answers point reads.
     """
 
     def __init__(
@@ -126,10 +125,22 @@ class TreeStore:
         self.counts = TreeCounts()
         self.reads = no_reads() if reads is None else reads
         self._noted = dict(self.reads)
-        self.points = PointReader(self, blocks_limit=memory // 2, tables_limit=memory // 4)
+        self._memory = memory
         self._given_cache = cache
         self._metaranges: LruCache[MetarangeId, Metarange] = LruCache(memory * 3 // 16)
         self._tables: LruCache[RangeId, Table] = LruCache(memory * 3 // 128)
+
+    @cached_property
+    def points(self) -> PointReader:
+        """Answers point reads.
+
+        It is made when it is first needed: it and this store refer to each other, so without it a
+        store and its tables are freed at once, and an executor opens one store for each task.
+        """
+        size = self._memory
+        made = PointReader(self, blocks_limit=size // 2, tables_limit=size // 4)
+        points: PointReader = vars(self).setdefault("_points", made)  # two threads take the same
+        return points
 
     @cached_property
     def _cache(self) -> SstableCache | None:

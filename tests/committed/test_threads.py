@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.committed import tree_store
 from lakecli.committed.apply import apply
 from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.points import PointReader
@@ -64,6 +67,37 @@ def test_another_tree_is_read_while_a_read_waits_for_the_bucket(
     for at in range(COUNT):
         assert find(trees, right, key(at)) == RIGHT.get(key(at))
         assert find(trees, left, key(at)) == LEFT[key(at)]
+
+
+def test_two_threads_share_what_answers_their_first_point_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trees, _, _ = two_trees()
+    both = Barrier(2)
+
+    class Together(PointReader):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            if sys.version_info >= (3, 12):  # before, a lock lets only one thread make it
+                both.wait()
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr(tree_store, "PointReader", Together)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: trees.points, range(2))
+    assert first is second is trees.points
+
+
+def test_a_store_without_point_reads_is_freed_at_once_with_its_tables() -> None:
+    """Otherwise an executor keeps the ranges of task after task until it collects garbage."""
+    trees, left, _ = two_trees()
+    assert dict(scan(trees, left)) == LEFT
+    freed = weakref.ref(trees)
+    gc.disable()
+    try:
+        del trees
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.usefixtures("switching")
