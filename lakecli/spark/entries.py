@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.ranges import iter_runs
+from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.area import Area, read_whole
 from lakecli.spark.decode import RANGE_ID, Waiting, decode_batch
 from lakecli.spark.filters import narrow, window_of
@@ -126,6 +127,7 @@ class EntriesReader(DataSourceReader):
         """Yield the rows of a partition."""
         with told():
             yield from self.decoded(partition)
+        freeze_modules()
 
     def decoded(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition; errors are those of the library.

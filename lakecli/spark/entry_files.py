@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import LakeError
 from lakecli.kv.sentinel import boot_id
+from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.entry_cache import EntryCache
 from lakecli.spark.sessions import is_here
 from lakecli.spark.snapshot import opened, snapshot_of
@@ -197,6 +198,7 @@ def _convert(spark: SparkSession, groups: Groups, targets: dict[int, Path], nonc
                 except LakeError as error:
                     failure = dump_error(error)
                 yield pa.RecordBatch.from_pydict({"failure": [failure]})
+        freeze_modules()
 
     for row in _numbers(spark, len(work)).mapInArrow(write, "failure string").collect():
         if error := load_error(row.failure) if row.failure else None:

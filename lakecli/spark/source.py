@@ -32,7 +32,8 @@ NAME: Final = "lakefs"
 
 TABLE: Final = "table"
 
-ENTRIES_PER_PARTITION: Final = 131_072
+ENTRIES_PER_PARTITION: Final = 524_288
+"""A task takes 0.05 s beside its entries, and these half a second; they are streamed."""
 
 _OPTIONS: Final = frozenset(
     {

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.conditions import can_match, conditions_of, of_value
 from lakecli.spark.fetch import DIRECTORY, Remote, fetched
 from lakecli.spark.files import table_files
@@ -144,6 +145,7 @@ class TableReader(DataSourceReader):
                 values = self._table.values[file.directory]
                 for batch in parquet_batches(source, file, wanted, conditions):
                     yield self._rows(batch, schema, columns, values)
+        freeze_modules()
 
     def _rows(
         self,

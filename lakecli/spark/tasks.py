@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.fetch import fetched, line_batches
 from lakecli.spark.parquet import parquet_batches
 
@@ -89,6 +90,7 @@ class Reader:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from self._read(self._tasks[number], schema)
+        freeze_modules()
 
     def _read(self, files: list[Remote], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         if self._format == "parquet":
