@@ -132,7 +132,7 @@ def radosgw(home: Path, access_key: str, secret_key: str) -> Iterator[str]:
     Args:
         home: an empty directory, for a hundred MB.
         access_key: of the one user.
-        secret_key: likewise.
+        secret_key: the secret that belongs to it.
 
     Raises:
         AssertionError: a step of the start failed.
