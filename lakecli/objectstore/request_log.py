@@ -12,9 +12,10 @@ LOGGER: Final = "lakecli.requests"
 
 def log_response(method: str, url: str, status: int) -> None:
     """Log that a request was answered; its query and user, which may be secret, are left out."""
-    logging = sys.modules.get("logging")
-    if logging is None:
+    if "logging" not in sys.modules:
         return  # whoever wants messages has imported it, which takes 2 ms
+    import logging  # waits while another thread is still importing it
+
     log = logging.getLogger(LOGGER)
     if not log.isEnabledFor(logging.DEBUG):
         return
