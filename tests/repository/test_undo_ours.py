@@ -82,6 +82,8 @@ def put_history(txn: WriteTransaction, repository: Repository) -> list[Moved]:
             metadata = {"ref": random.choice(("main", "main", "other")), "kind": "branch"}
             metadata |= {"before": before or "", "after": after or ""}
             refs = []
+        if kind in {"push", "commit"} and moves and random.random() < 0.5:
+            metadata["move"] = random.choice(moves).write_id
         if kind == "redo" and done:
             metadata = {"redoes": random.choice(done).id.hex()}
         made = Operation(random.randbytes(16), repository.key, START, "", kind, tuple(refs), (), ())
@@ -98,19 +100,20 @@ def is_ours(txn: ReadTransaction, repository: Repository, moved: Moved) -> bool:
         if redone := operation.metadata.get("redoes"):
             operation = log.find(txn, repository.key, bytes.fromhex(redone)) or operation
         return operation.kind not in TO_KNOWN or was_sent(txn, repository, operation, before, after)
-    created = next((each.after for each in known if each.before is None), None)
-    if before is None and created is None:
-        return False
-    wanted = {"ref": "main", "kind": "branch", "after": after or ""}
-    if before is None:
-        wanted |= {"before": "", "after": created or ""}
+    creation = next((each for each in known if each.before is None), None)
     for newer in log.iter_operations(txn, repository.key):
         if newer.sequence <= operation.sequence:
             return False
-        if newer.kind == "push" and wanted.items() <= newer.metadata.items():
-            return True
-        if before is None and any(ends[1] == created for ends in ends_of(newer, is_local=False)):
-            return True
+        is_push = newer.kind == "push" and newer.metadata["ref"] == "main"
+        if before is not None:
+            if is_push and newer.metadata["after"] == (after or ""):
+                return True
+        elif creation is not None and (is_push or newer.kind == "commit"):
+            if newer.metadata.get("move") == creation.write_id:
+                return True
+            ends = {"before": "", "after": creation.after or ""}
+            if is_push and "move" not in newer.metadata and ends.items() <= newer.metadata.items():
+                return True
     raise AssertionError
 
 

@@ -383,7 +383,7 @@ def test_what_others_put_back_stays(world: World, *, is_again: bool) -> None:
     make_commit(eve, b"upper")
     push(eve, "main", options=ME)
     restore(eve, kept, remote=True, committer="eve")
-    assert both(eve) == (world.second, world.second if is_again else lower)
+    assert both(eve) == (world.second, lower)
 
 
 def test_a_commit_that_others_put_back_is_undone_there_all_the_same(world: World) -> None:
@@ -418,6 +418,48 @@ def test_a_tag_that_others_made_again_stays(world: World) -> None:
     tag.create(eve, "v1", world.first)
     undo(eve, remote=True, committer="eve")
     assert there(eve, "v1", RefKind.TAG) == world.first
+
+
+@pytest.mark.parametrize("how", ["pushed", "shared at once", "pushed later"])
+def test_a_branch_that_others_made_again_stays(world: World, how: str) -> None:
+    """It stood on the same commit when this clone made it; undone are only commits made here."""
+    ada, eve = world.ada, world.eve
+    kept = newest(eve).id.hex()
+    branch.create(eve, "dev", source="main")
+    if how == "shared at once":
+        with auto(eve) as (shared, _):
+            make_commit(shared, b"mine", "dev")
+    else:
+        push(eve, "dev", options=ME)
+    if how == "pushed later":
+        make_commit(eve, b"mine", "dev")
+        push(eve, "dev", options=ME)
+    mine = here(eve, "dev")
+    assert there(eve, "dev") == mine
+    fetch(ada)
+    push_deletion(ada, "dev", options=ME)
+    branch.create(ada, "dev", source=mine)
+    push(ada, "dev", options=ME)
+    fetch(eve)
+    restore(eve, kept, remote=True, committer="eve")
+    assert "dev" not in {each.name for each in branch.iter_branches(eve)}
+    assert there(eve, "dev") == world.first
+
+
+def test_a_branch_that_an_early_version_pushed_is_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It did not record which moves of the branch were its own."""
+    eve = world.eve
+    kept = newest(eve).id.hex()
+    branch.create(eve, "dev", source="main")
+    with monkeypatch.context() as patch:
+        patch.setattr("lakecli.repository.core.ref_changes.MOVE", "unknown")
+        push(eve, "dev", options=ME)
+        make_commit(eve, b"mine", "dev")
+        push(eve, "dev", options=ME)
+    restore(eve, kept, remote=True, committer="eve")
+    assert there(eve, "dev") is None
 
 
 def test_a_tag_that_was_elsewhere_in_the_bucket_stays_deleted_there(world: World) -> None:

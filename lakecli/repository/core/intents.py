@@ -149,13 +149,14 @@ def record_outcome(
             "kind": intent.kind,
             "before": intent.before or "",
             "after": intent.after or "",
+            ref_changes.MOVE: intent.write_id,
         }
         operations.append(txn, repository, kind="push", metadata=metadata)
     elif intent.after is not None and (is_new or not _was_landed(txn, repository, begun)):
         # Another process may have landed it, or dropped it for another move: then landing it again
         # changes nothing, or adds what is missing. But it may have been undone since.
         commit = RefStore(txn, repository.key).get_commit(intent.after)
-        land(txn, repository, intent.name, commit, begun.landing, is_shared=True)
+        land(txn, repository, intent.name, commit, begun.landing, move=intent.write_id)
 
 
 def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:

@@ -98,7 +98,7 @@ def land(
     commit: Commit,
     landing: Landing,
     *,
-    is_shared: bool,
+    move: str = "",
 ) -> None:
     """Move a branch to a commit built from it, in one operation; repeating it changes nothing.
 
@@ -112,7 +112,7 @@ def land(
         branch: its name.
         commit: may be in the local store already.
         landing: what else changes.
-        is_shared: whether the bucket has the move already.
+        move: the write ID of the move in the bucket; ``""`` if the bucket does not have it.
     """
     refs = RefStore(txn, repository.key)
     before = refs.find_branch(branch)
@@ -138,8 +138,11 @@ def land(
         kind=landing.operation,
         refs=[ref_changes.branch_change(before, after)],
         sealed=[token for token in before.sealed_tokens if token in taken],
-        metadata={LEFT: "true"} if left else None,
-        is_shared=is_shared,
+        metadata={
+            **({LEFT: "true"} if left else {}),
+            **({ref_changes.MOVE: move} if move else {}),
+        },
+        is_shared=bool(move),
     )
 
 

@@ -142,7 +142,7 @@ class LocalMover:
                     present, branch.commit_id, landing.sealed
                 ) and staging_tokens.are_noted(txn, repository, landing.left)
                 if is_current:
-                    land(txn, repository, branch.name, commit, landing, is_shared=False)
+                    land(txn, repository, branch.name, commit, landing)
                 return is_current
 
         repository.lake.runtime.on_step("move")

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 FOLLOWED: Final = "sync"
 """The kind of operation by which refs followed the bucket."""
 
+MOVE: Final = "move"
+"""Key of an operation's metadata: the write ID of the move that it made in the bucket."""
+
 LOCAL: Final = frozenset({"repo create", "repo delete", "clone", "fetch", "pull", FOLLOWED})
 """Kinds of operations that concern this machine only: the bucket had their moves already, or never
 gets them. A pull that merges is a merge."""

@@ -10,7 +10,7 @@ from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
-from lakecli.repository.core.ref_changes import commit_of, is_local
+from lakecli.repository.core.ref_changes import MOVE, commit_of, is_local
 from lakecli.repository.undo import log as op_log
 
 if TYPE_CHECKING:
@@ -105,13 +105,19 @@ def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
     if operation.kind == "push":
         found = sent.get((fields.get("kind", ""), fields.get("ref", "")))
         if found is not None:
-            before, after = fields.get("before"), fields.get("after")
-            found.add_push(CommitId(before) if before else None, CommitId(after) if after else None)
+            found.add_push(*pushed_ends(operation), move=fields.get(MOVE, ""))
     for change in operation.refs:
         found = sent.get((change.kind, change.name))
         if found is not None and not is_local(operation, change):
             ends = commit_of(change.before), commit_of(change.after)
-            found.add_change(*ends, is_new=operation.kind not in TO_KNOWN)
+            is_new = operation.kind not in TO_KNOWN
+            found.add_change(*ends, is_new=is_new, move=fields.get(MOVE, ""))
+
+
+def pushed_ends(push: Operation) -> tuple[Position, Position]:
+    """Return the position before and after a push, in the bucket."""
+    before, after = push.metadata.get("before"), push.metadata.get("after")
+    return CommitId(before) if before else None, CommitId(after) if after else None
 
 
 class _Sent:
@@ -127,36 +133,41 @@ class _Sent:
         self, txn: ReadTransaction, repository: Repository, asked: Sequence[Moved]
     ) -> None:
         ref = asked[0].change
-        known = iter_moves(txn, repository.key, ref.kind, ref.name)
-        moves = [(each.before, each.after) for each in known]
-        self._known = set(moves)
+        known = list(iter_moves(txn, repository.key, ref.kind, ref.name))
+        self._known = {(each.before, each.after) for each in known}
         """The moves of the ref in the bucket; a commit that was shared at once is one."""
-        self._created = next((after for before, after in moves if before is None), None)
+        self._creation = next((each for each in known if each.before is None), None)
         ends = [each.ends for each in asked if is_branch_moved(each)]
         refs = RefStore(txn, repository.key)
         self._back = _LeftBehind(refs, {before for before, _ in ends if before is not None})
         self._forward = _LeftBehind(refs, {after for _, after in ends if after is not None})
-        self._pushes: set[tuple[Position, Position]] = set()
         self._pushed_to: set[Position] = set()
-        self._made: set[Position] = set()
+        self._has_created = False
 
-    def add_push(self, before: Position, after: Position) -> None:
-        """Add a push."""
-        self._pushes.add((before, after))
+    def add_push(self, before: Position, after: Position, *, move: str) -> None:
+        """Add a push; early versions did not record which `move` of the ref it made."""
+        creation = self._creation
+        if creation is not None and not move:
+            self._has_created |= (before, after) == (None, creation.after)
+        self._add_move(move)
         self._pushed_to.add(after)
         self._add(before, after)
 
-    def add_change(self, before: Position, after: Position, *, is_new: bool) -> None:
+    def add_change(self, before: Position, after: Position, *, is_new: bool, move: str) -> None:
         """Add a move here, which was shared at once if the bucket has it.
 
         Args:
             before: the position before.
             after: the position after.
             is_new: whether others cannot have made the same move.
+            move: the write ID of the move in the bucket; ``""`` if it was not shared at once.
         """
-        self._made.add(after)
+        self._add_move(move)
         if is_new and (before, after) in self._known:
             self._add(before, after)
+
+    def _add_move(self, move: str) -> None:
+        self._has_created |= self._creation is not None and self._creation.write_id == move
 
     def _add(self, before: Position, after: Position) -> None:
         self._back.add(before, after)
@@ -168,10 +179,7 @@ class _Sent:
         if is_branch_moved(moved):
             # A branch that was only brought back to where the bucket has it was not moved there.
             return self._back.has_common(before, after) or self._forward.has_common(after, before)
-        if before is not None:
-            return after in self._pushed_to
-        created = self._created
-        return created is not None and ((None, created) in self._pushes or created in self._made)
+        return self._has_created if before is None else after in self._pushed_to
 
 
 class _LeftBehind:

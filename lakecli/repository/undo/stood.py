@@ -4,8 +4,8 @@ Before a merge, a reset or a forced push, a branch may be here without commits t
 pushed by then, and a tag may be elsewhere. Such a ref goes back to where it stood in the bucket
 before this clone moved it there.
 
-Moves are compared by their ends. Others may have taken a move of this clone back and made it again:
-that is undone as well, since it brought only what the undone operations brought.
+Others may have taken a move of this clone back and made it again, which stays. So moves are
+compared by their write IDs, and by their ends if they were pushed by an early version.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.kv import operations as log
-from lakecli.model import CommitId, RefKind
+from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
-from lakecli.repository.core.ref_changes import is_local
-from lakecli.repository.undo.ours import TO_KNOWN, Moved, is_branch_moved
+from lakecli.repository.core.ref_changes import MOVE
+from lakecli.repository.undo.ours import Moved, pushed_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.undo.ours import Position, Ref
 
-    Ends = tuple[Position, Position]
+    Made = str | tuple[Position, Position]
+    """The write ID of a move in the bucket, or its ends."""
 
 
 class Undone(NamedTuple):
@@ -59,47 +60,37 @@ def find_back(
     """
     if not undone:
         return []
-    sent: dict[Ref, list[tuple[int, Ends]]] = {each.oldest.ref: [] for each in undone}
+    sent: dict[Ref, list[tuple[int, Made]]] = {each.oldest.ref: [] for each in undone}
     since = min(each.oldest.operation.sequence for each in undone)
     for operation in log.iter_operations(txn, repository.key):
         if operation.sequence < since:
             break  # `_back` uses none of them
-        for ref, ends in _iter_sent(operation):
+        for ref, made in _iter_sent(operation):
             if ref in sent:
-                sent[ref].append((operation.sequence, ends))
+                sent[ref].append((operation.sequence, made))
     return [_back(txn, repository, each, sent[each.oldest.ref]) for each in undone]
 
 
-def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, Ends]]:
-    """Yield the refs that an operation pushed or shared at once, if the bucket took the move.
-
-    Only a new commit is shared at once, which may make a branch there that was made here by an
-    earlier operation. All else was sent by a push, if at all: others may have made the same move.
-    """
+def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, Made]]:
+    """Yield the refs that an operation pushed or shared at once, and their moves."""
     fields = operation.metadata
     if operation.kind == "push":
-        before, after = fields.get("before"), fields.get("after")
-        ends = CommitId(before) if before else None, CommitId(after) if after else None
-        yield (fields.get("kind", ""), fields.get("ref", "")), ends
-    if operation.kind in TO_KNOWN:
-        return
-    for change in operation.refs:
-        moved = Moved(change, operation)
-        before, after = moved.ends
-        if is_branch_moved(moved) and not is_local(operation, change):
-            yield moved.ref, (before, after)
-            yield moved.ref, (None, after)
+        ref = fields.get("kind", ""), fields.get("ref", "")
+        yield ref, fields.get(MOVE) or pushed_ends(operation)
+    elif MOVE in fields:
+        for change in operation.refs:
+            yield (change.kind, change.name), fields[MOVE]
 
 
 def _back(
-    txn: ReadTransaction, repository: Repository, undone: Undone, sent: Sequence[tuple[int, Ends]]
+    txn: ReadTransaction, repository: Repository, undone: Undone, sent: Sequence[tuple[int, Made]]
 ) -> Position:
     """Return the position in the bucket that a ref goes back to."""
     tracked, moved, above = undone
-    own = {ends for sequence, ends in sent if sequence >= moved.operation.sequence}
+    own = {each for sequence, each in sent if sequence >= moved.operation.sequence}
     stood: Position = tracked.commit_id
     for move in iter_moves(txn, repository.key, tracked.kind, tracked.name):
-        if move.after != stood or (move.before, move.after) not in own:
+        if move.after != stood or own.isdisjoint((move.write_id, (move.before, move.after))):
             break  # what is older may have been put back by others
         stood = move.before
     before, _ = moved.ends
