@@ -229,6 +229,7 @@ def test_what_others_move_meanwhile_puts_a_renamed_branch_back(
         theirs = act()
         with pytest.raises(LostRace):
             sharing.finish()
+        assert there(ada, "trial") == (theirs if taken == "trial" else None)  # at once
     settle(ada)
     assert here(ada) == world.mine
     assert there(ada, taken) == theirs

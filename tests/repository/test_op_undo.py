@@ -20,8 +20,10 @@ from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
+from lakecli.repository.core.gate import Reclaimed
 from lakecli.repository.core.housekeeping import KEPT_FOR
 from lakecli.repository.core.stager import Stager
+from lakecli.repository.core.transaction import seal
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
@@ -276,6 +278,74 @@ def _next_kind(repository: Repository) -> str:
         target = find_undo(txn, repository)
     assert target is not None
     return find_operation(repository, target.operation.hex()).operation.kind
+
+
+@pytest.mark.parametrize("wanted", ["", "undo", "redo"])
+def test_a_repository_comes_before_deleted_ones_of_its_name(tmp_path: Path, wanted: str) -> None:
+    with open_lake(tmp_path) as lake:
+        for number in range(2):
+            made = repo.create(lake, "demo", str(tmp_path / f"deleted{number}"))
+            undo(made)  # so there is something to redo in it
+        present = make_repository(lake, tmp_path)
+        assert logged_repository(lake, "demo", wanted=wanted).record == present.record
+        repo.delete(lake, "demo")
+        if wanted != "redo":
+            assert logged_repository(lake, "demo", wanted=wanted).record == present.record
+
+
+def test_an_undo_that_owes_its_answer_comes_before_other_deleted_repositories(
+    tmp_path: Path,
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    def kill(step: str) -> None:
+        if step == "undo done":
+            raise KilledError
+
+    with open_lake(tmp_path) as lake:
+        older = repo.create(lake, "demo", str(tmp_path / "older"))
+        repo.delete(lake, "demo")
+        newer = make_repository(lake, tmp_path)
+        calm, lake.runtime = lake.runtime, lake.runtime._replace(on_step=kill)
+        with pytest.raises(KilledError):
+            undo(newer)
+        lake.runtime = calm
+        for found, is_completed in ((newer, True), (older, False)):
+            wanted = logged_repository(lake, "demo", wanted="undo")
+            assert wanted.record.uuid == found.record.uuid
+            assert undo(wanted).is_completed == is_completed
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_what_was_unstaged_is_staged_again(repository: Repository, *, is_sealed: bool) -> None:
+    stage(repository, "main", {b"a": b"1", b"b": b"2"})
+    if is_sealed:
+        seal(repository, "main")
+    assert branch.reset_object(repository, "main", b"a") == 1
+    assert read(repository, "main") == checksums({b"b": b"2"})
+    assert undo(repository).operation.kind == "branch reset"
+    assert read(repository, "main") == checksums({b"a": b"1", b"b": b"2"})
+
+
+def test_the_bucket_is_asked_only_about_commits_that_are_put_back(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Emptying a branch of staged records moves it to no commit."""
+    stage(repository, "main", {b"a": b"1"})
+    commit(repository, "main", message="first", committer="me")
+    branch.reset(repository, "main")
+    stage(repository, "main", {b"a": b"1"})
+    with pytest.raises(NothingToDo):
+        commit(repository, "main", message="again", committer="me")
+    asked = []
+    monkeypatch.setattr(Reclaimed, "add_commit", lambda *given: asked.append(given[-1].id))
+    for operation in [each.operation for each in iter_log(repository)]:
+        claim_operations(repository, [operation])
+        moves = [each for each in operation.refs if ref_changes.moves_commit(each)]
+        wanted = [ref_changes.commit_of(each.before) for each in moves]
+        assert asked == [each for each in wanted if each is not None], operation.kind
+        asked.clear()
 
 
 class TestExpiry:

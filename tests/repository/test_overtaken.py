@@ -10,6 +10,7 @@ from lakecli.model import MergeStrategy
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import StagedConflict, commit
+from lakecli.repository.core.transaction import seal
 from lakecli.repository.merge import MergeOptions, merge
 from tests.support.lakes import checksums, read, stage
 
@@ -78,6 +79,25 @@ def test_staging_a_path_again_decides_a_conflict(shared: Repository) -> None:
     stage(shared, "main", {b"b": b"both"})
     commit(shared, "main", message="mine", committer="me")
     assert read(shared, "main@") == checksums({b"a": b"mine", b"b": b"both", b"c": b"1"})
+
+
+def test_conflicts_of_several_areas_are_in_path_order(shared: Repository) -> None:
+    """What is staged since, on top of the head, decides none of other paths."""
+    paths = [b"%d" % number for number in range(8)]
+    stage(shared, "main", dict.fromkeys(paths[::2], b"mine"))
+    seal(shared, "main")
+    stage(shared, "main", dict.fromkeys(paths[1::2], b"mine"))
+    theirs = {path: b"theirs" + path for path in paths}
+    others_push(shared, theirs)
+    for _ in range(2):
+        with pytest.raises(StagedConflict) as caught:
+            commit(shared, "main", message="mine", committer="me")
+        assert caught.value.paths == tuple(paths)
+        stage(shared, "main", {b"later": b"mine"})
+    strategy = MergeStrategy.DEST_WINS
+    commit(shared, "main", message="mine", committer="me", strategy=strategy)
+    kept = {b"a": b"1", b"b": b"1", b"c": b"1", b"later": b"mine"}
+    assert read(shared, "main@") == checksums(theirs | kept)
 
 
 def test_the_same_change_on_both_sides_is_no_conflict(shared: Repository) -> None:

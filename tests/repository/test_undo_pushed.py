@@ -559,6 +559,22 @@ def test_an_answer_is_left_to_the_command_that_owes_it(world: World) -> None:
     assert not may_be_left(eve)
 
 
+def test_a_refused_undo_leaves_the_answer_to_its_repetition(world: World) -> None:
+    """Even while its error is still known."""
+    eve = world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    make_commit(eve, b"mine")
+    push(eve, "main", options=ME)
+    at_step(eve, "undo there", KilledError())
+    with pytest.raises(KilledError):
+        undo(eve, remote=True, committer="eve")
+    with pytest.raises(Refused, match="was interrupted") as told:
+        undo(eve)
+    assert undo(eve, remote=True, committer="eve").is_completed
+    assert not may_be_left(eve)
+    assert told.value.hint == "complete it in the bucket too"
+
+
 @pytest.mark.parametrize("moved", ["dev", "main"])
 def test_every_ref_of_a_killed_command_has_to_hold(world: World, moved: str) -> None:
     """Else the next command does not answer for it: there is something else to do."""
