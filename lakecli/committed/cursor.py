@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from enum import IntEnum
 
+from lakecli.committed.metaranges import ID_PART
 from lakecli.committed.ranges import Mismatch
 from lakecli.typed import TYPE_CHECKING
 
@@ -153,7 +154,7 @@ class Cursor:
         while (
             left < self._last
             and right < other._last
-            and (mine[left] == theirs[right] or mine[left][2:66] == theirs[right][2:66])
+            and (mine[left] == theirs[right] or mine[left][ID_PART] == theirs[right][ID_PART])
         ):
             left += 1
             right += 1

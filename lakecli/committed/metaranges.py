@@ -38,6 +38,9 @@ _TREE = rb"1;n=([0-9]{1,18})"
 _ID_FRAME = b"\x80\x01"
 """The length of an identity of 64 bytes."""
 
+ID_PART: Final = slice(2, 66)
+"""Where the ID of a range is in the value that describes it."""
+
 
 class RangeRecord(NamedTuple):
     """A metarange's record of one range.
@@ -103,7 +106,7 @@ def range_id_of(value: bytes) -> RangeId:
     Raises:
         MalformedValue: it is not an ID, and so must not become part of a key.
     """
-    name = value[2:66].decode("latin-1") if value[:2] == _ID_FRAME else ""
+    name = value[ID_PART].decode("latin-1") if value[:2] == _ID_FRAME else ""
     if not RangeId.is_valid(name):
         raise MalformedValue("a range without an ID")
     return RangeId(name)
@@ -175,7 +178,7 @@ class Metarange:
     def value_of(self, range_id: RangeId, key: bytes) -> bytes | None:
         """Return the encoded record of a range of this tree by its ID and last key, or ``None``."""
         position = self.find(key)
-        if position == len(self.keys) or self.values[position][2:66] != range_id.encode():
+        if position == len(self.keys) or self.values[position][ID_PART] != range_id.encode():
             return None
         return self.values[position]
 

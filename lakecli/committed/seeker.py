@@ -28,9 +28,9 @@ class Seeker:
         self._trees = trees
         self._metarange = trees.metarange(tree)
         self._left = ranges
-        self._position = -1
+        self._position: int | None = None  # of the range that is looked at
         self._table: Table | None = None
-        self._number = -1
+        self._number: int | None = None  # of the decoded block
         self._keys: list[bytes] = []
 
     def seek(self, start: bytes) -> bytes | None:
@@ -43,19 +43,19 @@ class Seeker:
         if position == len(self._metarange):
             return None
         if position == self._position:
-            return self._seek_within(start)
+            return self._seek_within(position, start)
         record = self._metarange.record(position)
         if start <= record.min_key:
             return record.min_key
-        self._position, self._table, self._number, self._keys = position, None, -1, []
+        self._position, self._table, self._number, self._keys = position, None, None, []
         if self._left > 0:
             self._left -= 1
             self._table = self._trees.open_copy(record)
-        return self._seek_within(start)
+        return self._seek_within(position, start)
 
-    def _seek_within(self, start: bytes) -> bytes:
-        """Return the first path at or after `start` of the range at the position, which has one."""
-        last = self._metarange.keys[self._position]
+    def _seek_within(self, position: int, start: bytes) -> bytes:
+        """Return the first path at or after `start` of the range at `position`, which has one."""
+        last = self._metarange.keys[position]
         table = self._table
         if table is None:
             return last

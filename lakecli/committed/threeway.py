@@ -11,6 +11,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from lakecli.committed.cursor import Cursor, iter_windows
+from lakecli.committed.metaranges import ID_PART
 from lakecli.committed.pairs import is_same, iter_pairs
 from lakecli.named_tuple import NamedTuple
 
@@ -30,7 +31,7 @@ class Slice(NamedTuple):
 
     def ids(self) -> list[bytes]:
         """Return the IDs of the ranges."""
-        return [value[2:66] for value in self.tree.values[self.first : self.last]]
+        return [value[ID_PART] for value in self.tree.values[self.first : self.last]]
 
     def is_same(self, other: Slice) -> bool:
         """Return whether both hold the same ranges."""
@@ -149,7 +150,7 @@ def _pass_common(walks: Sequence[_Walk]) -> bytes | None:
     most = min(len(one) - first, len(two) - second, len(three) - third)
     count = 0
     while count < most and (
-        one[first + count][2:66] == two[second + count][2:66] == three[third + count][2:66]
+        one[first + count][ID_PART] == two[second + count][ID_PART] == three[third + count][ID_PART]
     ):
         count += 1
     for walk in walks:
@@ -198,7 +199,7 @@ class _Finder:
         self._trees = trees
         self._ranges = ranges
         self._position = ranges.first
-        self._number = -1
+        self._number: int | None = None  # of the decoded block
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
 
@@ -208,7 +209,7 @@ class _Finder:
         if position == last:
             return None
         if position != self._position:
-            self._position, self._number = position, -1
+            self._position, self._number = position, None
         record = tree.record(position)
         if key < record.min_key:
             return None

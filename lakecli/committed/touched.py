@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.diff import differs_at
 from lakecli.committed.keys import prefix_end
-from lakecli.committed.metaranges import decode_range_record
+from lakecli.committed.metaranges import ID_PART, decode_range_record
 from lakecli.committed.pairs import iter_pairs
 
 if TYPE_CHECKING:
@@ -139,9 +139,9 @@ def _differing(
 
 def _only_in(tree: Metarange, other: Metarange, wanted: Sequence[bytes]) -> Iterator[RangeRecord]:
     first = tree.find(wanted[0])
-    ids = {value[2:66] for value in other.values}
+    ids = {value[ID_PART] for value in other.values}
     for value in tree.values[first:]:
-        if value[2:66] not in ids:
+        if value[ID_PART] not in ids:
             record = decode_range_record(value)
             if record.min_key > wanted[-1] and not record.min_key.startswith(wanted[-1]):
                 break

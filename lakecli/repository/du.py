@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.change_counts import prefix_of
+from lakecli.committed.metaranges import ID_PART
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import open_view
@@ -135,9 +136,9 @@ def _iter_others(view: View) -> Iterator[tuple[bytes]]:
     for tree_id in {refs.get_commit(head).metarange_id for head in heads}:
         tree = trees.metarange(tree_id)
         for position, value in enumerate(tree.values):
-            if value[2:66] in seen:
+            if value[ID_PART] in seen:
                 continue
-            seen.add(value[2:66])
+            seen.add(value[ID_PART])
             cursor = Cursor(trees, tree, first=position, last=position + 1)
             while cursor.standing != Standing.END:
                 if cursor.standing == Standing.RANGE:

@@ -107,6 +107,68 @@ def test_a_table_larger_than_the_limit_is_not_kept(tmp_path: Path) -> None:
     cache.put(A, bytes(11))
     assert cache.find(A) is None
     assert list(tmp_path.iterdir()) == []
+    cache.put(A, bytes(10))
+    assert cache.find(A) is not None
+
+
+def test_a_full_cache_drops_nothing_before_it_is_over_its_limit(tmp_path: Path) -> None:
+    for name in "abcde":
+        SstableCache(tmp_path, size_limit=100).put(name * 64, bytes(20))
+    assert sorted(path.name[0] for path in tmp_path.iterdir()) == list("abcde")
+    SstableCache(tmp_path, size_limit=100).put("f" * 64, bytes(1))
+    assert len(list(tmp_path.iterdir())) < 6
+
+
+def test_a_process_marks_each_table_as_used_once(tmp_path: Path) -> None:
+    path = tmp_path / A
+
+    def last_use() -> float:
+        return path.stat().st_mtime
+
+    SstableCache(tmp_path).put(A, b"data")
+    age(path, 1000)
+    old = last_use()
+    cache = SstableCache(tmp_path)
+    assert cache.find(A) == str(path)
+    assert last_use() > old + 900
+    for used in (cache, SstableCache(tmp_path)):
+        used.put(A, b"data")
+        age(path, 1000)
+        old = last_use()
+        assert used.find(A) == str(path)
+        assert last_use() == old
+        used.drop(A)
+        path.write_bytes(b"data")  # by another process
+        age(path, 1000)
+        assert used.find(A) == str(path)
+        assert last_use() > old + 900
+
+
+def test_an_evicted_table_that_is_back_is_marked_as_used(tmp_path: Path) -> None:
+    cache = SstableCache(tmp_path, size_limit=100)
+    cache.put(A, bytes(60))
+    age(tmp_path / A, 1000)
+    cache.put("b" * 64, bytes(60))
+    assert cache.find(A) is None
+    (tmp_path / A).write_bytes(bytes(60))
+    age(tmp_path / A, 1000)
+    old = (tmp_path / A).stat().st_mtime
+    assert cache.find(A) is not None
+    assert (tmp_path / A).stat().st_mtime > old + 900
+
+
+def test_a_table_appears_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may read it as soon as it has its name."""
+    replace = os.replace
+    seen: list[bytes] = []
+
+    def replaced(old: str, new: str) -> None:
+        replace(old, new)
+        seen.append(Path(new).read_bytes())
+
+    monkeypatch.setattr("os.replace", replaced)
+    SstableCache(tmp_path).put(A, b"data")
+    assert seen == [b"data"]
 
 
 def test_leftovers_of_a_crash_are_evicted_too(tmp_path: Path) -> None:

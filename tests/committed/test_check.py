@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.metaranges import TREE_PROPERTY, RangeRecord, encode_range_record
 from lakecli.committed.scan import scan
 from lakecli.committed.values import encode_value, identity_of
-from lakecli.identity import h
+from lakecli.identity import frame_int, frame_map, frame_str, h
 from lakecli.layout import data_key
 from lakecli.model import EMPTY_TREE, Entry, MetarangeId, RangeId
 from lakecli.objectstore.base import ANY
@@ -175,6 +176,32 @@ def test_a_record_outside_the_bounds() -> None:
 def test_a_value_that_is_not_an_entry() -> None:
     trees, record = tampered({key(5): encode_value(h(b"x"), b"\xff")})
     assert whats(trees, record)[0][0] == key(5)
+    trees, record = tampered({key(5): b"\xff"})
+    assert [path for path, _ in whats(trees, record)] == [key(5)]
+
+
+def test_a_tree_of_one_entry_is_sound() -> None:
+    trees = new_trees()
+    assert problems_of(trees, build(trees, {key(5): MODEL[key(5)]})) == []
+
+
+def framed(entry: Entry) -> bytes:
+    metadata = frame_map(entry.metadata)
+    return frame_int(entry.size) + frame_str(entry.checksum) + metadata
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain"])
+def test_the_identities_of_every_release_of_lakefs_are_right(content_type: str) -> None:
+    five = entry(5)._replace(content_type=content_type)
+    old = framed(five)
+    newest = old + frame_str(content_type)
+    oldest = frame_str(five.physical_address) + old
+    rights = [old, oldest, *([newest] if content_type else [])]
+    for hashed in [old, oldest, newest]:
+        value = encode_value(sha256(hashed).digest(), encode_entry(five)[35:])
+        trees, record = tampered({key(5): value})
+        found = (key(5), "the entry does not match its identity") in whats(trees, record)
+        assert found == (hashed not in rights)
 
 
 def put_metarange(
@@ -203,6 +230,7 @@ ID = RangeId("5" * 64)
         ([RangeRecord(ID, b"c", b"a", 1, 1)], "contradicts itself"),
         ([RangeRecord(ID, b"a", b"b", 1, 0)], "contradicts itself"),
         ([RangeRecord(ID, b"a", b"c", 1, 5), RangeRecord(ID, b"b", b"d", 1, 5)], "overlap"),
+        ([RangeRecord(ID, b"a", b"c", 1, 5), RangeRecord(ID, b"c", b"d", 1, 5)], "overlap"),
         ([RangeRecord(ID, b"a", b"c", 1, 5), RangeRecord(ID, b"d", b"e", 1, 5)], "does not cut"),
         ([RangeRecord(ID, b"a", b"c", 1, 5)], "its name is not the digest"),
     ],

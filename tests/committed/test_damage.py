@@ -11,7 +11,7 @@ from lakecli.committed.apply import apply
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import RangeRecord, WrongTable
-from lakecli.committed.ranges import Mismatch
+from lakecli.committed.ranges import Mismatch, iter_runs
 from lakecli.committed.scan import find, scan
 from lakecli.committed.sources import MissingTable
 from lakecli.errors import IntegrityError
@@ -195,6 +195,34 @@ def test_a_foreign_range_that_is_not_as_described(
     else:
         assert "count" not in wrong
         assert found is not None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({}, None),
+        ({"min_key": b"a"}, "its first key is b'k00000'"),
+        ({"min_key": key(10)}, "its first key is b'k00000'"),
+        ({"max_key": key(250)}, "it has the key b'k00299'"),
+        ({"max_key": b"z"}, "it has 300 records, the last key is b'k00299'"),
+        ({"count": 299}, "it has 300 records, the last key is b'k00299'"),
+        ({"count": 301}, "it has 300 records, the last key is b'k00299'"),
+    ],
+)
+def test_a_range_that_is_read_whole_is_compared_with_its_metarange(
+    wrong: dict[str, bytes | int], what: str | None
+) -> None:
+    trees = new_trees()
+    model = large_model(300)
+    record = put_foreign_range(trees.store, sorted(model.items()))
+    table = trees.table(record)
+    described = RangeRecord(**{**record._asdict(), **wrong})
+    if what is None:
+        runs = list(iter_runs(table, described))
+        assert [path for run in runs for path in run.keys] == list(model)
+    else:
+        with pytest.raises(Mismatch, match=what):
+            list(iter_runs(table, described))
 
 
 def test_a_missing_range_of_lakefs() -> None:

@@ -21,6 +21,7 @@ from tests.committed.trees import (
     large_model,
     models,
     new_trees,
+    put_foreign,
     value,
 )
 
@@ -244,6 +245,34 @@ def test_source_wins_takes_the_sources_deletion() -> None:
     merged = merge(trees, base=base, source=source, destination=destination, strategy=SOURCE)
     assert (merged.added, merged.changed, merged.removed) == (0, 0, 1)
     assert contents(trees, merged.metarange_id) == {b"b": A}
+
+
+@pytest.mark.parametrize("common", [2, 3])
+def test_ranges_that_have_one_path_in_common_are_counted_by_their_paths(common: int) -> None:
+    """The last path of one is the first of the other."""
+    trees = new_trees()
+    low = {key(at): A for at in range(common + 1)}
+    high = {key(at): B for at in range(common, 5)}
+    for before, after in ((low, high), (high, low)):
+        base, source = build(trees, before), build(trees, after)
+        merged = merge(trees, base=base, source=source, destination=base, strategy=FAIL)
+        expected = len(after) - 1, 1, len(before) - 1
+        assert (merged.added, merged.changed, merged.removed) == expected
+
+
+def test_of_a_foreign_destination_nothing_is_written_if_nothing_changes() -> None:
+    """Both made the same change, one in a tree that is cut otherwise."""
+    trees = new_trees()
+    model = large_model(100)
+    after = changed(model, {key(3): A})
+    base, source = build(trees, model), build(trees, after)
+    destination = put_foreign(trees.store, after, size=30)
+    before = list(trees.store.list())
+    merged = merge(trees, base=base, source=source, destination=destination, strategy=FAIL)
+    assert merged.metarange_id == destination
+    assert (merged.added, merged.changed, merged.removed) == (0, 0, 0)
+    written = list(trees.store.list())
+    assert [each for each in written if each not in before] == []
 
 
 def test_merging_into_nothing_and_to_nothing() -> None:

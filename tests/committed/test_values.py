@@ -14,6 +14,7 @@ from lakecli.committed.values import (
     MalformedValue,
     decode_entry,
     decode_value,
+    digests,
     encode_value,
     identities_of,
     identity_of,
@@ -83,6 +84,11 @@ def test_a_malformed_frame_is_one_clear_error(value: bytes) -> None:
     with pytest.raises(MalformedValue, match="damaged record") as caught:
         decode_value(value)
     assert caught.value.hint == "run lakecli fsck"
+
+
+def test_keys_without_values_have_no_digests() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        digests([b"a", b"b"], [encode_entry(HELLO)])
 
 
 def test_identities_of_reports_an_empty_value() -> None:
