@@ -28,7 +28,7 @@ class Seeker:
         self._trees = trees
         self._metarange = trees.metarange(tree)
         self._left = ranges
-        self._position: int | None = None  # of the range that is looked at
+        self._position: int | None = None  # of the range being searched
         self._table: Table | None = None
         self._number: int | None = None  # of the decoded block
         self._keys: list[bytes] = []

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.committed.splitter import Splitter, key_number
+from lakecli.committed.splitter import (
+    MAX_RANGE_ENTRIES,
+    MIN_RANGE_ENTRIES,
+    Splitter,
+    key_number,
+)
 from lakecli.identity import h
 
 
@@ -95,3 +100,9 @@ def test_ranges_have_the_size_that_the_design_promises() -> None:
 def test_n_is_a_power_of_two_from_sixteen(number: int) -> None:
     with pytest.raises(ValueError, match="range_entries"):
         Splitter(number)
+
+
+def test_the_bounds_of_n_are_those_that_repositories_in_buckets_have() -> None:
+    assert (MIN_RANGE_ENTRIES, MAX_RANGE_ENTRIES) == (16, 1_048_576)
+    for number in (MIN_RANGE_ENTRIES, MAX_RANGE_ENTRIES):
+        assert Splitter(number).range_entries == number

@@ -338,6 +338,7 @@ SUITES = (
             "committed/test_canonical.py",
             "committed/test_values.py",
             "committed/test_cost.py",
+            "sstable/test_run.py",
             "sstable/test_writer.py",
             "sstable/test_golden.py",
             "sstable/test_roundtrip.py",

@@ -1,0 +1,67 @@
+"""Runs of blocks: which blocks have which records, and where the rule ends one."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, pairwise
+
+import google_crc32c
+
+from lakecli.sstable.block import payload_of, seal
+from lakecli.sstable.run import Run
+from tests.sstable.tables import build, many_records, open_bytes
+
+ENDS = [3, 5, 9]
+KEYS = [b"%d" % at for at in range(9)]
+
+
+def run_of(data: bytes, offsets: list[int], sizes: list[int]) -> Run:
+    return Run(memoryview(data), offsets, sizes, [b""] * 3, ENDS, KEYS, KEYS)
+
+
+def test_each_record_is_in_its_block() -> None:
+    run = run_of(b"", [], [])
+    assert [run.start_of(number) for number in range(4)] == [0, 3, 5, 9]
+    assert [run.block_of(position) for position in range(10)] == [0, 0, 0, 1, 1, 2, 2, 2, 2, 3]
+
+
+def test_blocks_between_two_positions_are_whole() -> None:
+    run = run_of(b"", [], [])
+    for start, stop in combinations_with_replacement(range(10), 2):
+        whole = [
+            number
+            for number, (first, last) in enumerate(pairwise([0, *ENDS]))
+            if start <= first and last <= stop
+        ]
+        first, last = run.blocks_between(start, stop)
+        assert list(range(first, last)) == whole
+        assert all(number >= first or run.start_of(number) < start for number in range(3))
+
+
+def test_stored_blocks_are_one_piece_unless_something_is_between() -> None:
+    dense = run_of(b"aabbbcccc", [0, 2, 5], [2, 3, 4])
+    loose = run_of(b"-aa--bbbcccc-", [1, 5, 8], [2, 3, 4])
+    assert dense.stored(0, 3) == [b"aabbbcccc"]
+    assert dense.stored(1, 2) == [b"bbb"]
+    assert loose.stored(0, 3) == [b"aa", b"bbb", b"cccc"]
+    assert loose.stored(0, 2) == [b"aa", b"bbb"]
+    assert loose.stored(1, 3) == [b"bbbcccc"]
+
+
+def test_the_rule_is_applied_to_each_block_of_a_run_alike() -> None:
+    """It counts a block's own restart points, wherever in the run the block is."""
+    run = open_bytes(build(many_records(3000))).read_all()
+    blocks = range(len(run.ends))
+    assert [run.ends_at_cut(number) for number in blocks[:-1]] == [True] * (len(run.ends) - 1)
+    number = len(run.ends) - 2
+    stored = run.stored(number, number + 1)[0]
+    payload = payload_of(bytes(stored))
+    key = run.keys[run.ends[number] - 1]
+    assert google_crc32c.value(key) & 7 == 0
+    restarts = int.from_bytes(payload[-4:], "little")
+    for size, is_cut in ((2048, True), (2047, False)):
+        end = size + 4 * restarts + 4
+        other = seal(payload[: end - 4] + payload[-4:], compress=False)
+        sizes = [*run.sizes[:number], len(other), *run.sizes[number + 1 :]]
+        data = bytes(run.data[: run.offsets[number]]) + other
+        changed = run._replace(data=memoryview(data), sizes=sizes)
+        assert changed.ends_at_cut(number) == is_cut
