@@ -97,6 +97,10 @@ class WrittenFile(_Discardable):
         options: ``content_type`` and ``metadata`` of the object.
     """
 
+    # As `__del__` finds them if an interrupt comes before `__init__` has set them.
+    _is_discarded = True
+    _file: tempfile._TemporaryFileWrapper[bytes] | None = None
+
     def __init__(
         self,
         fs: LakeFileSystem,
@@ -115,7 +119,6 @@ class WrittenFile(_Discardable):
         self._place = place
         self._options = options
         self._memory = io.BytesIO()
-        self._file: tempfile._TemporaryFileWrapper[bytes] | None = None
         self._size = 0
         self._value: bytes | None = None
         self._is_discarded = False
@@ -150,7 +153,7 @@ class WrittenFile(_Discardable):
         finally:
             self._drop()
             super().close()
-        if self.autocommit:
+        if not self._is_discarded and self.autocommit:
             self.commit()
 
     def commit(self) -> None:

@@ -47,8 +47,9 @@ class Sentinel:
         OSError: the file cannot be opened.
     """
 
+    _descriptor = -1  # as `__del__` finds it if an interrupt comes before `__init__`
+
     def __init__(self, directory: StrPath) -> None:
-        self._descriptor = -1
         self._descriptor = os.open(
             f"{directory}/{NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )

@@ -19,6 +19,9 @@ import pytest
 from lakecli.cli import run
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.errors import ConflictError, LakeError, is_interrupt
+from lakecli.filesystem.files import WrittenFile
+from lakecli.kv.sentinel import Sentinel
+from lakecli.repository.core.answer import Answer
 from lakecli.repository.transfer.parallel import Workers
 
 if TYPE_CHECKING:
@@ -150,6 +153,16 @@ def test_other_errors_of_destructors_are_reported() -> None:
     failed.exc_type = OSError
     ignore_interrupt(failed, reported.append)
     assert reported == [failed]
+
+
+@pytest.mark.parametrize("kind", [Sentinel, Answer, WrittenFile])
+def test_a_destructor_is_silent_where_an_interrupt_came_before_the_constructor(
+    kind: type[object], monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    kind.__new__(kind)
+    assert (unraisable, list(recwarn)) == ([], [])
 
 
 class Garbage:

@@ -52,8 +52,9 @@ class Answer:
         operation: the ID of the operation that the answer is about.
     """
 
+    _descriptor = -1  # as `__del__` finds it if an interrupt comes before `__init__`
+
     def __init__(self, operation: bytes, path: str, flags: int) -> None:
-        self._descriptor = -1
         self.operation = operation
         self._path = path
         self._descriptor = os.open(path, flags | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
