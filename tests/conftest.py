@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,12 @@ pytest_plugins = [
     "tests.support.azurite",
     "tests.support.spark",
 ]
+
+# An example that takes long says that the machine is busy; the limit of a whole test stays.
+settings.register_profile(
+    "busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("busy")
 
 # A program that a shell script starts with `&` ignores SIGINT, and so do its children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
