@@ -92,8 +92,8 @@ class Changes:
         self._rest = iter(changes)
         self._keys: list[bytes] = []
         self._values: list[bytes | None] = []
-        self._at = 0
-        self.key: bytes | None = None
+        self._at: int
+        self.key: bytes | None
         self._fill()
 
     def pop(self) -> bytes | None:

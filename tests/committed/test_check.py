@@ -11,7 +11,13 @@ import pytest
 
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
-from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
+from lakecli.committed.check import (
+    CheckedEntry,
+    Problem,
+    check_metarange,
+    check_range,
+    problem_of_copy,
+)
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.metaranges import TREE_PROPERTY, RangeRecord, encode_range_record
 from lakecli.committed.scan import scan
@@ -178,6 +184,17 @@ def test_a_value_that_is_not_an_entry() -> None:
     assert whats(trees, record)[0][0] == key(5)
     trees, record = tampered({key(5): b"\xff"})
     assert [path for path, _ in whats(trees, record)] == [key(5)]
+
+
+def test_a_copy_of_a_table_is_judged_by_its_name() -> None:
+    trees = new_trees()
+    tree = build(trees, MODEL)
+    record, *_ = iter_ranges(trees, tree)
+    for name, other in ((tree, record.id), (record.id, tree)):
+        data = trees.store.get(f"_lakefs/{name}")
+        assert problem_of_copy(name, data) is None
+        assert problem_of_copy(other, data) == "its name is not the digest of its records"
+        assert "is not an SSTable" in (problem_of_copy(name, data[:-1]) or "")
 
 
 def test_a_tree_of_one_entry_is_sound() -> None:

@@ -12,6 +12,7 @@ from lakecli.committed.merge import merge
 from lakecli.committed.scan import find
 from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.sstable.reader import Block, Table
+from lakecli.sstable.writer import TableWriter
 from tests.committed.trees import (
     Changes,
     Model,
@@ -30,6 +31,8 @@ from tests.committed.trees import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.committed.tree_store import TreeCounts, TreeStore
 
@@ -95,6 +98,23 @@ def test_a_removed_boundary(trees: TreeStore, tree: MetarangeId) -> None:
     ]
     assert max(opened) <= 6
     assert sum(opened) <= 2.5 * len(opened)
+
+
+def test_blocks_of_the_metarange_are_copied(
+    monkeypatch: pytest.MonkeyPatch, trees: TreeStore, tree: MetarangeId
+) -> None:
+    """Only the records around the range that changed are encoded, on either level."""
+    fresh = reopened(trees)
+    encoded: list[bytes] = []
+    encode = TableWriter._encode
+
+    def counted(table: TableWriter, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        encoded.extend(keys)
+        encode(table, keys, values)
+
+    monkeypatch.setattr(TableWriter, "_encode", counted)
+    change(fresh, tree, {key(6000): value(-1)})
+    assert 0 < len(encoded) < 200
 
 
 def test_many_changes_in_one_place(trees: TreeStore, tree: MetarangeId) -> None:

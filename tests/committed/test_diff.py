@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.committed.diff import compare, diff
+from lakecli.committed.diff import compare, diff, differs_at
 from lakecli.model import EMPTY_TREE, ChangeType, Difference
 from tests.committed.trees import (
     Changes,
@@ -17,6 +17,7 @@ from tests.committed.trees import (
     large_model,
     models,
     new_trees,
+    reopened,
     value,
 )
 
@@ -127,3 +128,35 @@ def test_data_that_differs_under_one_identity_is_no_difference() -> None:
     left = build(trees, model | {key(50): value(50, b"old")})
     right = build(trees, model | {key(50): value(50, b"new"), key(51): value(-1)})
     assert [each.path for each in diff(trees, left, right)] == [key(51)]
+
+
+def test_a_difference_at_one_path_is_found_without_ranges_that_both_trees_have() -> None:
+    trees = new_trees()
+    model = large_model(300)
+    left = build(trees, model)
+    changes = {key(100): value(-1), key(200): None, key(999): value(2)}
+    right = build(trees, changed(model, changes))
+    for one, two in ((left, right), (right, left)):
+        assert all(differs_at(trees, one, two, path) for path in changes)
+        assert not any(differs_at(trees, one, two, key(at)) for at in (101, 199, 201, 299, 1000))
+        assert not differs_at(trees, one, two, b"z")
+        assert differs_at(trees, one, EMPTY_TREE, key(7))
+        assert not differs_at(trees, one, EMPTY_TREE, b"z")
+        fresh = reopened(trees)
+        assert not differs_at(fresh, one, two, key(0))
+        assert fresh.counts.ranges_opened == 0
+
+
+def test_an_interval_is_compared_from_its_start_to_before_its_stop() -> None:
+    trees = new_trees()
+    base = large_model(100)
+    left, right = base, changed(base, {key(at): value(-at) for at in range(10, 90)})
+    old, new = build(trees, left), build(trees, right)
+    expected = of_models(left, right)
+    for start, stop in ((key(20), key(40)), (b"", key(11)), (key(89), None), (key(40), key(40))):
+        wanted = [e for e in expected if start <= e.path and (stop is None or e.path < stop)]
+        assert list(diff(trees, old, new, start=start, stop=stop)) == wanted
+        three = compare(trees, base=old, left=old, right=new, start=start, stop=stop)
+        assert list(three) == wanted
+    found = diff(trees, old, new, prefix=b"k0001", start=key(12), after=key(13), stop=key(15))
+    assert [each.path for each in found] == [key(14)]

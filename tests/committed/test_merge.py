@@ -284,6 +284,24 @@ def test_merging_into_nothing_and_to_nothing() -> None:
     assert (merged.metarange_id, merged.removed) == (EMPTY_TREE, 100)
 
 
+def test_a_conflict_says_how_many_paths_it_has_and_how_many_may_be_none() -> None:
+    paths = [b"a", b"b", b"c"]
+    for count, what in ((1, "1 path was"), (2, "2 paths were"), (1_500, "1,500 paths were")):
+        error = MergeConflict(paths, count)
+        assert error.message == f"merge conflict: {what} changed differently on both sides"
+        assert "--strategy" in (error.hint or "")
+        assert (error.count, error.paths, error.unlike_checksums) == (count, tuple(paths), ())
+    for count, unlikes, those in (
+        (1, 1, "it"),
+        (2, 1, "1 of them"),
+        (2_000, 1_500, "1,500 of them"),
+    ):
+        error = MergeConflict(paths, count, unlike=paths[:1], unlikes=unlikes)
+        assert f"both sides; {those} may be no conflict: " in error.message
+        assert "--compare-contents" in (error.hint or "")
+        assert error.unlike_checksums == (b"a",)
+
+
 def test_of_many_conflicts_the_first_ones_are_listed_and_all_are_counted() -> None:
     trees = new_trees(range_entries=256)
     count = MAX_CONFLICTS_LISTED + 500

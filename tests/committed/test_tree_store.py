@@ -132,12 +132,17 @@ class Evicted(SstableCache):
 
 def test_a_cached_table_that_is_evicted_after_it_was_found_is_fetched(tmp_path: Path) -> None:
     store = RecordingStore()
-    tree = build(new_trees(store, cache=SstableCache(tmp_path)), MODEL)
-    assert contents(new_trees(store, cache=Evicted(tmp_path)), tree) == MODEL
-    build(new_trees(store, cache=SstableCache(tmp_path)), MODEL)
-    assert find(new_trees(store, cache=Evicted(tmp_path)), tree, key(7)) == MODEL[key(7)]
-    build(new_trees(store, cache=SstableCache(tmp_path)), MODEL)
-    trees = new_trees(store, cache=Evicted(tmp_path))
+    tree = build(new_trees(store), MODEL)
+    count = len(keys_of(new_trees(store)))
+
+    def with_full_cache() -> TreeStore:
+        contents(new_trees(store, cache=SstableCache(tmp_path)), tree)
+        assert len(list(tmp_path.iterdir())) == count
+        return new_trees(store, cache=Evicted(tmp_path))
+
+    assert contents(with_full_cache(), tree) == MODEL
+    assert find(with_full_cache(), tree, key(7)) == MODEL[key(7)]
+    trees = with_full_cache()
     assert [record.size for record in iter_ranges(trees, build(trees, MODEL))] == [
         store.head(f"_lakefs/{record.id}").size for record in iter_ranges(trees, tree)
     ]
