@@ -49,6 +49,16 @@ def test_a_key_is_loaded_the_quick_way_where_there_is_one(
     assert rsa.signing(rsa_key.pem, load_key)(DIGESTS[0]) == rsa_key.sign(DIGESTS[0])
 
 
+def test_older_libraries_sign_the_same(
+    rsa_key: PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cryptography.hazmat.primitives.asymmetric import utils
+
+    expected = rsa_key.sign(DIGESTS[0])
+    monkeypatch.delattr(utils, "NoDigestInfo")
+    assert rsa.signing(rsa_key.pem)(DIGESTS[0]) == expected
+
+
 def test_a_key_is_not_shown(rsa_key: PrivateKey) -> None:
     assert f"{rsa_key} {rsa_key!r}" == "PrivateKey() PrivateKey()"
     assert rsa_key == PrivateKey(rsa_key.pem)
