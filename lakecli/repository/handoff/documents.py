@@ -1,7 +1,7 @@
 """Documents that list links, in one of several formats, written while the links stream.
 
 The head of a document needs facts that are known only at the end, such as when the first link
-expires. So the middle is kept in a temporary file.
+expires. So the middle is kept: in memory, and in a temporary file if it is large.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from lakecli.repository.transfer.destination import translated
 if TYPE_CHECKING:
     from lakecli.repository.handoff.links import Header, Link, Totals
 
-IN_MEMORY: Final = 4 << 20
-"""Bytes of a document's middle that are kept in memory."""
+IN_MEMORY: Final = 16 << 20
+"""Bytes of a document's middle that are kept in memory, and written from there, once. They are in a
+list, since a buffer that grows is copied, and a file is copied at the end."""
 
-WRITTEN_AT_ONCE: Final = 32
-"""Links that are written to the middle at once."""
+WRITTEN_AT_ONCE: Final = 128
+"""Links that are written to a document at once."""
 
 
 class Writer(Protocol):
@@ -106,11 +107,14 @@ class Document:
     def __init__(self, format_: Format) -> None:
         self._writer = new_writer(format_)
         self._links: list[bytes] = []
-        self._middle = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed by `close`
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._first: BinaryIO | None = None
 
     def close(self) -> None:
         """Delete the temporary file."""
-        self._middle.close()
+        if self._first is not None:
+            self._first.close()
 
     def __enter__(self) -> Self:
         """Return the document itself."""
@@ -132,15 +136,25 @@ class Document:
             self._flush()
 
     def _flush(self) -> None:
-        self._middle.write(b"".join(self._links))
+        self._parts.append(b"".join(self._links))
         self._links.clear()
+        self._size += len(self._parts[-1])
+        if self._size > IN_MEMORY:
+            if self._first is None:
+                file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+                self._first = cast("BinaryIO", file)
+            self._first.writelines(self._parts)
+            self._parts.clear()
+            self._size = 0
 
     def write(self, target: BinaryIO, header: Header, totals: Totals) -> None:
         """Write the whole document, once, when every link was added."""
         self._flush()
-        self._middle.seek(0)
         target.write(self._writer.head(header, totals))
-        shutil.copyfileobj(self._middle, target, 1 << 20)
+        if self._first is not None:
+            self._first.seek(0)
+            shutil.copyfileobj(self._first, target, 1 << 20)
+        target.writelines(self._parts)
         target.write(self._writer.tail(header, totals))
 
 
