@@ -167,7 +167,7 @@ class CloudStore(ObjectStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock)
             UsageError: it is not.
         """
         try:
-            name.encode()
+            name.isascii() or name.encode()
         except UnicodeEncodeError:
             raise UsageError(
                 f"{self.cloud} cannot hold an object of this key, it is not UTF-8: {name!r}"

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 LONGEST_NAME = 1_024
 """Bytes in the name of an object."""
 
+_LONGEST_CHARACTER = 4
+"""Bytes of a character."""
+
 VERSION_TRIES = 5
 """Reads of an object that is replaced again and again."""
 
@@ -336,7 +339,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         full = super().full(key)
         if "\n" in full or "\r" in full or full in {".", ".."}:
             raise UsageError(f"{self.cloud} cannot hold an object of this key: {key!r}")
-        if len(full.encode()) > LONGEST_NAME:
+        if len(full) * _LONGEST_CHARACTER > LONGEST_NAME and len(full.encode()) > LONGEST_NAME:
             raise UsageError(f"key too long for {self.cloud}: {key!r}")
         return full
 

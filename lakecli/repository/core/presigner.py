@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from lakecli.objectstore.base import PresignRequest
-from lakecli.repository.core.address import locate
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -72,12 +71,13 @@ class Presigner:
             Unsupported: the store has no URLs.
             LakeError: the entry's address cannot be followed; see `address.Resolver`.
         """
-        store, key = locate(self._repository, entry)
+        store, key = self._repository.addresses.locate(entry.physical_address)
+        name = path[path.rfind(b"/") + 1 :]
         request = PresignRequest(
             "GET",
             self._expires_in,
             entry.content_type,
-            os.fsdecode(path.rpartition(b"/")[2]),
+            name.decode("ascii") if name.isascii() else os.fsdecode(name),
             not (self._inline or is_shown(entry.content_type)),
             self._may_be_unsigned,
         )

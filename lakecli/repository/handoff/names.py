@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from typing import Final
 from unicodedata import category
 
@@ -59,6 +60,7 @@ def shell_word(name: bytes) -> str:
     return escaped.decode("ascii")
 
 
+@lru_cache(1)  # a manifest and a script ask for the same
 def url_text(url: str) -> str:
     """Percent-encode all characters of a URL that URLs may not contain, and quotes."""
     if url.isascii() and not url.encode().translate(None, _IN_URL):

@@ -96,7 +96,7 @@ class ShellScript:
             if name.endswith("/"):
                 return f"d '{name[:-1]}'"
         checksum = link.checksum if is_blake3(link.checksum) else "-"
-        etag = f" {link.etag}" if _is_md5_etag(link.etag) else ""
+        etag = f" {link.etag}" if link.etag and _is_md5_etag(link.etag) else ""
         url = url_text(link.url)
         return f"o {_part_id(link)} {link.size} {checksum} '{name}' '{url}'{etag}"
 
