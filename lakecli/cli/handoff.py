@@ -50,12 +50,16 @@ def presign_tree(
     names: list[bytes] | None,
 ) -> None:
     """Sign a URL for everything below a path, and print the URLs or write them to files."""
-    from lakecli.repository.handoff.links import open_handoff
+    from lakecli.repository.handoff.signing import Helpers
 
     repository = context.synced_repository(uri)
-    wanted = lifetime(context, asked)
     with ExitStack() as stack:
         # First, since processes that sign need as long for their start as all the rest here.
+        namespace = repository.record.storage_namespace
+        helpers = stack.enter_context(Helpers(_processes(), namespace))
+        from lakecli.repository.handoff.links import open_handoff
+
+        wanted = lifetime(context, asked)
         handoff = stack.enter_context(
             open_handoff(
                 repository,
@@ -64,7 +68,7 @@ def presign_tree(
                 expires_in=wanted,
                 inline=inline,
                 names=names,
-                processes=_processes(),
+                helpers=helpers,
             )
         )
         documents = _documents(context, stack, format_name, manifest, script)

@@ -14,6 +14,7 @@
     http_client   requests over connections that are kept; http_answer: reads answers strictly
     presigning    what the presigned URLs of all stores share
     rsa           signatures by a private key; rsa_processes: by several processes
+    signing_key   finds the private key that signs the URLs of a namespace
     dates         the store's clock
     versions      reads one version of an object
     request_log   a debug message for each response

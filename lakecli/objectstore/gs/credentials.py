@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from lakecli.objectstore.gs.key_file import ServiceKey
     from lakecli.objectstore.rsa import PrivateKey
 
-VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 DEFAULT_DOMAIN = "googleapis.com"
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
@@ -118,21 +117,14 @@ class GsLogin:
         """
         with self._lock:
             if self._signer is None:
-                self._key = _key_of_this_machine()
+                from lakecli.objectstore.gs.key_file import key_of_this_machine
+
+                self._key = key_of_this_machine()
                 if self._key is None:
                     self._signer = _signer_of(self.credentials)
                 else:
                     self._signer = _signer_with(self._key)
             return self._signer
-
-
-def _key_of_this_machine() -> ServiceKey | None:
-    name = os.environ.get(VARIABLE, "")
-    if not name:
-        return None
-    from lakecli.objectstore.gs.key_file import read_key
-
-    return read_key(name)
 
 
 def _domain_of(key: ServiceKey) -> str:
@@ -158,6 +150,8 @@ def _signer_with(key: ServiceKey) -> Signer:
         try:
             return key.key.sign(sha256(text).digest())
         except ValueError:
+            from lakecli.objectstore.gs.key_file import VARIABLE
+
             raise PermissionDenied(
                 f"cannot presign, {VARIABLE} names a file whose private key is damaged",
                 hint=_GET_A_KEY,

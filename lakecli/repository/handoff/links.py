@@ -6,9 +6,10 @@ signed is recorded as a failure, and the others are signed.
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
@@ -16,7 +17,7 @@ from lakecli.identity import DIGEST_SIZE
 from lakecli.repository.core.address import is_external, may_change
 from lakecli.repository.core.presigner import Presigner
 from lakecli.repository.core.view import no_such_path, open_view
-from lakecli.repository.handoff.signing import in_order
+from lakecli.repository.handoff.signing import Helpers, in_order
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
     from lakecli.repository.handoff.signing import Item
+
+
+_BLAKE3: Final = re.compile(f"[0-9a-f]{{{2 * DIGEST_SIZE}}}")
 
 
 class Header(NamedTuple):
@@ -97,7 +101,7 @@ class Totals:
 
 def is_blake3(checksum: str) -> bool:
     """Return whether a checksum is a digest computed from the bytes, and not an ETag."""
-    return len(checksum) == 2 * DIGEST_SIZE and not checksum.strip("0123456789abcdef")
+    return _BLAKE3.fullmatch(checksum) is not None
 
 
 class Handoff:
@@ -127,9 +131,9 @@ class Handoff:
         self._items: Iterator[Item] = iter(())
 
     @contextmanager
-    def signed_by(self, processes: int) -> Iterator[None]:
-        """Start at most so many processes, which end with the block."""
-        with in_order(self._records(), self._prepared, processes) as self._items:
+    def signed_by(self, helpers: Helpers) -> Iterator[None]:
+        """Have the URLs signed, by helpers where these can; threads end with the block."""
+        with in_order(self._records(), self._prepared, helpers) as self._items:
             yield
 
     def __iter__(self) -> Iterator[Link]:
@@ -203,7 +207,7 @@ def open_handoff(
     expires_in: timedelta,
     inline: bool = False,
     names: Sequence[bytes] | None = None,
-    processes: int = 0,
+    helpers: Helpers | None = None,
 ) -> Iterator[Handoff]:
     """Open the links to all objects of a ref below a directory.
 
@@ -214,8 +218,7 @@ def open_handoff(
         expires_in: the lifetime of the URLs.
         inline: let browsers show every object, including those that they would run.
         names: of the objects below the directory, in order, if not all are meant.
-        processes: that may be started to sign many URLs with a key of this machine, at most; 0 if
-            this one signs all.
+        helpers: sign with a key of this machine; ``None`` if this process signs all.
 
     Raises:
         NotFound: no such ref.
@@ -239,5 +242,5 @@ def open_handoff(
             may_be_unsigned=True,
         )
         handoff = Handoff(header, view, presigner, names)
-        with handoff.signed_by(processes):
+        with handoff.signed_by(helpers or Helpers()):
             yield handoff

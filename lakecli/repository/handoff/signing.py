@@ -3,7 +3,8 @@
 A URL takes 10 µs, its signature by RSA 215. So this thread makes the URLs, and others sign:
 
 - With a key of this machine, processes that know nothing but the key and digests, if the caller
-  allows them and there are many URLs. Threads would wait for each other's interpreter.
+  allows them. Threads would wait for each other's interpreter. Where the storage namespace tells
+  that there is such a key, they start before all else is loaded.
 - Otherwise threads. OpenSSL and requests to Google's IAM release the interpreter lock.
 """
 
@@ -11,11 +12,10 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
-from hashlib import sha256
 from itertools import chain, islice, starmap
-from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from lakecli.errors import LakeError
+from lakecli.typed import TYPE_CHECKING, Final, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,29 +40,77 @@ WORTH_PROCESSES: Final = 500
 """Objects that are worth the start of processes, which takes 0.06 s of a processor."""
 
 
+class Helpers:
+    """Processes that sign with a key of this machine; use it as a context manager, in one thread.
+
+    Args:
+        count: of processes, at most.
+        namespace: of most objects; if a key of this machine signs its URLs, processes start now.
+
+    Attributes:
+        started: the key and the processes that sign with it, once they have started.
+    """
+
+    def __init__(self, count: int = 0, namespace: str = "") -> None:
+        self.started: tuple[PrivateKey, RsaProcesses] | None = None
+        self._count = count
+        if count and namespace:
+            from lakecli.objectstore.signing_key import signing_key
+
+            key = signing_key(namespace)
+            if key is not None:
+                self.start(key)
+
+    @property
+    def wait(self) -> bool:
+        """Whether processes may be started, and have not."""
+        return self._count > 0 and self.started is None
+
+    def start(self, key: PrivateKey) -> None:
+        """Start the processes."""
+        from lakecli.objectstore.rsa_processes import RsaProcesses
+
+        self.started = key, RsaProcesses(key, self._count)
+
+    def __enter__(self) -> Self:
+        """Return the helpers themselves."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the processes."""
+        if self.started is not None:
+            self.started[1].close()
+
+
 @contextmanager
 def in_order(
     records: Iterator[tuple[bytes, bytes]],
     prepare: Callable[[bytes, bytes], Item],
-    processes: int,
+    helpers: Helpers,
 ) -> Iterator[Iterator[Item]]:
     """Return items in the order of their records, with whole URLs or failures.
-
-    Processes are started at once, and do not wait until the first item is consumed.
 
     Args:
         records: a path and a value each.
         prepare: returns the item of a record, whose URL may lack its signature.
-        processes: that may be started, at most.
+        helpers: sign if they have started, or start if there are many URLs and one needs them.
     """
-    first = list(islice(records, WORTH_PROCESSES)) if processes else []
-    if len(first) < WORTH_PROCESSES:
-        processes = 0
-    items = starmap(prepare, chain(first, records))
+    first = list(islice(records, WORTH_PROCESSES)) if helpers.wait else []
+    items: Iterator[Item] = starmap(prepare, chain(first, records))
+    if first and len(first) == WORTH_PROCESSES:
+        ahead = list(islice(items, BATCH))
+        items = chain(ahead, items)
+        unsigned = _unsigned_of(ahead)
+        if unsigned and unsigned[0][0].key is not None:
+            helpers.start(unsigned[0][0].key)
     del first
-    ahead = list(islice(items, BATCH)) if processes else []
-    with _signers(_unsigned_of(ahead), processes) as signers:
-        yield _signed(chain(ahead, items), signers)
+    if helpers.started is None:
+        with _Threads() as threads:
+            yield _signed(items, threads)
+    else:
+        signed = _signed(items, _Processes(*helpers.started))
+        # Until there is a first, all get as much to do as they take.
+        yield chain(list(islice(signed, 1)), signed)
 
 
 def _signed(items: Iterator[Item], signers: _Signers) -> Iterator[Item]:
@@ -138,18 +186,6 @@ class _Signers(Protocol):
     def end(self) -> None:
         """Tell that nothing else is sent, nor received."""
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-def _signers(first: Sequence[Unsigned], processes: int) -> _Signers:
-    """Return processes if they may be started, and can sign the first URL that needs it."""
-    key = first[0][0].key if first else None
-    if key is None or not processes:
-        return _Threads()
-    return _Processes(key, processes)
-
 
 class _Threads:
     ahead = 2 * THREADS
@@ -186,35 +222,35 @@ class _SentToThread:
 
 
 class _Processes:
-    def __init__(self, key: PrivateKey, processes: int) -> None:
-        from lakecli.objectstore.rsa_processes import RsaProcesses
+    def __init__(self, key: PrivateKey, processes: RsaProcesses) -> None:
+        from hashlib import sha256
 
         self._key = key
-        self._processes = RsaProcesses(key, processes)
+        self._signer: UrlSigner | None = None
+        self._processes = processes
+        self._hash = sha256
 
     @property
     def ahead(self) -> int:
         return self._processes.ahead
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._processes.close()
-
     def next_size(self) -> int:
         return BATCH
 
     def send(self, unsigned: Sequence[Unsigned]) -> _Sent:
-        key = self._key
         digests = [
-            sha256(text).digest()
+            self._hash(text).digest()
             for signer, text in unsigned
-            if signer.key is key or signer.key == key
+            if signer is self._signer or self._has_key(signer)
         ]
         if len(digests) != len(unsigned):
             return _SentNowhere(unsigned)
         return _SentToProcess(self._processes, self._processes.send(digests), unsigned)
+
+    def _has_key(self, signer: UrlSigner) -> bool:
+        if signer.key == self._key:
+            self._signer = signer
+        return signer is self._signer
 
     def end(self) -> None:
         self._processes.end()

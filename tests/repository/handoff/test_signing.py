@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import deque
 from datetime import UTC, datetime
@@ -16,10 +17,11 @@ from lakecli.model import Entry
 from lakecli.objectstore import rsa_processes
 from lakecli.objectstore.base import PresignedUrl
 from lakecli.repository.handoff import signing
-from lakecli.repository.handoff.signing import BATCH, THREADS, WORTH_PROCESSES
+from lakecli.repository.handoff.signing import BATCH, THREADS, WORTH_PROCESSES, Helpers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from lakecli.objectstore.rsa import PrivateKey
     from lakecli.repository.handoff.signing import Item
@@ -39,7 +41,7 @@ def unsigned(signer: Signer, count: int) -> Iterator[Item]:
         yield text, ENTRY, PresignedUrl(f"https://{number}?s=", NOW, {}, (signer, text))
 
 
-def in_order(items: Iterator[Item], processes: int) -> Iterator[Item]:
+def in_order(items: Iterator[Item], count: int, namespace: str = "") -> Iterator[Item]:
     """Sign items that exist already."""
     waiting: deque[Item] = deque()
 
@@ -48,7 +50,13 @@ def in_order(items: Iterator[Item], processes: int) -> Iterator[Item]:
             waiting.append(item)
             yield item[0], b""
 
-    with signing.in_order(records(), lambda _path, _value: waiting.popleft(), processes) as signed:
+    def prepare(_path: bytes, _value: bytes) -> Item:
+        return waiting.popleft()
+
+    with (
+        Helpers(count, namespace) as helpers,
+        signing.in_order(records(), prepare, helpers) as signed,
+    ):
         yield from signed
 
 
@@ -153,6 +161,33 @@ def test_few_urls_or_no_leave_start_no_process(
     here: list[bytes] = []
     assert len(urls(in_order(unsigned(keyed(rsa_key, here), count), processes))) == count
     assert len(here) == count
+
+
+@pytest.mark.parametrize(
+    ("namespace", "is_named", "by_processes"),
+    [
+        ("gs://bucket/lake", True, True),
+        ("gs://bucket/lake", False, False),
+        ("s3://bucket/lake", True, False),
+    ],
+)
+def test_a_namespace_tells_whether_processes_start_at_once(
+    rsa_key: PrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    namespace: str,
+    *,
+    is_named: bool,
+    by_processes: bool,
+) -> None:
+    account = {"type": "service_account", "client_email": "a@b", "token_uri": "https://c"}
+    file = tmp_path / "key.json"
+    file.write_text(json.dumps({**account, "private_key": rsa_key.pem}))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file) if is_named else "")
+    here: list[bytes] = []
+    items = unsigned(keyed(rsa_key, here), 3)
+    assert len(urls(in_order(items, 2, namespace))) == 3
+    assert len(here) == (0 if by_processes else 3)
 
 
 def test_what_processes_cannot_sign_is_signed_here(
