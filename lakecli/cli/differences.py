@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from math import ceil
-from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.changes import ChangeCounts as ChangeCountsRecord
-from lakecli.cli.answers.changes import Difference as DifferenceRecord
 from lakecli.cli.text import human_size, quote_path
 from lakecli.model import ChangeType
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from lakecli.cli.answers.changes import ChangeCounts as ChangeCountsRecord
+    from lakecli.cli.answers.changes import Difference as DifferenceRecord
     from lakecli.cli.output import Output
     from lakecli.committed.change_counts import ChangeCounts
     from lakecli.model import Difference
@@ -44,14 +42,14 @@ def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
 
     def record(difference: Difference) -> DifferenceRecord:
         left, right = _size_and_checksum(difference.left), _size_and_checksum(difference.right)
-        answer = DifferenceRecord(
-            type=difference.type,
-            path=difference.path,
-            left_size=left[0],
-            left_checksum=left[1],
-            right_size=right[0],
-            right_checksum=right[1],
-        )
+        answer: DifferenceRecord = {
+            "type": difference.type,
+            "path": difference.path,
+            "left_size": left[0],
+            "left_checksum": left[1],
+            "right_size": right[0],
+            "right_checksum": right[1],
+        }
         if difference.unlike_checksums:
             answer["unlike_checksums"] = True
         return answer
@@ -120,6 +118,9 @@ def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -
 
 def counts_record(row: ChangeCounts) -> ChangeCountsRecord:
     """Return the JSON answer about the differences below a prefix."""
+    from lakecli.cli.answers import pick
+    from lakecli.cli.answers.changes import ChangeCounts as ChangeCountsRecord
+
     return pick(ChangeCountsRecord, row)
 
 
@@ -146,6 +147,8 @@ def _shown_prefix(row: ChangeCounts) -> str:
 
 def _bar(row: ChangeCounts, most: int) -> str:
     """Return one character for each path, or for several if a bar would be too long."""
+    from math import ceil
+
     kinds = ((row.added, "+"), (row.changed, "~"), (row.removed, "-"), (row.conflicts, "*"))
     scale = min(1.0, _BAR_WIDTH / most) if most else 1.0
     return "".join(mark * ceil(count * scale) for count, mark in kinds)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lakecli.committed.conflicts import Settled, may_be_none, settle
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.keys import first_key, prefix_end
 from lakecli.committed.metaranges import range_id_of
@@ -12,12 +9,14 @@ from lakecli.committed.pairs import is_same, iter_pairs, type_of
 from lakecli.committed.scan import find
 from lakecli.committed.threeway import iter_candidates, segments
 from lakecli.model import ChangeType, Difference
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.committed.conflicts import SameContents
     from lakecli.committed.metaranges import Metarange
+    from lakecli.committed.threeway import Candidate
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId, RangeId
 
@@ -91,13 +90,24 @@ def compare(
         if segment.keeps_destination:
             continue
         for candidate in iter_candidates(trees, segment, start=start, stop=stop):
-            path, _, source, destination = candidate
-            settled = settle(candidate, same) if candidate.is_conflict else Settled.SOURCE
-            if settled is Settled.SOURCE:
+            if candidate.is_conflict:
+                yield from _settled(candidate, same)
+            else:
+                path, _, source, destination = candidate
                 yield Difference(type_of(destination, source), path, destination, source)
-            elif settled is None:
-                unlike = same is None and may_be_none(candidate)
-                yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
+
+
+def _settled(conflict: Candidate, same: SameContents | None) -> Iterator[Difference]:
+    """Yield what a merge would change at a path that both sides changed, if anything."""
+    from lakecli.committed.conflicts import Settled, may_be_none, settle
+
+    path, _, source, destination = conflict
+    settled = settle(conflict, same)
+    if settled is Settled.SOURCE:
+        yield Difference(type_of(destination, source), path, destination, source)
+    elif settled is None:
+        unlike = same is None and may_be_none(conflict)
+        yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
 
 
 def differs_at(trees: TreeStore, left: MetarangeId, right: MetarangeId, path: bytes) -> bool:

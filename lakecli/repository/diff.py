@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lakecli.named_tuple import NamedTuple
 from lakecli.repository.core.merge_base import find_merge_points
-from lakecli.repository.core.same_bytes import SameBytes
-from lakecli.repository.core.uncommitted import compare_staged, uncommitted
 from lakecli.repository.core.view import commit_at, open_view, resolve_ref
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,9 +35,18 @@ def diff_uncommitted(
     Raises:
         NotFound: no such ref.
     """
+    from lakecli.repository.core.uncommitted import uncommitted
+
+    same = _comparer(repository) if compare_contents else None
     with open_view(repository, branch) as view:
         changes = uncommitted(view, prefix=prefix)
-        yield _without_same(changes, SameBytes(repository)) if compare_contents else changes
+        yield changes if same is None else _without_same(changes, same)
+
+
+def _comparer(repository: Repository) -> SameContents:
+    from lakecli.repository.core.same_bytes import SameBytes
+
+    return SameBytes(repository)
 
 
 def _without_same(changes: Iterator[Difference], same: SameContents) -> Iterator[Difference]:
@@ -137,7 +144,7 @@ def diff_refs(
         UsageError: ``$`` where a commit is needed.
         Refused: no common ancestor, without `two_way`.
     """
-    same = SameBytes(repository) if compare_contents else None
+    same = _comparer(repository) if compare_contents else None
     if compare is None or same is not None:
         compare = partial(compare_here, repository.trees, same=same)
     with repository.lake.kv.read() as txn:
@@ -170,6 +177,7 @@ def _with_staging(
     from heapq import merge
 
     from lakecli.committed.scan import find
+    from lakecli.repository.core.uncommitted import compare_staged
 
     trees = view.repository.trees
     staged_now = ((path, 0, value, None) for path, value in view.staged(prefix=prefix))

@@ -5,22 +5,21 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.differences import show_counts, stream_differences, stream_paths
-from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.here import linked, ref_here
 from lakecli.cli.params import AtOp, CompareContents, EngineOptions, Prefix, StatOptions
 from lakecli.cli.reading import EngineName, Kind, Parser, read_ref_or_own_file
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
+from lakecli.typed import TYPE_CHECKING, Annotated, Final
 from lakecli.uri import LakeUri, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from lakecli.cli.exit_codes import ExitCode
     from lakecli.model import Difference
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.diff import Compared
@@ -28,37 +27,42 @@ if TYPE_CHECKING:
 SPARK_FROM_RANGES: Final = 4_000
 """Changed ranges from which ``--engine auto`` selects Spark, if it is installed."""
 
+_Left = Annotated[
+    LakeUri | None,
+    Argument(metavar="REF", help="lakefs://REPOSITORY/REF; or a file of a linked directory"),
+    Parser(read_ref_or_own_file, Kind.REF_OR_OWN_FILE),
+]
+_Right = Annotated[
+    LakeUri | None,
+    Argument(metavar="REF", help="lakefs://REPOSITORY/REF to compare with"),
+    Parser(read_ref_or_own_file, Kind.REF_OR_OWN_FILE),
+]
+_TwoWay = Annotated[
+    bool,
+    Option("--two-way", help="Compare the two refs directly, without their common ancestor"),
+]
+_ExitCode = Annotated[bool, Option("--exit-code", help="Exit with 13 if there are differences")]
+_NameOnly = Annotated[bool, Option("--name-only", help="Show only the paths")]
+_Null = Annotated[
+    bool, Option("--null", "-z", help="Show only the paths, unquoted, each ended by NUL")
+]
+
 
 def diff(
     context: Context,
-    left: Annotated[
-        LakeUri | None,
-        Argument(metavar="REF", help="lakefs://REPOSITORY/REF; or a file of a linked directory"),
-        Parser(read_ref_or_own_file, Kind.REF_OR_OWN_FILE),
-    ] = None,
-    right: Annotated[
-        LakeUri | None,
-        Argument(metavar="REF", help="lakefs://REPOSITORY/REF to compare with"),
-        Parser(read_ref_or_own_file, Kind.REF_OR_OWN_FILE),
-    ] = None,
+    left: _Left = None,
+    right: _Right = None,
     *,
-    two_way: Annotated[
-        bool,
-        Option("--two-way", help="Compare the two refs directly, without their common ancestor"),
-    ] = False,
+    two_way: _TwoWay = False,
     prefix: Prefix = "",
-    exit_code: Annotated[
-        bool, Option("--exit-code", help="Exit with 13 if there are differences")
-    ] = False,
+    exit_code: _ExitCode = False,
     compare_contents: CompareContents = False,
-    name_only: Annotated[bool, Option("--name-only", help="Show only the paths")] = False,
-    null: Annotated[
-        bool, Option("--null", "-z", help="Show only the paths, unquoted, each ended by NUL")
-    ] = False,
+    name_only: _NameOnly = False,
+    null: _Null = False,
     at_op: AtOp = "",
     stat: StatOptions,
     engine: EngineOptions,
-) -> ExitCode:
+) -> ExitCode | None:
     """List the paths that differ.
 
     With one branch: its uncommitted changes. With two refs: the changes that merging the second
@@ -99,7 +103,7 @@ def diff(
     given = {"--json": context.out.json and not stat.stat, "--stat": stat.stat}
     _check_forms(given | {"--name-only": name_only, "-z": null and not name_only})
     files = [each for each in (left, right) if each is not None and each.path is not None]
-    if files or (left is None and linked(context) is not None):
+    if files or (left is None and _is_linked(context)):
         if len(files) != sum(each is not None for each in (left, right)):
             raise UsageError(
                 "a file of the directory cannot be compared with a ref",
@@ -112,15 +116,10 @@ def diff(
         }
         _refuse_for_files(about_refs)
         count = _diff_files(context, files, prefix, stat, names=name_only or null, null=null)
-        return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
-    left = ref_here(left, context)
-    left, right, two_way = _split(left, right, two_way=two_way)
-    if name_only or null:
-        pass  # for programs, which read nothing but paths
-    elif right is None:
-        context.out.say(f"Ref: {left}")
-    else:
-        context.out.say(f"Left ref: {left}", f"Right ref: {right}")
+        return _found(count) if exit_code else None
+    left, right, two_way = _split(left or _ref_here(context), right, two_way=two_way)
+    if not (name_only or null):  # those are for programs, which read nothing but paths
+        context.out.say(*_heading(left, right))
     repository = context.synced_repository(left, *([] if right is None else [right]), at_op=at_op)
     path = os.fsencode(prefix)
     stack = ExitStack()
@@ -154,7 +153,28 @@ def diff(
             count = stream_paths(context.out, differences, null=null)
         else:
             count = stream_differences(context.out, differences)
-    return ExitCode.DIFFERENCES if exit_code and count else ExitCode.OK
+    return _found(count) if exit_code else None
+
+
+def _found(count: int) -> ExitCode:
+    """Return the exit code of ``--exit-code``."""
+    from lakecli.cli.exit_codes import ExitCode
+
+    return ExitCode.DIFFERENCES if count else ExitCode.OK
+
+
+def _ref_here(context: Context) -> LakeUri:
+    """Return the ref that is meant without one."""
+    from lakecli.cli.here import ref_here
+
+    return ref_here(None, context)
+
+
+def _is_linked(context: Context) -> bool:
+    """Return whether this directory is linked; without a ref, its files are meant."""
+    from lakecli.cli.here import linked
+
+    return linked(context) is not None
 
 
 def _split(
@@ -166,6 +186,13 @@ def _split(
         return left, right, two_way
     first, dots, last = span
     return left._replace(ref=first), left._replace(ref=last), two_way or dots == ".."
+
+
+def _heading(left: LakeUri, right: LakeUri | None) -> Sequence[str]:
+    """Return the lines before the differences."""
+    if right is None:
+        return (f"Ref: {left}",)
+    return f"Left ref: {left}", f"Right ref: {right}"
 
 
 def _check_forms(given: Mapping[str, bool]) -> None:

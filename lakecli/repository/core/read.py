@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
-
 from blake3 import blake3
 
 from lakecli.errors import IntegrityError, NotFound, Unreachable
@@ -12,6 +10,7 @@ from lakecli.layout import data_digest
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.repository.core.address import is_external, locate
+from lakecli.typed import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from lakecli.committed.conflicts import have_unlike_checksums
 from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.values import decode_entry
 from lakecli.repository.core.read import read_object
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
