@@ -26,14 +26,12 @@ from lakecli.sstable.format import (
     STORED_RAW,
     STORED_SNAPPY,
 )
-from lakecli.typed import TYPE_CHECKING
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from cramjam import Buffer
-
-    Codec = tuple[Callable[[bytes], int], Callable[[bytes], Buffer], Callable[[bytes], Buffer]]
 
 _SHARING_BUDGET = 64 << 20
 """Bytes that shared prefixes of 128 bytes or more may add to the keys of a block, at most."""
@@ -47,29 +45,66 @@ _RAW = bytes((STORED_RAW,))
 _SNAPPY = bytes((STORED_SNAPPY,))
 
 
+_FEW: Final = 1024
+"""Checksums that Snappy computes before google-crc32c is imported."""
+
+_CHUNK_SIZE: Final = 1 << 16
+"""Bytes of data in a chunk of Snappy's framing format, at most."""
+
+_CHUNK_CHECKSUM: Final = slice(14, 18)
+"""The checksum of the first chunk: after the stream's identifier, the chunk's type and length."""
+
+
+class Codec:
+    """CRC32C, Snappy compression and Snappy decompression, in C.
+
+    Importing google-crc32c takes 2 ms, since it loads the library of C++. Short commands do without
+    it: a chunk of Snappy's framing format has the CRC32C of its data, masked as that of a block is.
+    That takes 2 µs more each.
+
+    Attributes:
+        crc32c: returns the CRC32C of some bytes. Look it up again for each block or batch.
+        compress: without a frame.
+        decompress: without a frame.
+    """
+
+    def __init__(self) -> None:
+        from cramjam import snappy
+
+        self.crc32c: Callable[[bytes], int] = self._crc32c_of_few
+        self.compress: Callable[[bytes], Buffer] = snappy.compress_raw
+        self.decompress: Callable[[bytes], Buffer] = snappy.decompress_raw
+        self._compress_framed: Callable[[bytes], Buffer] = snappy.compress
+        self._left = _FEW
+
+    def _crc32c_of_few(self, data: bytes) -> int:
+        self._left -= 1
+        if self._left < 0 or not 0 < len(data) <= _CHUNK_SIZE:
+            from google_crc32c import value
+
+            self.crc32c = value
+            return self.crc32c(data)
+        framed = bytes(self._compress_framed(data))
+        masked = int.from_bytes(framed[_CHUNK_CHECKSUM], "little") - CHECKSUM_MASK_DELTA
+        return (masked >> 17 & 0x7FFF) | (masked << 15 & 0xFFFF8000)
+
+
 @cache
 def codec() -> Codec:
-    """Return CRC32C, Snappy compression and Snappy decompression, in C.
-
-    They are loaded on first use, because importing them takes five milliseconds.
-    """
-    from cramjam import snappy
-    from google_crc32c import value
-
-    return value, snappy.compress_raw, snappy.decompress_raw
+    """Return the codec of this process, loaded on first use."""
+    return Codec()
 
 
 def seal(payload: bytes, *, compress: bool) -> bytes:
     """Return the stored form of a block, compressed only if that saves more than an eighth."""
-    crc32c, compressed, _ = codec()
     typed = b""
     if compress:
-        packed = compressed(payload)
+        packed = codec().compress(payload)
         if len(packed) < len(payload) - len(payload) // 8:
             typed = bytes(packed) + _SNAPPY
     if not typed:
         typed = payload + _RAW
-    crc = crc32c(typed)
+    crc = codec().crc32c(typed)
     return typed + _pack_u32(((crc >> 15 | crc << 17) + CHECKSUM_MASK_DELTA) & 0xFFFFFFFF)
 
 
@@ -81,7 +116,7 @@ def verify(stored: bytes, size: int) -> None:
     """
     if len(stored) != size or size < MIN_STORED_SIZE:
         raise Malformed(f"{len(stored)} bytes, not a block of {size}")
-    crc = codec()[0](stored[:-4])
+    crc = codec().crc32c(stored[:-4])
     masked = ((crc >> 15 | crc << 17) + CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
     if masked != _u32(stored, len(stored) - 4)[0]:
         raise Malformed("the checksum of the block does not match")
@@ -116,7 +151,7 @@ def buffer_of(stored: bytes) -> bytes | Buffer:
         if size > MAX_BLOCK_SIZE or size > len(payload) * MAX_SNAPPY_RATIO:
             raise Malformed(f"a compressed block that claims {size} bytes")
     try:
-        return codec()[2](payload)
+        return codec().decompress(payload)
     except Exception as error:  # cramjam's own error class has no public name
         raise Malformed("a block that is not Snappy") from error
 

@@ -61,7 +61,7 @@ class Run(NamedTuple):
 
     def ends_at_cut(self, number: int) -> bool:
         """Return whether the cut rule ends a block where this one ends."""
-        crc32c, _, _ = codec()
+        crc32c = codec().crc32c
         end = self.ends[number]
         restarts = -(-(end - self.start_of(number)) // RESTART_INTERVAL)
         size = payload_size(bytes(self.stored(number, number + 1)[0])) - 4 * restarts - 4

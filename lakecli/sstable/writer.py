@@ -235,7 +235,7 @@ class TableWriter:
 
     def _encode(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Encode records into blocks. Building a table spends its time in this loop."""
-        crc32c, _, _ = codec()
+        crc32c = codec().crc32c
         small = small_varints()
         join = b"".join
         integer = int.from_bytes

@@ -6,10 +6,14 @@ from itertools import product
 from math import ceil
 
 import pytest
+from google_crc32c import value as crc32c
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakecli.proto.varint import Malformed, encode_varint
 from lakecli.sstable import block
 from lakecli.sstable.block import (
+    Codec,
     codec,
     decode_pairs,
     decode_records,
@@ -187,6 +191,30 @@ def test_a_stored_block_is_verified(payload: bytes, *, compress: bool) -> None:
         verify(stored[:-1] + bytes((stored[-1] ^ 1,)), len(stored))
 
 
+@given(st.binary(max_size=300), st.integers(0, 300))
+def test_checksums_of_few_data_come_from_snappy(data: bytes, zeros: int) -> None:
+    fresh = Codec()
+    assert fresh.crc32c(data + bytes(zeros)) == crc32c(data + bytes(zeros))
+
+
+def test_many_checksums_come_from_the_library_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block, "_FEW", 2)
+    fresh = Codec()
+    for expected in (False, False, True, True):
+        assert fresh.crc32c(b"\0" * 9) == crc32c(b"\0" * 9)
+        assert (fresh.crc32c is crc32c) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(0, True), (1, False), (65_536, False), (65_537, True)]
+)
+def test_data_of_no_chunk_or_of_several_need_that_library(size: int, *, expected: bool) -> None:
+    fresh = Codec()
+    data = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    assert fresh.crc32c(data) == crc32c(data)
+    assert (fresh.crc32c is crc32c) == expected
+
+
 def test_nothing_shorter_than_an_empty_block_is_a_block() -> None:
     empty = seal(bytes(MIN_STORED_SIZE - 5), compress=False)
     verify(empty, len(empty))
@@ -218,7 +246,7 @@ def test_a_block_that_saves_just_an_eighth_is_stored_as_it_is(
     size: int, *, is_compressed: bool
 ) -> None:
     payload = bytes(range(1, size - 29)) + bytes(30)
-    packed = bytes(codec()[1](payload))
+    packed = bytes(codec().compress(payload))
     assert size - len(packed) == size // 8 + is_compressed
     stored = seal(payload, compress=True)
     assert stored[:-BLOCK_TRAILER_SIZE] == (packed if is_compressed else payload)
