@@ -9,11 +9,10 @@ and meet again further on.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from enum import IntEnum
 
 from lakecli.committed.metaranges import ID_PART
 from lakecli.committed.ranges import Mismatch
-from lakecli.typed import TYPE_CHECKING
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
     """Keys and values of the left tree, keys and values of the right one."""
 
 
-class Standing(IntEnum):
-    """What a cursor stands before."""
+class Standing:
+    """What a cursor stands before. No enum: defining one takes 0.15 ms of every start."""
 
-    RANGE = 0
-    BLOCK = 1
-    RECORD = 2
-    END = 3
+    RANGE: Final = 0
+    BLOCK: Final = 1
+    RECORD: Final = 2
+    END: Final = 3
 
 
 class Cursor:
@@ -163,10 +162,19 @@ class Cursor:
             self.skip_range()
             other.skip_range()
 
-    def is_before_equal_block(self, other: Cursor) -> bool:
-        """Return whether the blocks that two cursors stand before are stored as the same bytes."""
-        mine = self._opened().stored_block(self._number)
-        return mine == other._opened().stored_block(other._number)
+    def skip_equal_blocks(self, other: Cursor) -> bool:
+        """Move two cursors that stand before blocks past those stored as the same bytes.
+
+        Returns:
+            Whether there was one.
+        """
+        count = self._opened().count_equal_blocks(self._number, other._opened(), other._number)
+        if count:
+            self._number += count
+            other._number += count
+            self._stand_before_block()
+            other._stand_before_block()
+        return bool(count)
 
 
 def _end_position(tree: Metarange, stop: bytes) -> int:
@@ -231,10 +239,8 @@ def _pass_ranges(
 
 
 def _pass_blocks(left: Cursor, right: Cursor) -> None:
-    """Skip two equal blocks; otherwise enter the block that either cursor stands before."""
-    if left.standing == right.standing and left.is_before_equal_block(right):
-        left.skip_block()
-        right.skip_block()
+    """Skip equal blocks; otherwise enter the block that either cursor stands before."""
+    if left.standing == right.standing and left.skip_equal_blocks(right):
         return
     for cursor in (left, right):
         if cursor.standing == Standing.BLOCK:

@@ -180,6 +180,37 @@ class Table:
         self._verify(number, stored)
         return stored
 
+    def count_equal_blocks(self, number: int, other: Table, at: int) -> int:
+        """Return how many blocks are stored as the same bytes as those of another table.
+
+        The same bytes are the same records, so no checksum is verified. Twice as many blocks are
+        compared each time, until some differ.
+
+        Args:
+            number: of the first block.
+            other: the other table.
+            at: number of its first block.
+        """
+        count, step, grows = 0, 1, True
+        while step:
+            if self._has_blocks_of(number + count, other, at + count, step):
+                count += step
+                step = step * 2 if grows else step // 2
+            else:
+                step, grows = step // 2, False
+        return count
+
+    def _has_blocks_of(self, number: int, other: Table, at: int, count: int) -> bool:
+        """Return whether consecutive blocks of two tables are the same bytes, without gaps."""
+        sizes = self._sizes[number : number + count]
+        if len(sizes) < count or sizes != other._sizes[at : at + count]:
+            return False
+        last, size = number + count - 1, sum(sizes)
+        return self._offsets[last] + sizes[-1] - self._offsets[number] == size and (
+            other._offsets[at + count - 1] + sizes[-1] - other._offsets[at] == size
+            and self._read(self._offsets[number], size) == other._read(other._offsets[at], size)
+        )
+
     def block(self, number: int) -> Block:
         """Return a decoded block, its checksum verified.
 

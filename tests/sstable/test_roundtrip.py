@@ -144,6 +144,40 @@ def test_an_empty_block_is_copied_as_nothing() -> None:
     assert writer.finish() == build([])
 
 
+def test_equal_blocks_of_two_tables_are_counted() -> None:
+    """Until the first that differs, from any block of one table and of the other on."""
+    rows = many_records(3000)
+    changed = [(key, value[:-1] if at == 2000 else value) for at, (key, value) in enumerate(rows)]
+    table, other = open_bytes(build(rows)), open_bytes(build(changed))
+
+    def expected(number: int, at: int) -> int:
+        count = 0
+        while max(number, at) + count < min(table.block_count, other.block_count) and (
+            table.stored_block(number + count) == other.stored_block(at + count)
+        ):
+            count += 1
+        return count
+
+    for number in range(table.block_count):
+        assert table.count_equal_blocks(number, other, number) == expected(number, number)
+        assert table.count_equal_blocks(number, table, number) == table.block_count - number
+    assert table.count_equal_blocks(1, other, 2) == 0
+    assert 10 < table.count_equal_blocks(0, other, 0) < table.block_count - 10
+
+
+def test_what_is_between_blocks_is_no_block() -> None:
+    """Of two tables with the same bytes, one of which has its second block further on."""
+    tables = []
+    for offsets in ([0, 4], [0, 8]):
+        table = object.__new__(Table)
+        table.block_count = 2
+        table._offsets, table._sizes = offsets, [4, 4]
+        table._read = BytesSource("", b"111122223333").read
+        tables.append(table)
+    one, other = tables
+    assert one.count_equal_blocks(0, other, 0) == other.count_equal_blocks(0, one, 0) == 1
+
+
 def test_a_file_reads_like_its_bytes(tmp_path: Path) -> None:
     rows = many_records(1500)
     data = build(rows)
