@@ -169,7 +169,7 @@ class Output:
         for _ in source:
             after = name(cast("T", last))
             word = format_.shell_word(after)
-            self.hint(f"for more results run with --amount {amount} --after {word}")
+            self._write_error(f"hint: for more results run with --amount {amount} --after {word}")
             break
 
     def first(self, items: Iterable[T], *, amount: int) -> Iterable[T]:

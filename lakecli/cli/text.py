@@ -27,6 +27,8 @@ _ESCAPES: Final = {
 }
 _CONTROL: Final = "\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 """Characters that control a terminal, as a range of a pattern."""
+_UNQUOTED: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
+"""Characters that a shell reads as they are."""
 _METADATA_KEY_WIDTH = 18
 
 
@@ -95,11 +97,16 @@ def shell_word(text: str) -> str:
     if text.isprintable():
         if not any(character in text for character in '"$`\\!'):
             return f'"{text}"'  # as lakectl quotes
-        import shlex
-
-        return shlex.quote(text)
+        return posix_word(text)
     inside = re.sub(f"['\\\\{_CONTROL}]", _escape_in_shell, text)
     return f"$'{inside}'"
+
+
+def posix_word(text: str) -> str:
+    """Return a word quoted for any shell, as `shlex.quote` does, which takes 0.4 ms to import."""
+    if text and not text.strip(_UNQUOTED):
+        return text
+    return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def _escape_in_shell(match: re.Match[str]) -> str:

@@ -22,8 +22,7 @@ from lakecli.errors import IntegrityError
 from lakecli.identity import tree_id
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.named_tuple import NamedTuple
-from lakecli.proto.messages import RANGE_DATA
-from lakecli.proto.varint import Malformed
+from lakecli.proto.varint import Malformed, decode_varint, encode_varint
 from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -35,6 +34,13 @@ if TYPE_CHECKING:
 TREE_PROPERTY: Final = "lakecli.tree"
 
 _TREE = rb"1;n=([0-9]{1,18})"
+
+# The tags of a range's fields.
+_MIN_KEY: Final = 0x0A
+_MAX_KEY: Final = 0x12
+_SIZE: Final = 0x18
+_COUNT: Final = 0x20
+
 _ID_FRAME = b"\x80\x01"
 """The length of an identity of 64 bytes."""
 
@@ -70,15 +76,11 @@ def decode_tree_property(value: bytes | None) -> int | None:
 
 def encode_range_record(record: RangeRecord) -> bytes:
     """Return the metarange's value for a range."""
-    data = RANGE_DATA.encode(
-        {
-            "min_key": record.min_key,
-            "max_key": record.max_key,
-            "estimated_size": record.size,
-            "count": record.count,
-        }
-    )
-    return encode_value(record.id.encode(), data)
+    keys = (_MIN_KEY, record.min_key), (_MAX_KEY, record.max_key)
+    numbers = (_SIZE, record.size), (_COUNT, record.count)
+    fields = [b"%c%b%b" % (tag, encode_varint(len(key)), key) for tag, key in keys if key]
+    fields += [b"%c%b" % (tag, encode_varint(number)) for tag, number in numbers if number]
+    return encode_value(record.id.encode(), b"".join(fields))
 
 
 def decode_range_record(value: bytes) -> RangeRecord:
@@ -87,8 +89,14 @@ def decode_range_record(value: bytes) -> RangeRecord:
     Raises:
         MalformedValue: it describes no range.
     """
+    data = decode_value(value)[1]
+    usual = _decode_usual(data)
+    if usual is not None:
+        return RangeRecord(range_id_of(value), *usual)
+    from lakecli.proto.messages import RANGE_DATA  # 0.25 ms, for unusual ones
+
     try:
-        message = RANGE_DATA.decode(decode_value(value)[1])
+        message = RANGE_DATA.decode(data)
     except Malformed:
         raise MalformedValue("no range") from None
     return RangeRecord(
@@ -98,6 +106,34 @@ def decode_range_record(value: bytes) -> RangeRecord:
         message["estimated_size"],
         message["count"],
     )
+
+
+def _decode_usual(data: bytes) -> tuple[bytes, bytes, int, int] | None:
+    """Decode a message with each of its fields once and in order; ``None`` for any other."""
+    try:
+        first, at = _decode_key(data, 0, _MIN_KEY)
+        last, at = _decode_key(data, at, _MAX_KEY)
+        size, at_count = decode_varint(data, at + 1)
+        count, end = decode_varint(data, at_count + 1)
+        tags = data[at], data[at_count]
+    except (IndexError, Malformed):
+        return None
+    if tags != (_SIZE, _COUNT) or end != len(data) or (size | count) >> 63:
+        return None
+    return first, last, size, count
+
+
+def _decode_key(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
+    """Decode a field of this tag at `at`; return it and the position after it.
+
+    Raises:
+        Malformed: another field is there.
+        IndexError: none is there.
+    """
+    if data[at] != tag:
+        raise Malformed("another field")
+    size, start = decode_varint(data, at + 1)
+    return data[start : start + size], start + size
 
 
 def range_id_of(value: bytes) -> RangeId:

@@ -18,7 +18,6 @@ from blake3 import blake3
 from lakecli import native
 from lakecli.identity import DIGEST_SIZE
 from lakecli.model import Entry
-from lakecli.proto import messages
 from lakecli.proto.varint import CONTINUES, Malformed, decode_varint
 from lakecli.sstable.framing import MalformedValue, decode_value, encode_value, read_component
 from lakecli.typed import TYPE_CHECKING, Final
@@ -197,6 +196,8 @@ def _decode_usual(  # noqa: C901, PLR0911, PLR0912, PLR0915 - reading spends its
 
 
 def _decode_any(value: bytes) -> Entry:
+    from lakecli.proto import messages  # 0.25 ms, for unusual entries
+
     data = decode_value(value)[1]
     try:
         message = messages.ENTRY.decode(data)
@@ -218,6 +219,8 @@ def _decode_time(data: bytes) -> datetime:
         seconds, end = decode_varint(data, 1)
         if end == len(data) and not seconds >> 63:
             return _time(seconds)
+    from lakecli.proto import messages
+
     return _time(messages.TIMESTAMP.decode(data)["seconds"])
 
 

@@ -17,9 +17,9 @@ capability            s3    gs    az    local    memory
 ====================  ====  ====  ====  =======  ========
 
 An adapter names the protocols of its capabilities as base classes, so that mypy checks its methods
-(`MemoryStore` has them by its methods alone; a test lets mypy check it). Callers ask with
-``isinstance``. The functions here and in `uploads`, `versions`, `ranges` and `access` say or do
-what happens where a store lacks a capability.
+(`LocalStore` and `MemoryStore` have them by their methods alone; a test lets mypy check it).
+Callers ask with ``isinstance``. The functions here and in `uploads`, `versions`, `ranges` and
+`access` say or do what happens where a store lacks a capability.
 """
 
 from __future__ import annotations

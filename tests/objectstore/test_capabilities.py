@@ -43,8 +43,22 @@ def declared(
 ) -> tuple[
     capabilities.DeletesMatching, capabilities.HasUploads, capabilities.HasVersions, ObjectStore
 ]:
-    """Have mypy check the adapter that names no protocol as its base class."""
+    """Have mypy check an adapter that names no protocol as its base class."""
     return store, store, store, store
+
+
+def declared_locally(
+    store: LocalStore,
+) -> tuple[
+    capabilities.ClearsTemporaries,
+    capabilities.DeletesMatching,
+    capabilities.Prunes,
+    capabilities.Renews,
+    capabilities.ReportsAccess,
+    ObjectStore,
+]:
+    """Have mypy check the other one."""
+    return store, store, store, store, store, store
 
 
 def test_the_table_has_every_capability() -> None:

@@ -58,9 +58,7 @@ class View:
 
     def find_many(self, paths: Sequence[bytes]) -> list[bytes | None]:
         """Return the encoded value at each path, or ``None``."""
-        from lakecli.staging import area
-
-        if not all(area.is_empty(self.txn, token) for token in self.tokens):
+        if not self._nothing_is_staged():
             return [self.find(path) for path in paths]
         if self.commit.metarange_id == EMPTY_TREE:
             return [None] * len(paths)
@@ -92,14 +90,21 @@ class View:
     def scan(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield (path, encoded value) in path order, from the first path at or after `start`."""
         from lakecli.committed.scan import scan
-        from lakecli.staging.overlay import overlay
 
         committed = scan(
             self.repository.trees, self.commit.metarange_id, start=start, prefix=prefix
         )
-        if not self.tokens:
+        if self._nothing_is_staged():
             return committed
+        from lakecli.staging.overlay import overlay
+
         return overlay(self.staged(prefix=prefix, start=start), committed)
+
+    def _nothing_is_staged(self) -> bool:
+        """Tell whether the staging areas are empty."""
+        from lakecli.staging import area
+
+        return all(area.is_empty(self.txn, token) for token in self.tokens)
 
     def staged(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield (path, encoded value or tombstone) of the staging areas, in path order."""
