@@ -43,7 +43,10 @@ def test_an_answer_is_taken_once_its_command_is_gone(repository: Repository) -> 
     assert answer.is_left(repository, OPERATION)
     assert not answer.is_left(repository, bytes(16))
     assert answer.take_left(repository) == []  # its command runs
+    assert answer.is_owed(repository, OPERATION)
+    assert not answer.is_owed(repository, bytes(16))
     made.leave()
+    assert not answer.is_owed(repository, OPERATION)
     (left,) = answer.take_left(repository)
     assert (left.operation, left.moved()) == (OPERATION, MOVED)
     assert answer.take_left(repository) == []
@@ -77,6 +80,10 @@ def test_an_answer_that_was_given_meanwhile_is_not_taken(
 
     monkeypatch.setattr(fcntl, "flock", give_first)
     assert answer.take_left(repository) == []
+    monkeypatch.undo()
+    begun(repository).leave()
+    monkeypatch.setattr(fcntl, "flock", give_first)
+    assert not answer.is_owed(repository, OPERATION)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +147,7 @@ def test_a_command_whose_answer_cannot_be_recorded_goes_on(
         begun(repository).leave()
         patch.setattr(fcntl, "flock", refuse)
         assert answer.take_left(repository) == []
+        assert not answer.is_owed(repository, OPERATION)
     for path in directory(repository).iterdir():
         path.unlink()
     directory(repository).rmdir()

@@ -188,6 +188,27 @@ def test_the_log_read_once_finds_what_comparing_all_pairs_finds(
     assert 0.1 < sum(answers) / len(answers) < 0.9
 
 
+def test_two_commits_of_one_generation_are_both_left_behind(repository: Repository) -> None:
+    """A merge was taken back in the bucket; both of its parents were, here."""
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        made: list[CommitId] = []
+        for parents, generation in (((), 1), ((0,), 2), ((0,), 2), ((1, 2), 3)):
+            ids = tuple(made[number] for number in parents)
+            made.append(CommitId(f"{len(made):064x}"))
+            commit = Commit(made[-1], ids, EMPTY_TREE, "", "", START, {}, generation)
+            refs.put_commit(commit)
+        first, *sides, merged = made
+        moved = []
+        for side in sides:
+            change = change_of(side, first, is_local=False)
+            operation = operations.append(txn, repository, kind="branch reset", refs=[change])
+            moved.append(Moved(change, operation))
+    push(repository, before=merged, after=first)
+    with repository.lake.kv.read() as txn:
+        assert find_ours(txn, repository, moved) == {each.key for each in moved}
+
+
 def test_the_cost_of_taking_back_resets_grows_with_their_number(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

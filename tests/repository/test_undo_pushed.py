@@ -575,6 +575,48 @@ def test_a_refused_undo_leaves_the_answer_to_its_repetition(world: World) -> Non
     assert told.value.hint == "complete it in the bucket too"
 
 
+def test_an_undo_does_not_have_to_send_what_an_earlier_one_left(world: World) -> None:
+    eve = world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    make_commit(eve, b"mine")
+    push(eve, "main", options=ME)
+    at_step(eve, "undo there", KilledError())
+    with pytest.raises(KilledError):
+        undo(eve, remote=True, committer="eve")
+    branch.create(eve, "dev", source="main")
+    at_step(eve, "undo done", KilledError())
+    with pytest.raises(KilledError):
+        undo(eve)
+    done = undo(eve)
+    assert (done.operation.kind, done.is_completed) == ("branch create", True)
+
+
+@pytest.mark.parametrize("is_auto", [False, True])
+def test_an_undo_does_not_answer_for_one_that_still_runs(world: World, *, is_auto: bool) -> None:
+    """With automatic sharing, it has nothing to wait for: it undoes the next operation."""
+    eve = world.eve
+    pull(eve, "main", PullOptions(committer="eve"))
+    lower, upper = (make_commit(eve, path).id for path in (b"lower", b"upper"))
+    push(eve, "main", options=ME)
+
+    def act() -> None:
+        if is_auto:
+            with auto(eve) as (shared, _):
+                assert not undo(shared, remote=True, committer="eve").is_completed
+            return
+        for remote in (False, True):
+            with pytest.raises(LostRace, match="another undo is yet to move main in the bucket"):
+                undo(eve, remote=remote, committer="eve")
+        with pytest.raises(LostRace, match="another undo"):
+            undo(eve, remote=True, committer="eve")
+        assert both(eve) == (lower, upper)
+
+    at_step(eve, "undo there", act)
+    assert not undo(eve, remote=True, committer="eve").is_completed
+    assert not may_be_left(eve)
+    assert here(eve) == lower
+
+
 @pytest.mark.parametrize("moved", ["dev", "main"])
 def test_every_ref_of_a_killed_command_has_to_hold(world: World, moved: str) -> None:
     """Else the next command does not answer for it: there is something else to do."""

@@ -141,6 +141,20 @@ def is_left(repository: Repository, operation: bytes) -> bool:
     return os.path.exists(_path(repository, operation))
 
 
+def is_owed(repository: Repository, operation: bytes) -> bool:
+    """Return whether the command that is to give the answer about an operation still runs.
+
+    Call it in a write transaction, as `take_left`.
+    """
+    try:
+        answer = Answer(operation, _path(repository, operation), 0)
+        is_free = answer.lock()
+    except OSError:
+        return False
+    answer.leave()
+    return not is_free and is_left(repository, operation)
+
+
 def take_left(repository: Repository) -> list[Answer]:
     """Lock and return the answers that were not given by commands whose process is gone.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from lakecli.errors import LakeError, Refused, is_interrupt
+from lakecli.errors import LakeError, LostRace, Refused, is_interrupt
 from lakecli.kv import operations as log
 from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
@@ -52,11 +52,15 @@ class Answering:
 
     Returning hands it to `Runtime.on_answer`, and an error is an answer, too. After an interrupt
     the same command, repeated, gives it.
+
+    Attributes:
+        is_another_ones: whether another command still runs that `resume` found to owe the answer.
     """
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._answer: answer.Answer | None = None
+        self.is_another_ones = False
 
     def begin(self, appended: Operation, planned: Sequence[Pushed]) -> None:
         """Record that an operation is to be answered, in the transaction that appends it."""
@@ -84,6 +88,8 @@ class Answering:
                 left.give()
             else:
                 self._answer = left
+        if self._answer is None and newest is not None:
+            self.is_another_ones = answer.is_owed(self._repository, newest.id)
         return self._answer
 
     def leave(self) -> None:
@@ -127,10 +133,13 @@ def complete(
 
     Raises:
         LostRace, AlreadyExists, Refused: the bucket has refused it.
+        LostRace: it still runs, and is yet to move refs in the bucket.
     """
     with Answering(repository) as answering:
         left = _resume(repository, answering, kind, remote=remote, restores=restores)
         moved = back_in_bucket.complete(repository, kind, committer=committer) if remote else []
+        if answering.is_another_ones:
+            return None  # which has nothing to move any more
         names = {(each.kind, each.name) for each in moved}
         with repository.lake.kv.read() as txn:
             newest = op_log.find_newest(txn, repository)
@@ -154,6 +163,7 @@ def _resume(
 
     Raises:
         Refused: it has yet to move refs in the bucket, and `remote` is not set.
+        LostRace: it still runs, and has yet to move refs in the bucket.
     """
     if not answer.may_be_left(repository):
         return None
@@ -163,7 +173,7 @@ def _resume(
         if left is not None and not _is_of(newest, kind, restores):
             answering.leave()
             return None
-        if left is None or newest is None or remote:
+        if newest is None or (remote and left is not None):
             return left
         refs = {(each.kind, each.name) for each in newest.refs}
         noted = [
@@ -171,7 +181,12 @@ def _resume(
             for each in unsent.iter_unsent(txn, repository)
             if each.operation == kind and (each.kind, each.name) in refs
         ]
-    if noted:
+    if noted and answering.is_another_ones:
+        raise LostRace(
+            f"another {kind} is yet to move {', '.join(noted)} in the bucket",
+            hint="try again when it has ended",
+        )
+    if noted and left is not None:
         answering.leave()
         raise Refused(
             f"the {kind} before was interrupted; it has not moved {', '.join(noted)} in the bucket",
