@@ -6,8 +6,10 @@ import pytest
 
 from lakecli.errors import LostRace, NotFound, NothingToDo, UsageError
 from lakecli.kv import operations as log
+from lakecli.objectstore.base import ANY
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
+from lakecli.repository.core.stager import stage_entry
 from lakecli.repository.log import LogOptions
 from lakecli.repository.log import log as open_log
 from lakecli.repository.merge import MergeOptions, merge
@@ -16,7 +18,7 @@ from lakecli.repository.push import PushOptions, push
 from lakecli.repository.rev_parse import show_commit
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, make_commit
-from tests.support.lakes import checksums, make_repository, open_lake, read, stage
+from tests.support.lakes import checksums, entry_of, make_repository, open_lake, read, stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +37,19 @@ def test_a_commit_records_the_staged_changes(repository: Repository) -> None:
     assert read(repository, "main@") == checksums({b"a": b"1", b"b": b"2"})
     after = branch.show(repository, "main")
     assert (after.commit_id, after.sealed_tokens) == (made.id, ())
+
+
+def test_an_entry_is_staged_unless_the_branch_has_it(repository: Repository) -> None:
+    for contents, is_new in ((b"1", True), (b"1", False), (b"2", True)):
+        repository.store.put(entry_of(contents).physical_address, contents, ANY)
+        before = branch.show(repository, "main")
+        with repository.lake.kv.read() as txn:
+            operations = log.last_sequence(txn, repository.key)
+        stage_entry(repository, "main", b"a", entry_of(contents), kind="stage")
+        assert read(repository, "main") == checksums({b"a": contents})
+        with repository.lake.kv.read() as txn:
+            assert log.last_sequence(txn, repository.key) == operations + is_new
+        assert branch.show(repository, "main") == before
 
 
 def test_staged_changes_are_read_over_the_head(repository: Repository) -> None:

@@ -193,13 +193,14 @@ def test_a_crash_at_any_step_loses_nothing(tmp_path: Path, step: str) -> None:
 
 
 def unowned(repository: Repository) -> set[bytes]:
-    """Return the staging tokens with records that belong to no branch and no operation."""
+    """Return the staging tokens, with records or without, of no branch and no operation."""
     with repository.lake.kv.read() as txn:
         branch = branch_at(repository, txn, "main")
         owned: set[bytes] = {branch.staging_token, *branch.sealed_tokens}
         for operation in log.iter_operations(txn, repository.key):
             owned.update(operation.sealed)
-        return {bytes(key[:16]) for key, _ in txn.scan(Table.STAGING)} - owned
+        tables = (Table.STAGING, Table.TOKENS)
+        return {bytes(key[:16]) for table in tables for key in txn.scan_keys(table)} - owned
 
 
 def test_copies_that_a_crash_has_left_are_deleted_after_a_day(tmp_path: Path) -> None:
