@@ -288,6 +288,12 @@ def test_a_repository_comes_before_deleted_ones_of_its_name(tmp_path: Path, want
             undo(made)  # so there is something to redo in it
         present = make_repository(lake, tmp_path)
         assert logged_repository(lake, "demo", wanted=wanted).record == present.record
+        for each in (made, present):
+            newest = next(iter_log(each)).operation.id.hex()
+            found = logged_repository(lake, "demo", wanted=wanted, operation=newest[:16])
+            assert found.record == each.record
+        found = logged_repository(lake, "demo", wanted=wanted, operation="no ID")
+        assert found.record == present.record
         repo.delete(lake, "demo")
         if wanted != "redo":
             assert logged_repository(lake, "demo", wanted=wanted).record == present.record
@@ -328,7 +334,7 @@ def test_what_was_unstaged_is_staged_again(repository: Repository, *, is_sealed:
     assert read(repository, "main") == checksums({b"a": b"1", b"b": b"2"})
 
 
-def test_the_bucket_is_asked_only_about_commits_that_are_put_back(
+def test_the_bucket_is_asked_only_about_what_is_put_back(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Emptying a branch of staged records moves it to no commit."""
@@ -338,14 +344,18 @@ def test_the_bucket_is_asked_only_about_commits_that_are_put_back(
     stage(repository, "main", {b"a": b"1"})
     with pytest.raises(NothingToDo):
         commit(repository, "main", message="again", committer="me")
-    asked = []
+    asked: list[CommitId] = []
+    staged: list[list[tuple[bytes, bytes]]] = []
     monkeypatch.setattr(Reclaimed, "add_commit", lambda *given: asked.append(given[-1].id))
+    monkeypatch.setattr(Reclaimed, "add_values", lambda *given: staged.append(list(given[-1])))
     for operation in [each.operation for each in iter_log(repository)]:
         claim_operations(repository, [operation])
         moves = [each for each in operation.refs if ref_changes.moves_commit(each)]
         wanted = [ref_changes.commit_of(each.before) for each in moves]
         assert asked == [each for each in wanted if each is not None], operation.kind
         asked.clear()
+        paths = [path for path, _ in staged.pop()]
+        assert paths == ([b"a"] if operation.kind == "commit" else []), operation.kind
 
 
 class TestExpiry:

@@ -100,6 +100,18 @@ def test_conflicts_of_several_areas_are_in_path_order(shared: Repository) -> Non
     assert read(shared, "main@") == checksums(theirs | kept)
 
 
+def test_a_head_that_went_back_brings_no_conflict(shared: Repository) -> None:
+    first = branch.show(shared, "main").commit_id
+    stage(shared, "main", {b"a": b"2"})
+    commit(shared, "main", message="second", committer="me")
+    stage(shared, "main", {b"a": b"mine"})
+    with shared.lake.kv.write() as txn:
+        refs = RefStore(txn, shared.key)
+        refs.put_branch(refs.get_branch("main")._replace(commit_id=first))
+    commit(shared, "main", message="mine", committer="me")
+    assert read(shared, "main@") == checksums({b"a": b"mine", b"b": b"1", b"c": b"1"})
+
+
 def test_the_same_change_on_both_sides_is_no_conflict(shared: Repository) -> None:
     stage(shared, "main", {b"a": b"mine", b"b": b"same", b"c": None})
     others_push(shared, {b"b": b"same", b"c": None})

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from lakecli.errors import LostRace, NotFound, Refused
+from lakecli.ids import WriteId
 from lakecli.kv.operations import RefChange
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import RefKind
 from lakecli.remote.known import iter_moves
 from lakecli.repository import branch, tag
@@ -22,7 +23,7 @@ from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
 from lakecli.repository.undo.complete import _holds, complete
 from lakecli.repository.undo.log import find_operation, iter_log
-from lakecli.repository.undo.pushed import Pushed, moved_on
+from lakecli.repository.undo.pushed import Pushed, _has_seen, moved_on
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, auto, here, make_commit, synced, there
 from tests.support.lakes import stage
@@ -120,6 +121,39 @@ def test_undoing_a_reset_leaves_what_others_had_pushed(world: World) -> None:
         redo(shared)
     let_pass(eve)
     assert both(eve) == (mine, mine)
+
+
+def test_a_commit_on_a_branch_that_others_deleted_is_undone_here(world: World) -> None:
+    ada, eve = world.ada, world.eve
+    branch.create(ada, "dev", source="main")
+    push(ada, "dev", options=ME)
+    pull(eve, "dev", PullOptions(committer="eve"))
+    make_commit(eve, b"mine", "dev")
+    push_deletion(ada, "dev", options=ME)
+    fetch(eve)
+    assert undo(eve).remote == ()
+    assert here(eve, "dev") == world.second
+
+
+def test_a_deleted_ref_whose_moves_are_unknown_was_not_moved_by_this_clone(world: World) -> None:
+    eve = world.eve
+    tracked = Tracked(RefKind.BRANCH, "unknown", None, 1, WriteId("0" * 32), "")
+    with eve.lake.kv.read() as txn:
+        assert not _has_seen(txn, eve, tracked, before=world.first, after=None)
+        assert not _has_seen(txn, eve, tracked, before=None, after=world.first)
+
+
+def test_a_branch_is_held_only_where_sharing_is_automatic(world: World) -> None:
+    eve = world.eve
+    fetch(eve)
+    branch.create(eve, "dev", source=world.second)
+    mine = make_commit(eve, b"mine", "dev").id
+    branch.reset(eve, "main", to=mine)
+    push(eve, "main", options=ME)
+    undo(eve, remote=True, committer="eve")
+    assert both(eve) == (world.first, world.second)
+    let_pass(eve)
+    assert both(eve) == (world.second, world.second)
 
 
 def test_undoing_a_new_branch_leaves_what_others_pushed_to_it(world: World) -> None:

@@ -147,11 +147,9 @@ def is_owed(repository: Repository, operation: bytes) -> bool:
     Call it in a write transaction, as `take_left`.
     """
     try:
-        answer = Answer(operation, _path(repository, operation), 0)
-        is_free = answer.lock()
+        is_free = Answer(operation, _path(repository, operation), 0).lock()
     except OSError:
         return False
-    answer.leave()
     return not is_free and is_left(repository, operation)
 
 
