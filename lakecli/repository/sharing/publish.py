@@ -119,11 +119,10 @@ def publish(
         since = 0 if ref is None else ref.sequence
     collection = _settled(repository)
     commits = [] if after is None else _new_commits(repository, before, after, collection)
-    if not collection.never_ran:
-        repository.guard.begin()
     _check(repository, commits, collection, has_fetched=has_fetched)
     if not collection.never_ran:
-        # No sweep may delete what was just found before it sees that a ref reaches it.
+        # No sweep may delete what was just found before it sees that a ref reaches it. If one did
+        # meanwhile, `collection` is older than it, and everything is verified once more at the end.
         trees = {commit.metarange_id for commit in commits} - {""}
         repository.guard.claim(sorted(map(sstable_key, trees)))
     if landing is not None:
