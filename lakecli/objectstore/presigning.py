@@ -200,16 +200,17 @@ class V4Form:
         self._text = f"{v4.algorithm}\n{moment}\n{self.scope}\n"
 
     def unsigned(
-        self, path: str, disposition: str, *, before: str = "", after: str = ""
+        self, path: str, request: PresignRequest, *, before: str = "", after: str = ""
     ) -> tuple[str, str]:
         """Return the query of a URL, up to its signature, and the text to sign.
 
         Args:
             path: of the URL, percent-encoded.
-            disposition: of the response, percent-encoded, or ``""``.
+            request: that the form was made for, or one that differs in the file name.
             before: further parameters, each after a ``&``, if they sort before ``response-``.
             after: likewise, if they sort after it.
         """
+        disposition = quoted_disposition(request)
         if disposition:
             disposition = f"&response-content-disposition={disposition}"
         query = f"{self._before}{before}{disposition}{self._after}{after}"

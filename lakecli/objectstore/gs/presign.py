@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from lakecli.objectstore.base import PresignedUrl
-from lakecli.objectstore.presigning import V4, V4Form, lifetime_of, quoted_disposition
+from lakecli.objectstore.presigning import V4, V4Form, lifetime_of
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -49,9 +49,7 @@ def unsigned(
         request.expires_in,
     )
     query, text = form.unsigned(
-        path,
-        quoted_disposition(request),
-        before=f"&generation={generation}" if generation else "",
+        path, request, before=f"&generation={generation}" if generation else ""
     )
     return PresignedUrl(
         f"{endpoint}{path}?{query}&X-Goog-Signature=",

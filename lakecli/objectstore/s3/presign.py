@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.base import PresignedUrl
-from lakecli.objectstore.presigning import LONGEST, V4, V4Form, lifetime_of, quoted_disposition
+from lakecli.objectstore.presigning import LONGEST, V4, V4Form, lifetime_of
 from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def presign(
         request.expires_in,
     )
     query, text = form.unsigned(
-        path,
-        quoted_disposition(request),
-        after=f"&versionId={quote(version_id, safe='~')}" if version_id else "",
+        path, request, after=f"&versionId={quote(version_id, safe='~')}" if version_id else ""
     )
     signed = f"{url}?{query}&X-Amz-Signature={signature(keys.secret_key, form.scope, text)}"
     return PresignedUrl(signed, form.expires_at, form.headers)
