@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.handoff import CheckedLink
-from lakecli.cli.answers.handoff import Handoff as HandoffRecord
-from lakecli.cli.answers.handoff import IncomingLink as IncomingRecord
-from lakecli.cli.answers.handoff import Link as LinkRecord
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.presigned import lifetime, warn_of_early_end, warn_of_outside
 from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.cli.transfers import check_local
 from lakecli.errors import NotFound, UsageError
+from lakecli.typed import TYPE_CHECKING, Final
 from lakecli.uri import check_path, parse_repository, ref_of
 
 if TYPE_CHECKING:
@@ -24,6 +20,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
+    from lakecli.cli.answers.handoff import CheckedLink
+    from lakecli.cli.answers.handoff import IncomingLink as IncomingRecord
     from lakecli.cli.context import Context
     from lakecli.repository.handoff.check import Checked
     from lakecli.repository.handoff.documents import Document, Format, OutputFile
@@ -78,6 +76,8 @@ def presign_tree(
                 for _, document in documents:
                     document.add(link)
         else:
+            from lakecli.cli.answers.handoff import Link as LinkRecord
+
             context.out.stream(
                 links, record=lambda link: pick(LinkRecord, link), text=lambda link: link.url
             )
@@ -151,6 +151,8 @@ def _counted(context: Context, handoff: Handoff) -> Iterator[Link]:
 def _tell_files(
     context: Context, handoff: Handoff, manifest: Path | None, script: Path | None
 ) -> None:
+    from lakecli.cli.answers.handoff import Handoff as HandoffRecord
+
     header, totals = handoff.header, handoff.totals
     files = {"manifest": manifest, "script": script}
 
@@ -237,6 +239,8 @@ def _checked_text(checked: Checked) -> str:
 
 
 def _checked_record(checked: Checked) -> CheckedLink:
+    from lakecli.cli.answers.handoff import CheckedLink
+
     left = int(checked.left.total_seconds())
     return pick(CheckedLink, checked, expired=checked.is_expired, seconds_left=left)
 
@@ -279,6 +283,8 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
 
 
 def _incoming_record(link: IncomingLink) -> IncomingRecord:
+    from lakecli.cli.answers.handoff import IncomingLink as IncomingRecord
+
     return pick(IncomingRecord, link, link.signed)
 
 

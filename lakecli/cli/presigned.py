@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -14,9 +14,10 @@ import sys
 import termios
 from contextlib import suppress
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore import rsa
+from lakecli.typed import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,10 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.handoff import Presigned
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.exit_codes import ExitCode
@@ -17,6 +15,7 @@ from lakecli.cli.params import Expires, Recursive
 from lakecli.cli.reading import Completion, Kind, Parser, read_prefixes
 from lakecli.cli.text import local_date
 from lakecli.errors import UsageError
+from lakecli.typed import Annotated
 from lakecli.uri import LakeUri, path_of, ref_of
 
 _PROGRAM = "lakecli fs presign"
@@ -32,52 +31,58 @@ class FormatName(StrEnum):
     HTML = "html"
 
 
+_Paths = Annotated[
+    list[LakeUri],
+    Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
+    Parser(read_prefixes, Kind.PATH, repeatable=True),
+]
+_Format = Annotated[
+    FormatName | None,
+    Option("--format", help="With -r, format of the manifest; default: by its suffix"),
+]
+_Manifest = Annotated[
+    Path | None,
+    Option("--manifest", metavar="FILE", help="With -r, write the URLs to this file"),
+    Completion(Kind.FILE),
+]
+_Script = Annotated[
+    Path | None,
+    Option(
+        "--script",
+        metavar="FILE",
+        help="With -r, write a script that downloads everything: Python if FILE ends in .py",
+    ),
+    Completion(Kind.FILE),
+]
+_Check = Annotated[
+    Path | None,
+    Option("--check", metavar="MANIFEST", help="Show which URLs expired and which objects changed"),
+    Completion(Kind.FILE),
+]
+_Put = Annotated[bool, Option("--put", help="Print a URL for uploading an object; see fs stage")]
+_Inline = Annotated[
+    bool,
+    Option("--inline", help="Let browsers display every object, even HTML and scripts"),
+]
+_Count = Annotated[
+    int, Option("--count", "-n", min=1, metavar="N", help="With --put, number of URLs")
+]
+
+
 def fs_presign(
     context: Context,
-    paths: Annotated[
-        list[LakeUri],
-        Argument(metavar="PATH", help="lakefs://REPOSITORY/REF/PATH"),
-        Parser(read_prefixes, Kind.PATH, repeatable=True),
-    ] = [],  # noqa: B006 - never changed
+    paths: _Paths = [],  # noqa: B006 - never changed
     *,
     recursive: Recursive = False,
     names: NamesOptions,
     expires: Expires = None,
-    format_: Annotated[
-        FormatName | None,
-        Option("--format", help="With -r, format of the manifest; default: by its suffix"),
-    ] = None,
-    manifest: Annotated[
-        Path | None,
-        Option("--manifest", metavar="FILE", help="With -r, write the URLs to this file"),
-        Completion(Kind.FILE),
-    ] = None,
-    script: Annotated[
-        Path | None,
-        Option(
-            "--script",
-            metavar="FILE",
-            help="With -r, write a script that downloads everything: Python if FILE ends in .py",
-        ),
-        Completion(Kind.FILE),
-    ] = None,
-    check: Annotated[
-        Path | None,
-        Option(
-            "--check", metavar="MANIFEST", help="Show which URLs expired and which objects changed"
-        ),
-        Completion(Kind.FILE),
-    ] = None,
-    put: Annotated[
-        bool, Option("--put", help="Print a URL for uploading an object; see fs stage")
-    ] = False,
-    inline: Annotated[
-        bool,
-        Option("--inline", help="Let browsers display every object, even HTML and scripts"),
-    ] = False,
-    count: Annotated[
-        int, Option("--count", "-n", min=1, metavar="N", help="With --put, number of URLs")
-    ] = 1,
+    format_: _Format = None,
+    manifest: _Manifest = None,
+    script: _Script = None,
+    check: _Check = None,
+    put: _Put = False,
+    inline: _Inline = False,
+    count: _Count = 1,
 ) -> ExitCode | None:
     """Print presigned URLs: they read objects without credentials, for a limited time.
 
@@ -189,6 +194,7 @@ def _check_options(
 def _presign_each(
     context: Context, paths: list[LakeUri], expires: timedelta | None, *, inline: bool
 ) -> None:
+    from lakecli.cli.answers.handoff import Presigned
     from lakecli.cli.presigned import presigned
     from lakecli.repository.stat import stat
 
