@@ -1,8 +1,8 @@
 """Named tuples whose classes are cheap to define.
 
 A start defines fifty of them, and makes few tuples. `typing.NamedTuple` compiles a constructor for
-each, in 0.07 ms; here that waits for the eighth tuple, so a class takes 0.02 ms. Type checkers see
-`typing.NamedTuple`, and the classes behave as its classes do::
+each, in 0.09 ms; here that waits until a class has made some tuples, so one takes 0.02 ms. Type
+checkers see `typing.NamedTuple`, and the classes behave as its classes do::
 
     from lakecli.named_tuple import NamedTuple
 
@@ -23,16 +23,27 @@ if TYPE_CHECKING:
 else:
     from collections import _tuplegetter, namedtuple
 
-    _COMPILED_AT = 8
+    _COMPILED_AT = 64
+    """What making tuples without a constructor costs before one is compiled; see `_new`."""
+
+    _COST_BY_NAME = 8
 
     def _new(cls: type[_Tuple], *args: object, **values: object) -> _Tuple:
-        """Make one of the first tuples of a class; then, or for an error, compile a constructor."""
+        """Make one of the first tuples of a class; then, or for an error, compile a constructor.
+
+        A tuple of which all fields are given by position costs 1, as it takes hardly longer than a
+        constructor; any other costs `_COST_BY_NAME`.
+        """
+        cost = cls._cost
+        if not values and len(args) == len(cls._fields) and cost[0] < _COMPILED_AT:
+            cost[0] += 1
+            return tuple.__new__(cls, args)
+        cost[0] += _COST_BY_NAME
         owner = next(each for each in cls.__mro__ if "_fields" in each.__dict__)
-        owner._made += 1  # noqa: SLF001
         given = dict(zip(owner._fields, args, strict=False))
         row = {**owner._field_defaults, **given, **values}
         is_right = len(args) == len(given) and given.keys().isdisjoint(values)
-        is_first = owner._made < _COMPILED_AT  # noqa: SLF001
+        is_first = cost[0] < _COMPILED_AT
         if is_first and is_right and row.keys() == set(owner._fields):
             return tuple.__new__(cls, map(row.__getitem__, owner._fields))
         defaults = owner._field_defaults.values()
@@ -90,7 +101,7 @@ else:
                 "__match_args__": fields,
                 "_fields": fields,
                 "_field_defaults": defaults,
-                "_made": 0,
+                "_cost": [0],
             }
             return type(name, (_Tuple,), body)
 
