@@ -127,7 +127,11 @@ def _decode_usual(  # noqa: C901, PLR0911, PLR0912, PLR0915 - reading spends its
     try:
         length, at = value[_DATA_START], _DATA_START + 1
         if length >= CONTINUES:
-            length, at = decode_varint(value, _DATA_START)
+            more = value[at]
+            if more >= CONTINUES:
+                length, at = decode_varint(value, _DATA_START)
+            else:
+                length, at = length & 0x7F | more << 7, at + 1
         end = at + (length >> 1)
         if value[0] != _DIGEST_FRAME or length & 1 or end > len(value):
             return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from operator import lt
 
-from lakecli.proto.varint import Malformed, decode_canonical_varint
+from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint
 from lakecli.sstable.block import decode_pairs, payload_of, verify
 from lakecli.sstable.errors import CorruptTable, UnknownTableFormat
 from lakecli.sstable.format import (
@@ -20,19 +20,21 @@ from lakecli.sstable.format import (
     INDEX_SINGLE_LEVEL,
     INDEX_TWO_LEVEL,
     INDEX_TYPE,
+    KEY_TRAILER_SIZE,
     MAGIC,
     MAX_PROPERTIES,
+    MIN_STORED_SIZE,
     NUM_DATA_BLOCKS,
     NUM_ENTRIES,
     PROPERTIES_BLOCK,
     VERSION,
 )
-from lakecli.sstable.index import decode_index
-from lakecli.typed import TYPE_CHECKING
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lakecli.sstable.source import Source
 
+_NO_INDEX_ENTRY: Final = "an index entry that is not a key and a handle"
 _TAIL_SIZE_MIN = 4096
 """Enough for the properties, the largest of which are two keys, and everything after them."""
 
@@ -158,6 +160,54 @@ def _decode_handle(data: bytes, position: int, *, end: int) -> tuple[tuple[int, 
     if offset + size + BLOCK_TRAILER_SIZE > end:
         raise Malformed(f"a handle that points at offset {offset}, {size} bytes")
     return (offset, size), position
+
+
+def _decode_index_handle(handle: bytes) -> tuple[int, int]:
+    """Decode the offset and the size of a block."""
+    if len(handle) == 5:  # noqa: PLR2004 - the usual size: an offset of three bytes, a size of two
+        first, second, third, low, high = handle
+        if (first & second & low) >= CONTINUES > (third | high):
+            offset = first & 0x7F | (second & 0x7F) << 7 | third << 14
+            return offset, low & 0x7F | high << 7
+    numbers = []
+    number = shift = 0
+    for byte in handle:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < CONTINUES:
+            numbers.append(number)
+            number = shift = 0
+    if len(numbers) != 2 or shift:  # noqa: PLR2004 - a pair
+        raise Malformed(_NO_INDEX_ENTRY)
+    offset, size = numbers
+    return offset, size
+
+
+def decode_index(payload: bytes, *, start: int, end: int) -> list[tuple[bytes, int, int]]:
+    """Decode an index block into (user key, offset, size) of the blocks it refers to.
+
+    Args:
+        payload: uncompressed.
+        start: no block may begin before it.
+        end: no block may end after it.
+
+    Raises:
+        Malformed: it is not an index of consecutive blocks within these limits, which also bound
+            the number of blocks that a small file can claim.
+    """
+    entries: list[tuple[bytes, int, int]] = []
+    for key, handle in decode_pairs(payload, limit=(end - start) // MIN_STORED_SIZE):
+        offset, size = _decode_index_handle(handle)
+        if len(key) < KEY_TRAILER_SIZE:
+            raise Malformed(_NO_INDEX_ENTRY)
+        after = offset + size + BLOCK_TRAILER_SIZE
+        if offset < start or after > end:
+            raise Malformed(f"an index entry that points at offset {offset}, {size} bytes")
+        start = after
+        entries.append((key[:-KEY_TRAILER_SIZE], offset, size))
+    if not entries:
+        raise Malformed("an index without entries")
+    return entries
 
 
 def _number(properties: dict[str, bytes], name: str) -> int:

@@ -1,12 +1,15 @@
-"""The index of a table: the position and the last key of each data block."""
+"""Writing the index of a table: the position and the last key of each data block.
+
+`directory` reads it.
+"""
 
 from __future__ import annotations
 
 from itertools import accumulate
 
 from lakecli.named_tuple import NamedTuple
-from lakecli.proto.varint import CONTINUES, Malformed, encode_varint
-from lakecli.sstable.block import decode_pairs, encode_restarts, seal, shared_prefix_size
+from lakecli.proto.varint import encode_varint
+from lakecli.sstable.block import encode_restarts, seal, shared_prefix_size
 from lakecli.sstable.format import (
     BLOCK_TRAILER_SIZE,
     EMPTY_BLOCK_SIZE,
@@ -15,8 +18,6 @@ from lakecli.sstable.format import (
     INDEX_PARTITION_SIZE,
     INDEX_PARTITION_THRESHOLD,
     INDEX_PARTITIONS,
-    KEY_TRAILER_SIZE,
-    MIN_STORED_SIZE,
     RECORD_TRAILER,
     SEPARATOR_TRAILER,
 )
@@ -190,38 +191,3 @@ class IndexWriter:
             "rocksdb.top-level.index.size": len(payload),
         }
         return WrittenIndex(b"".join(written), handle, sizes)
-
-
-def decode_index(payload: bytes, *, start: int, end: int) -> list[tuple[bytes, int, int]]:
-    """Decode an index block into (user key, offset, size) of the blocks it refers to.
-
-    Args:
-        payload: uncompressed.
-        start: no block may begin before it.
-        end: no block may end after it.
-
-    Raises:
-        Malformed: it is not an index of consecutive blocks within these limits, which also bound
-            the number of blocks that a small file can claim.
-    """
-    entries: list[tuple[bytes, int, int]] = []
-    for key, handle in decode_pairs(payload, limit=(end - start) // MIN_STORED_SIZE):
-        numbers = []
-        number = shift = 0
-        for byte in handle:
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < CONTINUES:
-                numbers.append(number)
-                number = shift = 0
-        if len(numbers) != 2 or shift or len(key) < KEY_TRAILER_SIZE:  # noqa: PLR2004 - a pair
-            raise Malformed("an index entry that is not a key and a handle")
-        offset, size = numbers
-        after = offset + size + BLOCK_TRAILER_SIZE
-        if offset < start or after > end:
-            raise Malformed(f"an index entry that points at offset {offset}, {size} bytes")
-        start = after
-        entries.append((key[:-KEY_TRAILER_SIZE], offset, size))
-    if not entries:
-        raise Malformed("an index without entries")
-    return entries

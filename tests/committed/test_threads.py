@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.committed import tree_store
+from lakecli.committed import points
 from lakecli.committed.apply import apply
 from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.points import PointReader
@@ -81,7 +81,7 @@ def test_two_threads_share_what_answers_their_first_point_reads(
                 both.wait()
             super().__init__(*args, **options)
 
-    monkeypatch.setattr(tree_store, "PointReader", Together)
+    monkeypatch.setattr(points, "PointReader", Together)
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda _: trees.points, range(2))
     assert first is second is trees.points

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.here import linked, ref_here
 from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
     AllowEmptyCommit,
@@ -85,26 +84,29 @@ def commit(
         lakecli commit lakefs://demo/main -m "Nightly load" --meta job=load,run=4711
     """
     check_message(message, allow_empty=allow_empty_message)
-    if branch is None and linked(context) is not None:
-        if (
-            allow_empty_commit
-            or strategy is not None
-            or epoch_time_seconds >= 0
-            or paths
-            or prefixes
-        ):
-            raise UsageError(
-                "--allow-empty-commit, --strategy, --path, --prefix and --epoch-time-seconds "
-                "need a BRANCH",
-                hint="lakecli commit lakefs://REPOSITORY/BRANCH -m TEXT",
-            )
-        from lakecli.cli.working_commit import WorkingCommit, commit_worktree
-        from lakecli.cli.worktrees import open_worktree
+    if branch is None:
+        from lakecli.cli.here import linked, ref_here
 
-        asked = WorkingCommit(message, allow_empty_message, metadata, is_plain=True)
-        commit_worktree(context, open_worktree(context), asked)
-        return
-    branch = ref_here(branch, context)
+        if linked(context) is not None:
+            if (
+                allow_empty_commit
+                or strategy is not None
+                or epoch_time_seconds >= 0
+                or paths
+                or prefixes
+            ):
+                raise UsageError(
+                    "--allow-empty-commit, --strategy, --path, --prefix and --epoch-time-seconds "
+                    "need a BRANCH",
+                    hint="lakecli commit lakefs://REPOSITORY/BRANCH -m TEXT",
+                )
+            from lakecli.cli.working_commit import WorkingCommit, commit_worktree
+            from lakecli.cli.worktrees import open_worktree
+
+            asked = WorkingCommit(message, allow_empty_message, metadata, is_plain=True)
+            commit_worktree(context, open_worktree(context), asked)
+            return
+        branch = ref_here(None, context)
     created_at = None if epoch_time_seconds < 0 else _date(epoch_time_seconds)
     from lakecli.model import MergeStrategy
     from lakecli.repository.commit import Part

@@ -20,7 +20,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from itertools import chain, islice
 
-from lakecli.committed.encode import encode_entry
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.layout import data_digest, lakefs_object, sstable_key
 from lakecli.named_tuple import NamedTuple
@@ -72,6 +71,8 @@ def claim_entry(repository: Repository, path: bytes, entry: Entry) -> ClaimedVal
         Swept: it was deleted just now.
         SweepRunning: a sweep does not end.
     """
+    from lakecli.committed.encode import encode_entry  # 0.3 ms, which a commit does without
+
     ((_, value),) = claim_values(repository, [(path, encode_entry(entry))])
     return value
 

