@@ -159,7 +159,7 @@ def write_link(root: Path, link: Link) -> None:
     """Write `.lakefs_ref.yaml` durably; it is the old or the new one at every moment.
 
     Raises:
-        UsageError: the URI or a pattern is not Unicode.
+        UsageError: the URI or a pattern is not Unicode; or patterns are too long or too many.
         Refused: there are too many paths.
     """
     entries: dict[str, str | Sequence[str]] = {
@@ -187,6 +187,10 @@ def write_link(root: Path, link: Link) -> None:
             f"too many paths that are unresolved or cannot be files for {_NAME}",
             hint="link a smaller path",
         )
+    try:
+        _parse(data)
+    except Invalid as error:
+        raise UsageError(f"cannot be written to {_NAME}: {error}") from error
     temporary = root / ".lakecli-link.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
     with os.fdopen(descriptor, "wb") as opened:

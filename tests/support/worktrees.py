@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakecli.repository.commit import commit as commit_staged
@@ -23,7 +24,6 @@ from tests.support.lakes import stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.selection import Selection
@@ -90,6 +90,11 @@ def commit_worktree(
         ours=ours,
     )
     return commit(worktree, options)
+
+
+def open_files() -> int:
+    """Return how many files this process has open."""
+    return sum(1 for _ in Path("/dev/fd").iterdir())
 
 
 def items(worktree: Worktree, *, local: bool = False) -> dict[str, Item]:

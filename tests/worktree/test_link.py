@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.errors import IntegrityError, UsageError
-from lakecli.model import CommitId
+from lakecli.errors import IntegrityError, Refused, UsageError
+from lakecli.model import MAX_PATH_SIZE, CommitId
 from lakecli.uri import parse_path
 from lakecli.worktree import flat_yaml
 from lakecli.worktree.link import Link, find_root, read_link, write_link
+from tests.support.worktrees import open_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +34,13 @@ def test_what_lakectl_writes_is_read(tmp_path: Path) -> None:
         f'src: lakefs://demo/main/my data/\nat_head: {HEAD}\nactive_operation: ""\n'
     )
     assert read_link(tmp_path) == link_of("lakefs://demo/main/my data/")
+
+
+def test_a_list_without_items_is_empty(tmp_path: Path) -> None:
+    (tmp_path / ".lakefs_ref.yaml").write_text(
+        f"src: lakefs://demo/main/data/\nat_head: {HEAD}\ninclude:\nexclude:\nunresolved:\n"
+    )
+    assert read_link(tmp_path) == link_of()
 
 
 def test_a_path_without_a_slash_at_its_end_is_a_directory(tmp_path: Path) -> None:
@@ -80,6 +90,7 @@ def test_every_link_is_read_as_it_was_written(
         f'src: "lakefs://demo/main/\\ud800"\nat_head: {HEAD}\n',
         f"- src: lakefs://demo/main/\n- at_head: {HEAD}\n",
         "\xff\xfe",
+        f'src: lakefs://demo/main/\nat_head: {HEAD}\nunresolved:\n  - ""\n',
     ],
 )
 def test_a_malformed_file_is_refused(tmp_path: Path, text: str) -> None:
@@ -92,6 +103,80 @@ def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("lakecli.worktree.link.MAX_SIZE", 100)
     (tmp_path / ".lakefs_ref.yaml").write_text("x" * 101)
     with pytest.raises(IntegrityError, match="more than 100 bytes"):
+        read_link(tmp_path)
+
+
+def test_as_many_bytes_and_paths_are_written_as_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = link_of(unresolved=(b"a", b"b"), left_out=(b"c", b"d"))
+    write_link(tmp_path, link)
+    size = (tmp_path / ".lakefs_ref.yaml").stat().st_size
+    monkeypatch.setattr("lakecli.worktree.link.MAX_SIZE", size)
+    monkeypatch.setattr("lakecli.worktree.link._MAX_PATHS", 2)
+    write_link(tmp_path, link)
+    assert read_link(tmp_path) == link
+    for more in (link_of(unresolved=(b"a", b"b", b"c")), link_of(left_out=(b"a", b"b", b"c"))):
+        with pytest.raises(Refused, match="too many paths"):
+            write_link(tmp_path, more)
+    monkeypatch.setattr("lakecli.worktree.link.MAX_SIZE", size - 1)
+    with pytest.raises(Refused, match="too many paths"):
+        write_link(tmp_path, link)
+    with pytest.raises(IntegrityError, match="more than"):
+        read_link(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["include", "exclude"])
+def test_patterns_that_cannot_be_read_again_are_not_written(tmp_path: Path, name: str) -> None:
+    for patterns in (["x" * 4096], ["x"] * 10_000):
+        link = link_of()._replace(**{name: tuple(patterns)})  # type: ignore[arg-type]
+        write_link(tmp_path, link)
+        assert read_link(tmp_path) == link
+    for patterns in (["x" * 4097], [""], ["x"] * 10_001):
+        with pytest.raises(UsageError, match=name):
+            write_link(tmp_path, link._replace(**{name: tuple(patterns)}))  # type: ignore[arg-type]
+    assert read_link(tmp_path) == link
+
+
+def test_the_longest_path_and_operation_are_read(tmp_path: Path) -> None:
+    longest = link_of(active="x" * 64, unresolved=(b"a", b"\xff" * MAX_PATH_SIZE))
+    write_link(tmp_path, longest)
+    assert read_link(tmp_path) == longest
+    text = (tmp_path / ".lakefs_ref.yaml").read_text()
+    for old, new in (("x" * 64, "x" * 65), ("%FF" * MAX_PATH_SIZE, "%FF" * MAX_PATH_SIZE + "x")):
+        (tmp_path / ".lakefs_ref.yaml").write_text(text.replace(old, new))
+        with pytest.raises(IntegrityError, match="allowed are"):
+            read_link(tmp_path)
+
+
+def test_a_link_is_durable_before_it_takes_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[object] = []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        is_named = (tmp_path / ".lakefs_ref.yaml").exists()
+        synced.append("names" if stat.S_ISDIR(status.st_mode) else status.st_size)
+        assert is_named == (synced[-1] == "names")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    before = open_files()
+    umask = os.umask(0o022)
+    try:
+        write_link(tmp_path, link_of())
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE((tmp_path / ".lakefs_ref.yaml").stat().st_mode) == 0o644
+    assert open_files() == before
+    assert synced == [(tmp_path / ".lakefs_ref.yaml").stat().st_size, "names"]
+
+
+def test_an_error_names_the_line(tmp_path: Path) -> None:
+    (tmp_path / ".lakefs_ref.yaml").write_text("src: x\n?\n")
+    with pytest.raises(IntegrityError, match="line 2: not an entry"):
         read_link(tmp_path)
 
 
@@ -122,7 +207,23 @@ def test_flat_yaml_reads_what_it_writes(entries: dict[str, str | list[str]]) -> 
         ('"tab\\tA\\x41\\u0041"  # comment', "tab\tAAA"),
         ("~", ""),
         ("", ""),
+        ("x\n# comment\n\nother: y", "x"),
+        ('"\\uD7FF\\uE000\\U0010FFFF"', "\ud7ff\ue000\U0010ffff"),
     ],
 )
 def test_scalars_are_read_as_yaml_has_them(text: str, value: str) -> None:
-    assert flat_yaml.load(f"key: {text}\n") == {"key": value}
+    found = flat_yaml.load(f"key: {text}\n")
+    assert found.pop("key") == value
+    assert found == ({"other": "y"} if "other" in text else {})
+
+
+@pytest.mark.parametrize("escape", ["\\uD800", "\\uDFFF", "\\U00110000"])
+def test_an_escape_is_a_character(escape: str) -> None:
+    with pytest.raises(flat_yaml.NotFlat, match="no such character"):
+        flat_yaml.load(f'key: "{escape}"\n')
+
+
+@pytest.mark.parametrize("value", ["a: b", "a:", "{a", "[a, b]", "*a", "? a", "'a", '"a', '"\\q"'])
+def test_whatever_is_no_text_is_refused(value: str) -> None:
+    with pytest.raises(flat_yaml.NotFlat, match="line 1"):
+        flat_yaml.load(f"key: {value}\n")
