@@ -113,7 +113,7 @@ def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
             is_same = worktree.equals(path, change, difference.right)
             items[path] = Item(path, change.type, difference.type, is_conflict=not is_same)
     for path in worktree.link.unresolved:
-        if selection.takes(path) and (path in items or path in found.changes):
+        if path in items:
             items[path] = items[path]._replace(is_conflict=True)
     problems = [each for each in found.problems if selection.takes(each.path)]
     return Status(worktree.link.at_head, head, [items[path] for path in sorted(items)], problems)

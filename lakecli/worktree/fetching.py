@@ -214,7 +214,7 @@ class Fetcher:
     def _links(self, entry: Entry) -> bool:
         """Return whether the file of an object in a directory is linked, not copied."""
         mode = self._worktree.linking
-        if is_external(entry) or mode is LinkMode.COPY:
+        if mode is LinkMode.COPY:
             return False
         if mode is LinkMode.HARDLINK:
             return not is_executable(entry)  # the mode is that of the object

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +31,7 @@ from lakecli.worktree.worktree import Worktree, lock
 from lakecli.worktree.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lakecli.kv.operations import Operation
     from lakecli.model import MetarangeId
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from lakecli.repository.download import DownloadOptions
     from lakecli.staging.area import ClaimedValue
     from lakecli.worktree.index import FileState
-    from lakecli.worktree.link import Link
     from lakecli.worktree.writer import Written
 
 PULL: Final = "local pull"
@@ -127,14 +127,18 @@ def _tree_of(worktree: Worktree, operation: Operation) -> MetarangeId:
     return worktree.commit(CommitId(commit_id)).metarange_id if commit_id else EMPTY_TREE
 
 
-def _linked(repository: Repository, operation: Operation) -> tuple[Path, Link] | None:
-    """Return the directory of an operation, if it still is linked with the repository."""
+@contextmanager
+def _locked(repository: Repository, operation: Operation) -> Iterator[Worktree | None]:
+    """Lock the directory of an operation, if it still is linked with the repository."""
     named = operation.metadata.get(DIRECTORY)
     root = None if named is None else find_root(Path(named))
-    link = None if root is None else read_link(root)
-    if root is None or link is None or link.src.repository != repository.name:
-        return None
-    return root, link
+    if root is None:
+        yield None
+        return
+    with lock(root):
+        link = read_link(root)
+        is_ours = link is not None and link.src.repository == repository.name
+        yield Worktree(repository, root, link) if link is not None and is_ours else None
 
 
 def restore_kept(
@@ -154,12 +158,9 @@ def restore_kept(
     Returns:
         ``None`` if it kept nothing, or the directory is not linked with the repository any more.
     """
-    linked = _linked(repository, operation)
-    if linked is None:
-        return None
-    root, link = linked
-    with lock(root):
-        worktree = Worktree(repository, root, read_link(root) or link)
+    with _locked(repository, operation) as worktree:
+        if worktree is None:
+            return None
         writer = Writer(worktree, options)
         back = _write_back(worktree, operation, writer)
         # The index is not saved: these files differ from the base.
@@ -251,12 +252,9 @@ def overwrite_again(
         ``None`` if it kept nothing, or the directory is at another commit, or not linked with the
         repository any more.
     """
-    linked = _linked(repository, operation)
-    if linked is None:
-        return None
-    root, link = linked
-    with lock(root):
-        worktree = Worktree(repository, root, read_link(root) or link)
+    with _locked(repository, operation) as worktree:
+        if worktree is None:
+            return None
         worktree.follow_back()
         tree = _tree_of(worktree, operation)
         is_at_commit = worktree.base_tree == tree
@@ -279,7 +277,7 @@ def overwrite_again(
                 writer.add(Wanted(path, decode_entry(value), state))
         written = writer.finish()
         on_step("index")
-        if is_at_commit and not written.failures:
+        if is_at_commit:
             worktree.index.save(worktree.index_file)
         on_step("settle")
         failed = [path for path, _ in (*written.failures, *written.impossible)]

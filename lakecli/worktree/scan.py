@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -219,12 +220,10 @@ class Scanner:
 
     def _compare_all(self, lead: bytes, block: Block, files: dict[bytes, os.DirEntry[str]]) -> None:
         """Compare the files of a directory that has exactly the names of the base."""
+        # A link that is followed never is in the state of its file, so it is looked at below.
         found = None
-        if not self._follows:
-            try:
-                found = [_STATE_OF(files[name].stat(follow_symlinks=False)) for name in block.names]
-            except OSError:
-                found = None
+        with suppress(OSError):
+            found = [_STATE_OF(files[name].stat(follow_symlinks=False)) for name in block.names]
         seen = list(STATES.iter_unpack(block.records))
         if found == seen:
             return

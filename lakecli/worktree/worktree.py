@@ -258,7 +258,6 @@ class Worktree:
                 index.put(relative, *self.unseen(value))
             if not number % _SETTLED_AT_ONCE:
                 index.settle()  # what is put takes more memory than what is settled
-        index.has_changed = True
         return index
 
     def retarget(self, tree: MetarangeId) -> None:
