@@ -220,7 +220,7 @@ class Scanner:
 
     def _compare_all(self, lead: bytes, block: Block, files: dict[bytes, os.DirEntry[str]]) -> None:
         """Compare the files of a directory that has exactly the names of the base."""
-        # A link that is followed never is in the state of its file, so it is looked at below.
+        # A link that is followed never is in the state of its file: `_look` reads that below.
         found = None
         with suppress(OSError):
             found = [_STATE_OF(files[name].stat(follow_symlinks=False)) for name in block.names]

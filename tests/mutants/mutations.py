@@ -81,7 +81,7 @@ OPERATORS: dict[str, Any] = {name: get_operator(f"core/{name}")() for name in NA
 OPERATORS["ExceptionReplacer"] = ReplaceException()
 OPERATORS["RemoveCall"] = RemoveCall()
 
-WITHOUT_EFFECT = re.compile(r"if TYPE_CHECKING|@dataclass|\"\"\"|.*\bon_step\(")
+WITHOUT_EFFECT = re.compile(r"if TYPE_CHECKING|@dataclass|\"\"\"|.*\b_?on_step\(")
 """Lines whose mutants have no effect: imports for types, fields of records, steps for tests."""
 
 

@@ -409,6 +409,7 @@ SUITES = (
             "worktree/test_index.py",
             "worktree/test_prune.py",
             "worktree/test_walk.py",
+            "worktree/test_worktree.py",
             "worktree/test_compare.py",
             "worktree/test_writer.py",
             "worktree/test_commit.py",

@@ -24,3 +24,17 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
 @pytest.fixture
 def repository(lake: Lake, tmp_path: Path) -> Repository:
     return make_repository(lake, tmp_path)
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every state of a file count as soon as it was seen."""
+    monkeypatch.setattr("lakecli.worktree.index.TICK_NS", 0)
+    monkeypatch.setattr("lakecli.worktree.index.MAPPED_NS", 0)
+
+
+@pytest.fixture
+def unsettled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no state of a file count, however long ago it was seen."""
+    monkeypatch.setattr("lakecli.worktree.index.TICK_NS", 1 << 62)
+    monkeypatch.setattr("lakecli.worktree.index.MAPPED_NS", 1 << 62)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from lakecli.errors import IntegrityError, NotFound, Refused, Unreachable
+from lakecli.identity import h
 from lakecli.kv.env import Table
-from lakecli.model import CommitId
+from lakecli.model import ChangeType, CommitId
 from lakecli.objectstore.base import ANY
+from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.core.view import commit_at
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.undo.log import redo_target
@@ -20,6 +22,7 @@ from lakecli.repository.upload import UploadOptions
 from lakecli.uri import parse_path
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, WorktreeConflict, bring
+from lakecli.worktree.index import FileState, Tracked, state_of
 from lakecli.worktree.keep import is_unfinished, keep, overwrite_again, restore_kept
 from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.restore import restore
@@ -134,7 +137,10 @@ def test_discarding_undoes_every_change_and_undo_brings_them_back(
 ) -> None:
     changed = {"a": "mine", "new/n": "n"}
     write(root, {**changed, "b": None})
+    os.utime(root / "new/n", (1_000_000_000, 1_000_000_000))
+    staged = staged_records(repository)
     go_to(repository, root, "main", Policy.DISCARD)
+    assert staged_records(repository) == staged
     assert files(root) == {"a": "1", "b": "2", "d/c": "3", "d/x": "4"}
     assert not (root / "new").exists()
     assert items(reopen(repository, root)) == {}
@@ -144,6 +150,168 @@ def test_discarding_undoes_every_change_and_undo_brings_them_back(
     assert written is not None
     assert written.kept == [b"a"]
     assert files(root) == {"a": "since", "b": "2", "d/c": "3", "d/x": "4", "new/n": "n"}
+    assert (root / "new/n").stat().st_mtime == 1_000_000_000
+
+
+def test_each_object_that_is_kept_is_claimed(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed = []
+
+    def note(uploads: Any, changes: Any, uploaded: Any) -> Any:
+        claimed.append(sorted(each.digest for each in uploaded))
+        return claim_uploaded(uploads, changes, uploaded)
+
+    monkeypatch.setattr("lakecli.worktree.keep.claim_uploaded", note)
+    write(root, {"a": "mine", "b": "mine too"})
+    go_to(repository, root, "main", Policy.DISCARD)
+    assert claimed == [sorted(h(each).hex() for each in (b"mine", b"mine too"))]
+
+
+def test_undo_finds_files_that_somebody_has_brought_back(
+    repository: Repository, root: Path
+) -> None:
+    mine = {"a": "mine", "b": "mine", "d/c": "mine"}
+    write(root, mine)
+    go_to(repository, root, "main", Policy.DISCARD)
+    write(root, {"a": "mine"})
+    written = take_back(repository)
+    assert (written.downloaded, written.kept) == (2, [])
+    assert files(root) == {**mine, "d/x": "4"}
+
+
+def test_redo_goes_back_behind_an_undone_commit(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine"})
+    go_to(repository, root, "main", Policy.DISCARD)
+    write(root, {"b": "mine"})
+    commit_worktree(reopen(repository, root))
+    undo(repository)
+    take_back(repository)
+    assert do_again(repository) is not None
+    assert files(root) == {"a": "1", "b": "mine", "d/c": "3", "d/x": "4"}
+
+
+def test_redo_leaves_a_file_whose_directory_is_none_any_more(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"d/c": "mine", "d/x": "mine"})
+    go_to(repository, root, "main", Policy.DISCARD)
+    take_back(repository)
+    write(root, {"d/c": None, "d/x": None})
+    (root / "d").rmdir()
+    write(root, {"d": "a file"})
+    written = do_again(repository)
+    assert written is not None
+    assert written.kept == [b"d/c", b"d/x"]
+    assert files(root) == {"a": "1", "b": "2", "d": "a file"}
+
+
+def test_redo_leaves_a_file_that_was_deleted(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine", "b": "mine"})
+    go_to(repository, root, "main", Policy.DISCARD)
+    take_back(repository)
+    write(root, {"a": None})
+    written = do_again(repository)
+    assert written is not None
+    assert (written.kept, written.downloaded) == ([b"a"], 1)
+    assert files(root) == {"b": "2", "d/c": "3", "d/x": "4"}
+
+
+def test_files_are_given_back_to_a_directory_of_the_same_repository(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"a": "mine"})
+    go_to(repository, root, "main", Policy.DISCARD)
+    reopen(repository, root).relink(src=parse_path("lakefs://other/main/data/"))
+    operation = undo(repository).operation
+    assert restore_kept(repository, operation, DOWNLOADS) is None
+    assert overwrite_again(repository, operation, DOWNLOADS) is None
+    (root / ".lakefs_ref.yaml").unlink()
+    assert restore_kept(repository, operation, DOWNLOADS) is None
+    assert files(root)["a"] == "1"
+
+
+def test_restore_goes_back_behind_an_undone_commit(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine"})
+    commit_worktree(reopen(repository, root))
+    undo(repository)
+    restore(reopen(repository, root), [b"a"], source=None, options=DOWNLOADS)
+    assert files(root)["a"] == "1"
+
+
+def test_restore_changes_no_other_file(repository: Repository, root: Path) -> None:
+    commit_contents(repository, {"a": "second", "b": "second"})
+    pull(reopen(repository, root))
+    first = reopen(repository, root).commit(CommitId(first_commit(repository)))
+    restore(reopen(repository, root), [b"a"], source=first, options=DOWNLOADS)
+    assert files(root) == {"a": "1", "b": "second", "d/c": "3", "d/x": "4"}
+
+
+def test_a_file_that_the_scan_has_read_is_not_read_again(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: bytes, **options: object) -> NoReturn:
+        raise OSError("read again")
+
+    monkeypatch.setattr("lakecli.worktree.worktree.hash_file", refuse)
+    write(root, {"a": "x"})
+    commit_contents(repository, {"a": "x"})
+    assert pull(reopen(repository, root)).conflicts == []
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("command", ["redo", "restore"])
+def test_the_states_of_written_files_are_known(
+    repository: Repository, root: Path, command: str
+) -> None:
+    write(root, {"a": "mine"})
+    if command == "redo":
+        go_to(repository, root, "main", Policy.DISCARD)
+        take_back(repository)
+        do_again(repository)
+    else:
+        restore(reopen(repository, root), [b"a"], source=None, options=DOWNLOADS)
+    found = reopen(repository, root).index.find(b"a")
+    assert found is not None
+    assert found.state == state_of((root / "a").stat())
+
+
+@pytest.mark.usefixtures("settled")
+def test_only_the_states_of_files_as_committed_are_known_after_a_pull(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"a": "mine", "b": "theirs"})
+    commit_contents(repository, {"a": "theirs", "b": "theirs"})
+    assert pull(reopen(repository, root)).conflicts == [b"a"]
+    index = reopen(repository, root).index
+    mine, theirs = index.find(b"a"), index.find(b"b")
+    assert mine is not None
+    assert theirs is not None
+    assert (mine.state, theirs.state) == (FileState(0, 6), state_of((root / "b").stat()))
+    assert set(items(reopen(repository, root))) == {"a"}
+
+
+def test_what_an_interrupted_command_has_brought_is_nobodys_change(
+    repository: Repository, root: Path
+) -> None:
+    commit_contents(repository, {"b": "second"})
+    worktree = reopen(repository, root)
+    worktree.relink(active="pull", target=worktree.head().id)
+    write(root, {"b": "second"})
+    commit_contents(repository, {"a": None, "b": "third", "d/c": None, "d/x": "third"})
+    assert pull(reopen(repository, root)).conflicts == []
+    assert files(root) == {"b": "third", "d/x": "third"}
+
+
+def test_what_could_not_be_replaced_is_left_out(repository: Repository, root: Path) -> None:
+    outside = root.parent / "outside"
+    (root / "d").rename(outside)
+    (root / "d").symlink_to(outside)
+    commit_contents(repository, {"d/c": "theirs"})
+    assert [path for path, _ in pull(reopen(repository, root)).impossible] == [b"d/c"]
+    (root / "d").unlink()
+    assert set(items(reopen(repository, root))) == {"d/x"}
+    assert files(outside) == {"c": "3", "x": "4"}
 
 
 def take_back(repository: Repository) -> Written:
@@ -246,7 +414,7 @@ def test_a_checkout_carries_changes_over_and_refuses_conflicts(
     with pytest.raises(Refused, match="no branch"):
         commit_worktree(reopen(repository, root))
     write(root, {"b": "mine"})
-    with pytest.raises(WorktreeConflict) as error:
+    with pytest.raises(WorktreeConflict, match="a changed file of") as error:
         go_to(repository, root, "main")
     assert list(error.value.paths) == [b"b"]
     assert files(root)["b"] == "mine"
@@ -366,6 +534,12 @@ def test_a_file_that_appears_meanwhile_is_kept(
     monkeypatch.setattr(fetching.Fetcher, "fetch_all", edited_meanwhile)
     assert pull(reopen(repository, root)).conflicts == [b"b", b"late"]
     assert files(root)["late"] == files(root)["b"] == "mine"
+    # They are compared with what others have committed from now on.
+    late = reopen(repository, root).index.find(b"late")
+    assert late == Tracked(FileState(0, 6), h(b"theirs"))
+    write(root, {"b": "2"})
+    found = {path: item.here for path, item in items(reopen(repository, root)).items()}
+    assert found == {"b": ChangeType.CHANGED, "late": ChangeType.CHANGED}
 
 
 def test_a_second_command_in_one_directory_is_refused(repository: Repository, root: Path) -> None:
@@ -504,7 +678,7 @@ def test_a_damaged_object_is_not_linked(repository: Repository, tmp_path: Path) 
         repository, uri, tmp_path / "wd", options=DOWNLOADS, linking=LinkMode.HARDLINK
     )
     assert [path for path, _ in brought.failures] == [b"x"]
-    assert not (tmp_path / "wd/x").exists()
+    assert files(tmp_path / "wd") == {}  # nor is it among the incoming files
 
 
 def test_files_get_their_committed_contents(repository: Repository, root: Path) -> None:
@@ -522,6 +696,8 @@ def test_files_get_their_committed_contents(repository: Repository, root: Path) 
     assert set(items(reopen(repository, root))) == {"a", "b", "d/new"}
     with pytest.raises(NotFound):
         restore(reopen(repository, root), [b"nothing"], source=None, options=DOWNLOADS)
+    unchanged = restore(reopen(repository, root), [b"d/x"], source=None, options=DOWNLOADS)
+    assert (unchanged.downloaded, unchanged.commit) == (0, reopen(repository, root).head())
     undone = undo(repository)
     assert undone.operation.kind == "restore"
     restore_kept(repository, undone.operation, DOWNLOADS)
@@ -561,11 +737,13 @@ def test_an_undo_is_repeated_when_the_store_answers_again(
     assert written is not None
     assert (written.failures, written.can_repeat) == ([(b"b", "no answer")], True)
     assert files(root)["a"] == "mine"
+    write(root, {"a": "since"})  # it was given back
     assert is_unfinished(repository, operation)
     written = restore_kept(repository, operation, DOWNLOADS)
     assert written is not None
     assert (written.failures, written.can_repeat, written.downloaded) == ([], False, 1)
-    assert files(root) == {"a": "mine", "b": "mine too", "d/c": "3", "d/x": "4"}
+    assert written.kept == []
+    assert files(root) == {"a": "since", "b": "mine too", "d/c": "3", "d/x": "4"}
     assert not is_unfinished(repository, operation)
     assert not (root / ".lakecli-incoming").exists()
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from lakecli.errors import NothingToDo, Refused
+from lakecli.committed.encode import encode_entry
+from lakecli.errors import LakeError, NothingToDo, Refused, Unreachable, UsageError
 from lakecli.identity import h
 from lakecli.repository.commit import commit as commit_staged
 from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.undo.undo import redo, undo
+from lakecli.repository.upload import Upload
 from lakecli.worktree.bring import WorktreeConflict
-from tests.support.lakes import read, stage
+from lakecli.worktree.commit import _has_same_contents
+from tests.support.lakes import entry_of, read, stage
 from tests.support.worktrees import (
     clone,
     commit_contents,
@@ -29,6 +34,7 @@ from tests.support.worktrees import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakecli.model import Entry
     from lakecli.repository.core.lake import Repository
 
 
@@ -67,7 +73,7 @@ def test_others_changes_of_the_same_paths_refuse_it(repository: Repository, root
     write(root, {"a": "mine", "b": None, "same": "s"})
     theirs = {"w/0": "theirs", "w/a": "theirs", "w/b": "theirs", "w/same": "s"}
     head = commit_contents(repository, theirs)
-    with pytest.raises(WorktreeConflict) as error:
+    with pytest.raises(WorktreeConflict, match="2 files were changed both") as error:
         commit_worktree(reopen(repository, root))
     assert list(error.value.paths) == [b"a", b"b"]
     assert reopen(repository, root).head().id == head
@@ -102,7 +108,7 @@ def test_staged_changes_elsewhere_stay_staged(repository: Repository, root: Path
 def test_staged_changes_of_the_same_paths_refuse_it(repository: Repository, root: Path) -> None:
     stage(repository, "main", {b"w/a": b"staged"})
     write(root, {"a": "mine"})
-    with pytest.raises(WorktreeConflict, match="staged on main") as error:
+    with pytest.raises(WorktreeConflict, match="a file was staged on main") as error:
         commit_worktree(reopen(repository, root))
     assert list(error.value.paths) == [b"a"]
 
@@ -127,9 +133,14 @@ def test_a_part_of_the_changes_is_committed(repository: Repository, root: Path) 
 def test_links_refuse_it_unless_skipped_or_followed(repository: Repository, root: Path) -> None:
     (root / "l").symlink_to("a")
     write(root, {"n": "n"})
-    with pytest.raises(Refused, match="symbolic link") as error:
+    with pytest.raises(Refused, match=r"a file of .*: a symbolic link") as error:
         commit_worktree(reopen(repository, root))
     assert list(error.value.paths) == [b"l"]
+    os.mkfifo(root / "pipe")
+    with pytest.raises(Refused, match=r"2 files of .*: a symbolic link") as error:
+        commit_worktree(reopen(repository, root))
+    assert list(error.value.paths) == [b"l", b"pipe"]
+    (root / "pipe").unlink()
     commit_worktree(reopen(repository, root, LinkPolicy.SKIP))
     assert "w/l" not in paths(repository)
     commit_worktree(reopen(repository, root, LinkPolicy.FOLLOW))
@@ -156,10 +167,102 @@ def test_an_interrupted_pull_is_finished_first(repository: Repository, root: Pat
     commit_contents(repository, {"w/t": "theirs", "w/b": "new"})
     worktree = reopen(repository, root)
     worktree.relink(active="pull", target=worktree.head().id)
-    write(root, {"a": "mine"})
+    write(root, {"a": "mine", "b": "new"})
     made = commit_worktree(reopen(repository, root))
     assert (made.uploaded, made.removed) == (1, 0)
     assert files(root) == {"a": "mine", "b": "new", "t": "theirs"}
     link = reopen(repository, root).link
     assert (link.active, link.at_head) == ("", made.commit.id)
     assert read(repository, "main@")[b"w/a"] == h(b"mine").hex()
+
+
+def test_a_file_that_a_link_leads_to_has_its_own_permissions(
+    repository: Repository, root: Path, tmp_path: Path
+) -> None:
+    for name in ("plain", "run"):
+        (tmp_path / name).touch()
+        (root / name).symlink_to(tmp_path / name)
+    (tmp_path / "run").chmod(0o755)
+    commit_worktree(reopen(repository, root, LinkPolicy.FOLLOW))
+    clone(repository, tmp_path / "other", "lakefs://demo/main/w/")
+    assert os.access(tmp_path / "other/run", os.X_OK)
+    assert not os.access(tmp_path / "other/plain", os.X_OK)
+
+
+def test_files_are_read_once(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: bytes, **options: object) -> NoReturn:
+        raise OSError("read again")
+
+    monkeypatch.setattr("lakecli.worktree.worktree.hash_file", refuse)
+    write(root, {"n": "n"})
+    assert commit_worktree(reopen(repository, root)).brought.conflicts == []
+    assert items(reopen(repository, root)) == {}
+
+
+def test_a_file_that_is_deleted_once_it_is_uploaded_is_committed(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = Upload.entry
+
+    def deleted(self: Upload, *args: Any, **options: Any) -> Entry:
+        write(root, {"n": None})
+        return entry(self, *args, **options)
+
+    monkeypatch.setattr(Upload, "entry", deleted)
+    write(root, {"n": "n"})
+    commit_worktree(reopen(repository, root))
+    assert "w/n" in paths(repository, "main@")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (Unreachable("no answer"), "n: no answer"),
+        (OSError(errno.EIO, os.strerror(errno.EIO)), "cannot be read: input/output error"),
+    ],
+)
+def test_an_upload_that_fails_names_its_file(
+    repository: Repository,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    message: str,
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(Ingest, "file", fail)
+    write(root, {"n": "n"})
+    with pytest.raises(LakeError) as raised:
+        commit_worktree(reopen(repository, root))
+    assert raised.value.message.endswith(message)
+
+
+def test_contents_are_the_same_if_size_and_digest_are() -> None:
+    a, b = (encode_entry(entry_of(each)) for each in (b"a", b"b"))
+    longer = encode_entry(entry_of(b"a")._replace(size=2))
+    assert [_has_same_contents(a, each) for each in (a, b, longer, None)] == [True, *[False] * 3]
+    assert not _has_same_contents(None, a)
+    assert _has_same_contents(None, None)
+
+
+def test_what_others_have_committed_already_is_no_change_any_more(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"a": "mine"})
+    head = commit_contents(repository, {"w/a": "mine"})
+    with pytest.raises(NothingToDo, match="already"):
+        commit_worktree(reopen(repository, root))
+    assert reopen(repository, root).link.at_head == head
+    assert items(reopen(repository, root)) == {}
+
+
+def test_a_path_that_is_too_long_is_refused_before_anything_is_uploaded(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ingest, "file", None)
+    write(root, {"/".join(["x" * 204] * 5): "n"})  # 1,024 bytes, and two of the prefix
+    with pytest.raises(UsageError, match="1026 bytes is too long"):
+        commit_worktree(reopen(repository, root))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import nullcontext
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
-from lakecli.model import ChangeType
+from lakecli.model import ChangeType, Difference
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.selection import EVERYTHING
 from lakecli.worktree import scan as scanning
-from lakecli.worktree.compare import Item, status
+from lakecli.worktree.compare import Item, differences, status
+from lakecli.worktree.index import state_of
 from lakecli.worktree.worktree import Worktree
 from tests.support.worktrees import clone, commit_contents, files, items, reopen, write
 
@@ -97,7 +100,7 @@ def test_a_file_that_was_read_just_after_its_change_is_read_again(
     assert items(reopen(repository, root)) == {}
     tracked = reopen(repository, root).index.find(b"a")
     assert tracked is not None
-    assert tracked.state.inode == 0
+    assert tracked.state != state_of((root / "a").stat())
 
 
 def test_a_lost_index_is_made_anew(repository: Repository, root: Path) -> None:
@@ -105,6 +108,7 @@ def test_a_lost_index_is_made_anew(repository: Repository, root: Path) -> None:
     worktree.index_file.unlink()
     write(root, {"a": "mine"})
     assert set(items(reopen(repository, root))) == {"a"}
+    assert worktree.index_file.exists()
     worktree.index_file.write_bytes(b"damaged")
     assert set(items(reopen(repository, root))) == {"a"}
 
@@ -125,6 +129,22 @@ def test_links_and_special_files_follow_the_policy(repository: Repository, root:
     assert look(LinkPolicy.FOLLOW) == ({"d/b", "link", "linked/b", "linked/e/c"}, [b"pipe"])
 
 
+def test_a_link_that_is_followed_has_the_bytes_of_its_file(
+    repository: Repository, root: Path
+) -> None:
+    (root.parent / "file").write_text("same")
+    (root / "both").symlink_to(root.parent / "file")
+    commit_contents(repository, {"both": "same"})
+    found = items(reopen(repository, root, LinkPolicy.FOLLOW))
+    assert found == {"both": Item(b"both", ADDED, ADDED, is_conflict=False)}
+
+
+def test_a_link_to_itself_is_a_broken_one(repository: Repository, root: Path) -> None:
+    (root / "loop").symlink_to("loop")
+    found = status(reopen(repository, root, LinkPolicy.FOLLOW), local=False, selection=EVERYTHING)
+    assert found.problems == [(b"loop", "a broken symbolic link")]
+
+
 def test_a_link_that_leads_back_ends(repository: Repository, root: Path) -> None:
     (root / "d/up").symlink_to("..")
     found = status(reopen(repository, root, LinkPolicy.FOLLOW), local=False, selection=EVERYTHING)
@@ -134,6 +154,7 @@ def test_a_link_that_leads_back_ends(repository: Repository, root: Path) -> None
 def test_an_unreadable_directory_is_a_problem_and_no_removal(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    write(root, {"gone": None})
     opens = os.open
 
     def refused(path: Any, *args: Any, **options: Any) -> int:
@@ -144,7 +165,154 @@ def test_an_unreadable_directory_is_a_problem_and_no_removal(
 
     monkeypatch.setattr(os, "open", refused)
     found = status(reopen(repository, root), local=False, selection=EVERYTHING)
-    assert (found.items, [each.path for each in found.problems]) == ([], [b"d"])
+    assert found.problems == [(b"d", "permission denied")]
+    assert found.items == [Item(b"gone", REMOVED, None)]
+
+
+def failing(number: int) -> Any:
+    def fail(*_: object, **__: object) -> Any:
+        raise OSError(number, os.strerror(number), "name")
+
+    return fail
+
+
+def test_a_directory_that_cannot_be_listed_is_a_problem(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "scandir", failing(errno.EIO))
+    found = status(reopen(repository, root), local=False, selection=EVERYTHING)
+    assert (found.items, found.problems) == ([], [(b"", "input/output error")])
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.utime(root / "a")
+    monkeypatch.setattr(scanning, "hash_file", failing(errno.EIO))
+    found = status(reopen(repository, root), local=False, selection=EVERYTHING)
+    assert (b"a", "input/output error") in found.problems
+    assert found.items == []
+
+
+@pytest.mark.parametrize("more", [{}, {"new": "n"}])
+def test_a_file_that_cannot_be_described_is_a_problem(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]
+) -> None:
+    write(root, more)
+    worktree = reopen(repository, root)
+    assert worktree.index.find(b"a") is not None
+    scandir, stat_of = os.scandir, os.stat
+
+    class Entry:
+        """An entry of a directory whose file cannot be described."""
+
+        name = "a"
+        stat = failing(errno.EIO)
+
+        def is_file(self, *, follow_symlinks: bool) -> bool:
+            return not follow_symlinks
+
+    def listed(descriptor: int) -> Any:
+        with scandir(descriptor) as entries:
+            return nullcontext([Entry() if each.name == "a" else each for each in entries])
+
+    def described(path: Any, **options: Any) -> os.stat_result:
+        return failing(errno.EIO)() if path == worktree.path_of(b"a") else stat_of(path, **options)
+
+    monkeypatch.setattr(os, "scandir", listed)
+    monkeypatch.setattr(os, "stat", described)
+    found = status(worktree, local=True, selection=EVERYTHING)
+    assert found.problems == [(b"a", "input/output error")]
+    assert [each.path for each in found.items] == list(map(os.fsencode, more))
+
+
+def test_a_removed_directory_has_removed_files(repository: Repository, root: Path) -> None:
+    rmtree(root / "d")
+    found = {path: item.here for path, item in items(reopen(repository, root)).items()}
+    assert found == {"d/b": REMOVED, "d/e/c": REMOVED}
+
+
+def test_a_directory_linked_itself_is_left_alone(repository: Repository, root: Path) -> None:
+    write(root, {"d/.lakefs_ref.yaml": "x", "d/b": "changed", "d/e/c": None})
+    assert items(reopen(repository, root)) == {}
+
+
+def test_links_are_ignored_as_files_are(repository: Repository, root: Path) -> None:
+    write(root, {".lakefsignore": "/link\n/gone\n/d\n", "gone": None})
+    for name in ("link", "seen", "gone"):
+        (root / name).symlink_to("a")
+    rmtree(root / "d")
+    (root / "d").symlink_to("..")
+    found = status(reopen(repository, root), local=False, selection=EVERYTHING)
+    assert [each.path for each in found.problems] == [b"d", b"gone", b"seen"]
+    assert [each.path for each in found.items] == [b".lakefsignore"]
+
+
+def test_files_that_the_ref_has_are_seen_in_ignored_directories(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {".lakefsignore": "/d/\n", "d/e/c": "changed", "d/e/new": "n", "d/f/new": "n"})
+    assert set(items(reopen(repository, root))) == {".lakefsignore", "d/e/c"}
+
+
+def test_own_directories_are_not_opened(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, {".lakecli-incoming/x": "x"})
+    opens = os.open
+
+    def refused(path: Any, *args: Any, **options: Any) -> int:
+        assert not os.fsencode(path).endswith(b"incoming")
+        return opens(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", refused)
+    assert items(reopen(repository, root)) == {}
+
+
+def test_what_cannot_be_a_file_here_is_no_new_file(repository: Repository, root: Path) -> None:
+    write(root, {"x": "mine"})
+    worktree = reopen(repository, root)
+    worktree.relink(left_out=(b"x",))
+    assert items(worktree) == {}
+
+
+@pytest.mark.usefixtures("settled")
+def test_each_file_of_another_state_is_read_and_no_other(
+    repository: Repository, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    clone(repository, other)
+    write(other, {"a": "longer", "gone": "x"})
+    read: list[bytes] = []
+    hash_file = scanning.hash_file
+
+    def noted(path: bytes, *, follow: bool = False) -> tuple[str, os.stat_result]:
+        read.append(os.path.relpath(path, os.fsencode(other)))
+        return hash_file(path, follow=follow)
+
+    monkeypatch.setattr(scanning, "hash_file", noted)
+    assert set(items(reopen(repository, other))) == {"a", "gone"}
+    assert read == [b"gone"]  # the size of the other one is enough
+
+
+@pytest.mark.usefixtures("settled")
+def test_an_index_is_written_when_it_has_changed_and_nothing_is_under_way(
+    repository: Repository, root: Path
+) -> None:
+    def inode() -> int:
+        return reopen(repository, root).index_file.stat().st_ino
+
+    before = inode()
+    items(reopen(repository, root))
+    assert inode() == before
+    os.utime(root / "a")
+    worktree = reopen(repository, root)
+    worktree.relink(active="pull", target=worktree.link.at_head)
+    items(worktree)
+    assert inode() == before
+    worktree.relink(active="", target=None)
+    items(reopen(repository, root))
+    assert inode() != before
 
 
 def test_ignored_files_are_not_seen_unless_the_ref_has_them(
@@ -208,19 +376,21 @@ def test_a_base_that_is_not_here_is_named(repository: Repository, root: Path) ->
         items(reopen(repository, root))
 
 
+@pytest.mark.parametrize("more", [{}, {"new": "n"}])
 def test_a_file_that_is_deleted_once_it_was_listed_is_removed(
-    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]
 ) -> None:
-    write(root, {"new": "n"})
+    write(root, {"gone": "changed", **more})
     scandir = os.scandir
 
     def listed(descriptor: int) -> Any:
         entries = list(scandir(descriptor))
-        write(root, {"a": None, "new": None})
+        write(root, {path: None for path in ("a", *more) if (root / path).exists()})
         return nullcontext(entries)
 
     monkeypatch.setattr(os, "scandir", listed)
-    assert items(reopen(repository, root)) == {"a": Item(b"a", REMOVED, None)}
+    found = {path: item.here for path, item in items(reopen(repository, root)).items()}
+    assert found == {"a": REMOVED, "gone": CHANGED}
 
 
 def test_a_link_is_read_only_where_links_are_followed(tmp_path: Path) -> None:
@@ -231,3 +401,23 @@ def test_a_link_is_read_only_where_links_are_followed(tmp_path: Path) -> None:
         scanning.hash_file(link)
     found = scanning.hash_file(link, follow=True)
     assert found == scanning.hash_file(os.fsencode(tmp_path / "file"))
+
+
+def test_differences_have_what_was_asked_for(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine", "gone": None})
+    commit_contents(repository, {"d/b": "theirs"})
+    worktree = reopen(repository, root)
+    differing = status(worktree, local=False, selection=EVERYTHING).items
+    write(root, {"gone": "again"})  # it was removed when the files were compared
+    short = list(differences(worktree, differing, has_values=False))
+    assert short == [
+        Difference(CHANGED, b"a", None, None),
+        Difference(REMOVED, b"gone", None, None),
+    ]
+    changed, removed = differences(worktree, differing, has_values=True)
+    assert changed.left == worktree.find(worktree.base_tree, b"a")
+    assert changed.right is not None
+    assert decode_entry(changed.right).size == len("mine")
+    assert (removed.left is None, removed.right) == (False, None)
+    write(root, {"a": None})
+    assert [each.right for each in differences(worktree, differing, has_values=True)] == [None] * 2

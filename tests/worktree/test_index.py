@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
+from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +16,7 @@ from lakecli.worktree.index import (
     Index,
     Tracked,
     is_settled,
+    root_of,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +77,45 @@ def test_a_state_counts_once_the_file_cannot_change_unnoticed() -> None:
     assert is_settled(state, at_ns=10**9 + TICK_NS, is_own=True)
 
 
+def test_the_file_of_an_index(tmp_path: Path) -> None:
+    index = Index("key", b"/root")
+    index.put(b"a", FileState(1, 2), DIGEST)
+    index.put(b"b", FileState(3, 4, 5, 6), DIGEST)
+    assert list(index.paths()) == [b"a", b"b"]
+    changed = [index.has_changed]
+    index.save(tmp_path / "x.index")
+    changed.append(index.has_changed)
+    assert changed == [True, False]
+    records = struct.pack("<Qqqq", 1, 2, 0, 0) + DIGEST + struct.pack("<Qqqq", 3, 4, 5, 6) + DIGEST
+    data = b"lakecli index 2\n\0\0\0\x03key\0\0\0\x05/root"
+    data += struct.pack(">IIII", 0, 2, 3, 128) + b"a\0b" + records
+    assert (tmp_path / "x.index").read_bytes() == data + blake3(data).digest()
+    assert root_of(tmp_path / "x.index") == b"/root"
+    assert root_of(tmp_path / "absent") is None
+
+
+def test_a_state_is_recorded_where_its_file_is() -> None:
+    index = Index("key")
+    for name in (b"a", b"b", b"c"):
+        index.put(name, FileState(0, 2), DIGEST)
+    index.settle()
+    block = index.blocks[b""]
+    changed = []
+    for mtime_ns in (2**63 - 1, 2**63):
+        index.has_changed = False
+        index.see(block, 1, FileState(1, 2, mtime_ns, 0))
+        changed.append(index.has_changed)
+    assert changed == [True, False]
+    assert [index.find(name) for name in (b"a", b"b", b"c")] == [
+        Tracked(FileState(0, 2), DIGEST),
+        Tracked(FileState(1, 2, 2**63 - 1, 0), DIGEST),
+        Tracked(FileState(0, 2), DIGEST),
+    ]
+
+
 def test_a_time_out_of_range_is_not_recorded() -> None:
     index = Index("key")
+    index.put(b"last", FileState(1, 2, 2**63 - 1, 0), DIGEST)
+    assert index.find(b"last") == Tracked(FileState(1, 2, 2**63 - 1, 0), DIGEST)
     index.put(b"a", FileState(1, 2, 2**63, 0), DIGEST)
     assert index.find(b"a") == Tracked(FileState(0, 2), DIGEST)

@@ -5,21 +5,34 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
+from hashlib import md5
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.objectstore.local.files import write_all
-from lakecli.worktree import fetching, writer
+from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.download import DownloadOptions
+from lakecli.repository.transfer.ingest import SMALL
+from lakecli.repository.transfer.selection import EVERYTHING
+from lakecli.uri import parse_path
+from lakecli.worktree import create, fetching, writer
+from lakecli.worktree.compare import status
 from lakecli.worktree.index import state_of
-from tests.support.lakes import entry_of
+from lakecli.worktree.linking import LinkMode
+from lakecli.worktree.restore import restore
+from tests.support.lakes import entry_of, stage_entries
+from tests.support.recorded_progress import RecordedProgress
 from tests.support.worktrees import (
     DOWNLOADS,
     clone,
     commit_contents,
+    commit_worktree,
     files,
     items,
+    open_files,
     pull,
     reopen,
     write,
@@ -29,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lakecli.model import Entry
     from lakecli.repository.core.lake import Repository
 
 NEW = {"d/a": "1", "d/b": "2", "d/e/c": "3", "f/g/h": "4"}
@@ -73,6 +87,23 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]
     return let
 
 
+def md5_entry(repository: Repository, contents: bytes, *, has_checksum: bool = True) -> Entry:
+    """Put an object as lakeFS does, whose name does not tell its BLAKE3; return its entry."""
+    digest = md5(contents, usedforsecurity=False).hexdigest()
+    key = f"data/lakefs/{digest}"
+    repository.store.put(key, contents, ANY)
+    checksum = digest if has_checksum else f"{digest}-2"
+    return entry_of(contents)._replace(physical_address=key, checksum=checksum)
+
+
+def share(source: Path, name: bytes, directory: int) -> bool:
+    """Copy a file, as `reflink` does where the disk can."""
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=directory)
+    with os.fdopen(descriptor, "wb") as copy:
+        copy.write(source.read_bytes())
+    return True
+
+
 def is_clean(repository: Repository, root: Path) -> bool:
     return items(reopen(repository, root)) == {} and not (root / ".lakecli-incoming").exists()
 
@@ -102,7 +133,11 @@ def test_the_states_of_its_files_are_recorded(
 def test_a_directory_that_is_made_meanwhile_is_filled_file_by_file(
     repository: Repository, root: Path, meanwhile: Callable[[Callable[[], object]], None]
 ) -> None:
-    meanwhile(lambda: write(root, {"d/a": "mine", "d/mine": "mine"}))
+    def make() -> None:
+        write(root, {"d/a": "mine", "d/mine": "mine"})
+        assert stat.S_IMODE((root / ".lakecli-incoming").stat().st_mode) == 0o700
+
+    meanwhile(make)
     brought = pull(reopen(repository, root))
     assert (brought.downloaded, brought.conflicts) == (3, [b"d/a"])
     assert files(root) == {"a": "1", **NEW, "d/a": "mine", "d/mine": "mine"}
@@ -175,6 +210,47 @@ def test_a_damaged_object_does_not_keep_its_directory_back(
     assert is_clean(repository, root)
 
 
+def test_an_object_with_more_bytes_is_damaged(repository: Repository, root: Path) -> None:
+    repository.store.put(entry_of(b"2").physical_address, b"2 and more", ANY)
+    assert [path for path, _ in pull(reopen(repository, root)).failures] == [b"d/b"]
+
+
+def test_a_directory_in_the_place_of_a_file_stays(repository: Repository, root: Path) -> None:
+    commit_contents(repository, {"k": "5"})
+    write(root, {"k/mine": "m"})
+    brought = pull(reopen(repository, root))
+    assert brought.impossible == [(b"k", "a directory has this name")]
+    assert files(root) == {"a": "1", **NEW, "k/mine": "m"}
+
+
+def test_the_group_of_a_directory_counts_if_files_get_it(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        tmp_path.chmod(0o755)
+        assert writer._group_below(descriptor) is None
+        tmp_path.chmod(0o2755)
+        assert writer._group_below(descriptor) == tmp_path.stat().st_gid
+    finally:
+        os.close(descriptor)
+
+
+def test_a_disk_without_reflinks_is_asked_once(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = {name: name * (SMALL + 1) for name in ("x", "y")}
+    commit_contents(repository, contents)
+    asked = []
+
+    def refuse(source: Path, *_: object) -> bool:
+        asked.append(source)
+        return False
+
+    monkeypatch.setattr(fetching, "reflink", refuse)
+    clone(repository, tmp_path / "wd")
+    assert len(asked) == 1
+    assert files(tmp_path / "wd") == contents
+
+
 def test_half_a_file_never_arrives(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +280,257 @@ def test_a_directory_of_several_chunks(
     assert is_clean(repository, tmp_path / "wd")
 
 
+def test_a_chunk_ends_with_the_byte_that_fills_it(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_all = fetching.Fetcher.fetch_all
+    sizes = []
+
+    def note(self: Any, waiting: Any, *args: Any) -> Any:
+        sizes.append(len(waiting))
+        return fetch_all(self, waiting, *args)
+
+    monkeypatch.setattr(fetching.Fetcher, "fetch_all", note)
+    monkeypatch.setattr(writer, "CHUNK_BYTES", 2)
+    commit_contents(repository, {"z": "5"})
+    pull(reopen(repository, root))
+    assert sizes == [2, 2, 1]
+
+
+def test_progress_counts_each_file_once(
+    repository: Repository, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is copied, what is linked, and what an earlier command has fetched."""
+    large = "x" * (SMALL + 1)
+    commit_contents(repository, {**dict.fromkeys(NEW), "small": "s", "large": large})
+    uri = parse_path("lakefs://demo/main/", allow_empty=True)
+    monkeypatch.setattr(fetching, "reflink", share)
+    for linking in (LinkMode.AUTO, LinkMode.HARDLINK, LinkMode.COPY):
+        progress = RecordedProgress()
+        options = DownloadOptions(progress=progress)
+        create.clone(repository, uri, tmp_path / linking.value, options=options, linking=linking)
+        size = 1 + 1 + len(large)
+        assert (progress.expected, progress.items, progress.size) == ([(3, size)], 3, size)
+    entry = entry_of(large.encode())
+    monkeypatch.setattr(fetching, "is_local", lambda _uri: False)
+    wanted = fetching.Wanted(b"large", entry, fetching.Expected.ABSENT)
+    write(root, {f".lakecli-incoming/{wanted.name.decode()}": large})
+    os.utime(root / f".lakecli-incoming/{wanted.name.decode()}", (entry.file_mtime,) * 2)
+    progress = RecordedProgress()
+    found = writer.Writer(reopen(repository, root), DownloadOptions(progress=progress))
+    found.add(wanted)
+    monkeypatch.setattr(repository.store, "get", None)  # nothing is fetched again
+    assert found.finish().downloaded == 1
+    assert (progress.items, progress.size) == (1, len(large))
+
+
+def test_what_is_fetched_is_durable_before_it_has_its_name(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_contents(repository, {"k/gone": "5", "k/stays": "6"})
+    pull(reopen(repository, root))
+    commit_contents(repository, {"k/gone": None, "a": "new", "n/x": "7", "n/y": "8"})
+    done: list[object] = []
+
+    def note(name: str) -> Callable[[int], None]:
+        def synced(descriptor: int) -> None:
+            status = os.fstat(descriptor)
+            done.append((name, status.st_ino if stat.S_ISDIR(status.st_mode) else status.st_size))
+
+        return synced
+
+    rename = os.rename
+
+    def renamed(old: Any, new: Any, **options: Any) -> None:
+        rename(old, new, **options)
+        done.append(("rename", new))
+
+    monkeypatch.setattr(os, "rename", renamed)
+    for name in ("sync_file", "sync_names", "sync_file_system"):
+        monkeypatch.setattr(writer, name, note(name))
+    pull(reopen(repository, root))
+    inodes = [(root / path).stat().st_ino for path in ("", "k", "n")]
+    assert sorted(map(str, done[:3])) == [
+        "('sync_file', 1)",
+        "('sync_file', 1)",
+        "('sync_file', 3)",
+    ]
+    assert done[3:5] == [("rename", b"a"), ("rename", b"n")]
+    assert sorted(map(str, done[5:])) == sorted(str(("sync_names", inode)) for inode in inodes)
+
+    monkeypatch.setattr(writer, "FEW", 1)
+    commit_contents(repository, {"a": "again", "k/stays": "again"})
+    done.clear()
+    pull(reopen(repository, root))
+    assert [name for name, _ in done] == [  # type: ignore[misc,has-type]
+        "sync_file_system",
+        "rename",
+        "rename",
+        "sync_file_system",
+    ]
+
+
+def test_no_file_stays_open(repository: Repository, root: Path) -> None:
+    write(root, {"d/mine": "m"})
+    (root / "link").symlink_to("d")
+    os.utime(root / "a")
+    before = open_files()
+    pull(reopen(repository, root))
+    assert not status(
+        reopen(repository, root, LinkPolicy.FOLLOW), local=False, selection=EVERYTHING
+    ).problems
+    restore(reopen(repository, root), [b"a"], source=None, options=DOWNLOADS)
+    assert open_files() == before
+
+
+def test_a_file_that_changes_before_it_is_removed_stays(repository: Repository, root: Path) -> None:
+    found = writer.Writer(reopen(repository, root), DOWNLOADS)
+    write(root, {"a": "mine"})
+    found.remove(b"a", fetching.Expected.BASE)
+    found.remove(b"absent", fetching.Expected.BASE)
+    found.remove(b"a/below", fetching.Expected.BASE)
+    assert (found.finish().kept, found.report.removed) == ([b"a"], 0)
+    assert files(root) == {"a": "mine"}
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ])
+def test_a_name_that_a_disk_refuses_is_left_out(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    commit_contents(repository, {"z": "5"})
+    rename = os.rename
+
+    def refuse(old: Any, new: Any, **options: Any) -> None:
+        if new == b"z":
+            raise OSError(number, os.strerror(number))
+        rename(old, new, **options)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    brought = pull(reopen(repository, root))
+    assert brought.impossible == [(b"z", os.strerror(number).lower())]
+    assert brought.downloaded == 4
+
+
+def test_a_file_that_cannot_be_read_any_more_is_kept(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: bytes) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(writer, "hash_file", refuse)
+    commit_contents(repository, {"a": "theirs"})
+    os.utime(root / "a")
+    assert pull(reopen(repository, root)).conflicts == [b"a"]
+    assert files(root)["a"] == "1"
+
+
+@pytest.mark.usefixtures("settled")
+def test_an_object_without_a_blake3_is_compared_by_its_md5(
+    repository: Repository, root: Path
+) -> None:
+    stage_entries(repository, "main", {b"m": md5_entry(repository, b"first")})
+    commit_contents(repository, {})
+    pull(reopen(repository, root))
+    assert is_clean(repository, root)
+    os.utime(root / "m")
+    assert is_clean(repository, root)
+    write(root, {"m": "other"})
+    assert set(items(reopen(repository, root))) == {"m"}
+    write(root, {"m": "longer"})
+    assert set(items(reopen(repository, root))) == {"m"}
+    write(root, {"m": "first"})
+    assert is_clean(repository, root)
+    # A file in the state that was compared is replaced, and a link in its place is not.
+    stage_entries(repository, "main", {b"m": md5_entry(repository, b"later")})
+    commit_contents(repository, {})
+    assert pull(reopen(repository, root)).conflicts == []
+    assert files(root)["m"] == "later"
+    (root / "m").rename(root.parent / "m")
+    (root / "m").symlink_to("../m")
+    commit_contents(repository, {"m": "last"})
+    assert pull(reopen(repository, root)).conflicts == [b"m"]
+    assert (root / "m").is_symlink()
+
+
+@pytest.mark.usefixtures("unsettled")
+def test_an_object_without_any_digest_is_compared_by_its_time(
+    repository: Repository, root: Path
+) -> None:
+    entry = md5_entry(repository, b"first", has_checksum=False)
+    stage_entries(repository, "main", {b"m": entry})
+    commit_contents(repository, {})
+    pull(reopen(repository, root))
+    assert is_clean(repository, root)
+    for shift, is_same in ((0, True), (999_999_999, True), (10**9, False), (-1, False)):
+        os.utime(root / "m", ns=(0, entry.file_mtime * 10**9 + shift))
+        assert is_clean(repository, root) == is_same, shift
+    os.utime(root / "m", (entry.file_mtime, entry.file_mtime))
+    commit_contents(repository, {"m": "last"})
+    assert pull(reopen(repository, root)).conflicts == []
+    assert files(root)["m"] == "last"
+
+
+def test_files_of_a_bucket_come_by_directory_whatever_arrives_first(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "is_local", lambda _uri: False)
+    last_is_here = threading.Event()
+    fetch = fetching.Fetcher._fetch
+    fetched = []
+
+    def in_turn(self: Any, wanted: Any, place: Any) -> Any:
+        if wanted.path == b"f/g/h":
+            last_is_here.set()
+        assert last_is_here.wait(30)
+        return fetch(self, wanted, place)
+
+    fetch_all = fetching.Fetcher.fetch_all
+
+    def note(self: Any, *args: Any) -> Any:
+        fetched.extend(fetch_all(self, *args))
+        return fetched
+
+    monkeypatch.setattr(fetching.Fetcher, "_fetch", in_turn)
+    monkeypatch.setattr(fetching.Fetcher, "fetch_all", note)
+    worktree = reopen(repository, root)
+    found = writer.Writer(worktree, DownloadOptions(parallelism=4))
+    for path in sorted(NEW, reverse=True):
+        entry = entry_of(NEW[path].encode())
+        found.add(fetching.Wanted(os.fsencode(path), entry, fetching.Expected.ABSENT))
+    assert found.finish().downloaded == 4
+    assert [os.fsdecode(each.wanted.path) for each in fetched] == sorted(NEW)
+    assert files(root) == {"a": "1", **NEW}
+
+
+def test_a_failure_is_told_once_however_many_chunks_follow(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "CHUNK", 1)
+    repository.store.put(entry_of(b"1").physical_address, b"wrong", ANY)
+    brought = pull(reopen(repository, root))
+    assert [path for path, _ in brought.failures] == [b"d/a"]
+    assert brought.downloaded == 3
+
+
+def test_a_file_of_another_spelling_is_not_the_users_file(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk that ignores the case of names, nothing is there to be kept or recorded."""
+    write(root, {"README": "mine"})
+    commit_contents(repository, {"readme": "theirs"})
+    stat_of = os.stat
+
+    def found(path: Any, **options: Any) -> os.stat_result:
+        return stat_of(b"README" if path == b"readme" else path, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", found)
+        brought = pull(reopen(repository, root))
+    reason = "a file has this name, but for upper and lower case"
+    assert (brought.impossible, brought.conflicts) == ([(b"readme", reason)], [])
+    assert set(items(reopen(repository, root))) == {"README"}
+
+
 def test_modes_of_directories_and_files(repository: Repository, root: Path) -> None:
     before = os.umask(0o027)
     try:
@@ -223,18 +550,53 @@ def test_the_group_comes_from_the_directory_above(repository: Repository, root: 
     assert files(root) == {"a": "1", **NEW}
 
 
-def test_what_a_killed_command_has_left_is_removed(repository: Repository, root: Path) -> None:
+def test_what_a_killed_command_has_left_is_removed(
+    repository: Repository, root: Path, renamed: list[tuple[Any, Any]]
+) -> None:
     write(root, {".lakecli-incoming/new-0/d": "half", ".lakecli-incoming/new-0/deep/x": "half"})
+    write(root, {".lakecli-incoming/0123": "half"})
     pull(reopen(repository, root))
+    assert [new for _, new in renamed] == [b"d", b"e", b"g"]
     assert files(root) == {"a": "1", **NEW}
     assert is_clean(repository, root)
+
+
+def test_copied_and_linked_files_have_the_times_of_their_objects(
+    repository: Repository, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = "x" * (SMALL + 1)
+    write(root, {"large": large, "small": "s"})
+    for name in ("large", "small"):
+        os.utime(root / name, (1_000_000_000, 1_000_000_000))
+    (root / "large").chmod(0o755)
+    commit_worktree(reopen(repository, root))
+
+    monkeypatch.setattr(fetching, "reflink", share)
+    clone(repository, tmp_path / "other")
+    for name in ("large", "small"):
+        assert (tmp_path / "other" / name).stat().st_mtime == 1_000_000_000
+        assert os.access(tmp_path / "other" / name, os.X_OK) == (name == "large")
+
+
+def test_what_a_killed_command_has_left_may_stay(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, {".lakecli-incoming/new-0/x": "half"})
+    rmdir = os.rmdir
+
+    def refuse(path: Any, **options: Any) -> None:
+        if os.fsdecode(path).endswith("new-0"):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        rmdir(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", refuse)
+    assert pull(reopen(repository, root)).downloaded == 4
+    assert items(reopen(repository, root)) == {}
 
 
 def test_the_executable_bit_of_a_file_in_it(
     repository: Repository, root: Path, tmp_path: Path
 ) -> None:
-    from tests.support.worktrees import commit_worktree
-
     pull(reopen(repository, root))
     write(root, {"d/run.sh": "#!/bin/sh\n"})
     (root / "d/run.sh").chmod(0o755)
