@@ -142,7 +142,7 @@ def _parse(data: bytes) -> Link:
     src = parse_path(fields["src"], allow_empty=True)
     path = src.path or b""
     if path and not path.endswith(b"/"):
-        src = parse_path(fields["src"] + "/", allow_empty=True)
+        src = parse_path(fields["src"] + "/")
     return Link(
         src,
         CommitId(fields["at_head"]) if fields["at_head"] else None,

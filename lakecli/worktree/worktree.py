@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Final
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.identity import h
-from lakecli.model import EMPTY_TREE
+from lakecli.model import EMPTY_TREE, ChangeType
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.read import check_of, digest_of
 from lakecli.repository.core.view import commit_at
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.worktree.ignore import Ignore, selection_of
-from lakecli.worktree.index import NO_DIGEST, FileState, Index
+from lakecli.worktree.index import NO_DIGEST, FileState, Index, state_of
 from lakecli.worktree.link import read_link, write_link
 from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.names import is_possible
 from lakecli.worktree.prune import DIRECTORIES, clear_unused, note_use
-from lakecli.worktree.scan import Scan, Scanner, hash_file
+from lakecli.worktree.scan import LocalChange, Scan, Scanner, hash_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.selection import Selection
     from lakecli.worktree.link import Link
-    from lakecli.worktree.scan import LocalChange
 
 _PIECE: Final = 1 << 20
 _SETTLED_AT_ONCE: Final = 1 << 16
@@ -324,11 +323,8 @@ class Worktree:
         return self._has_bytes(relative, entry, change.state.mtime_ns)
 
     def _equals_base(self, relative: bytes, status: os.stat_result) -> bool:
-        value = self.find(self.base_tree, relative)
-        if value is None:
-            return False
-        entry = decode_entry(value)
-        return status.st_size == entry.size and self._has_bytes(relative, entry, status.st_mtime_ns)
+        change = LocalChange(ChangeType.CHANGED, state_of(status))
+        return self.equals(relative, change, self.find(self.base_tree, relative))
 
     def _has_bytes(self, relative: bytes, entry: Entry, mtime_ns: int) -> bool:
         """Compare a file of the size of an entry whose BLAKE3 is not known.

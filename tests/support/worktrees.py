@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,9 +93,13 @@ def commit_worktree(
     return commit(worktree, options)
 
 
-def open_files() -> int:
-    """Return how many files this process has open."""
-    return sum(1 for _ in Path("/dev/fd").iterdir())
+def open_below(root: Path) -> list[str]:
+    """Return the files and directories at or below a directory that this process has open."""
+    found = []
+    for each in Path("/dev/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(os.fspath(each.readlink()))
+    return [path for path in found if f"{path}/".startswith(f"{root}/")]
 
 
 def items(worktree: Worktree, *, local: bool = False) -> dict[str, Item]:

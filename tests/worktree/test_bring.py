@@ -239,6 +239,51 @@ def test_restore_goes_back_behind_an_undone_commit(repository: Repository, root:
     assert files(root)["a"] == "1"
 
 
+def test_restore_removes_what_the_commit_lacks(repository: Repository, root: Path) -> None:
+    commit_contents(repository, {"new": "n"})
+    pull(reopen(repository, root))
+    first = reopen(repository, root).commit(CommitId(first_commit(repository)))
+    brought = restore(reopen(repository, root), [b""], source=first, options=DOWNLOADS)
+    assert (brought.removed, brought.downloaded) == (1, 0)
+    assert files(root) == {"a": "1", "b": "2", "d/c": "3", "d/x": "4"}
+
+
+def test_a_checkout_names_how_many_files_would_be_overwritten(
+    repository: Repository, root: Path
+) -> None:
+    commit_contents(repository, {"a": "second", "b": "second"})
+    write(root, {"a": "mine", "b": "mine"})
+    with pytest.raises(WorktreeConflict, match="2 changed files of"):
+        go_to(repository, root, "main")
+
+
+def test_force_overwrites_what_was_unresolved_before(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine"})
+    commit_contents(repository, {"a": "theirs"})
+    assert pull(reopen(repository, root)).conflicts == [b"a"]
+    commit_contents(repository, {"b": "theirs"})
+    go_to(repository, root, "main")  # which is refused for new conflicts only
+    assert reopen(repository, root).link.unresolved == (b"a",)
+    assert pull(reopen(repository, root), Policy.FORCE).conflicts == []
+    assert files(root) == {"a": "theirs", "b": "theirs", "d/c": "3", "d/x": "4"}
+
+
+def test_conflicts_of_files_that_are_as_wanted_already(repository: Repository, root: Path) -> None:
+    """Undo marks them, and redo does not, whoever has written these bytes."""
+    write(root, {"a": "mine"})
+    commit_contents(repository, {"a": "theirs"})
+    pull(reopen(repository, root))
+    go_to(repository, root, "main", Policy.DISCARD)
+    write(root, {"a": "mine"})
+    assert take_back(repository).downloaded == 0
+    assert reopen(repository, root).link.unresolved == (b"a",)
+    write(root, {"a": "theirs"})
+    written = do_again(repository)
+    assert written is not None
+    assert written.downloaded == 0
+    assert reopen(repository, root).link.unresolved == ()
+
+
 def test_restore_changes_no_other_file(repository: Repository, root: Path) -> None:
     commit_contents(repository, {"a": "second", "b": "second"})
     pull(reopen(repository, root))
@@ -297,7 +342,10 @@ def test_what_an_interrupted_command_has_brought_is_nobodys_change(
     commit_contents(repository, {"b": "second"})
     worktree = reopen(repository, root)
     worktree.relink(active="pull", target=worktree.head().id)
-    write(root, {"b": "second"})
+    write(root, {"b": "second", "new": "mine"})
+    here = {path for path, item in items(reopen(repository, root)).items() if item.here}
+    assert here == {"new"}
+    write(root, {"new": None})
     commit_contents(repository, {"a": None, "b": "third", "d/c": None, "d/x": "third"})
     assert pull(reopen(repository, root)).conflicts == []
     assert files(root) == {"b": "third", "d/x": "third"}

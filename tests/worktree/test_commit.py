@@ -12,6 +12,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.errors import LakeError, NothingToDo, Refused, Unreachable, UsageError
 from lakecli.identity import h
 from lakecli.repository.commit import commit as commit_staged
+from lakecli.repository.core.clean import unstage_equal
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.selection import Selection
@@ -76,6 +77,7 @@ def test_others_changes_of_the_same_paths_refuse_it(repository: Repository, root
     with pytest.raises(WorktreeConflict, match="2 files were changed both") as error:
         commit_worktree(reopen(repository, root))
     assert list(error.value.paths) == [b"a", b"b"]
+    assert "lakecli local pull" in (error.value.hint or "")
     assert reopen(repository, root).head().id == head
     made = commit_worktree(reopen(repository, root), ours=True)
     assert paths(repository, "main@") == {"w/0", "w/a", "w/same", "out"}
@@ -106,11 +108,12 @@ def test_staged_changes_elsewhere_stay_staged(repository: Repository, root: Path
 
 
 def test_staged_changes_of_the_same_paths_refuse_it(repository: Repository, root: Path) -> None:
-    stage(repository, "main", {b"w/a": b"staged"})
+    stage(repository, "main", {b"w/0": b"other", b"w/a": b"staged"})
     write(root, {"a": "mine"})
     with pytest.raises(WorktreeConflict, match="a file was staged on main") as error:
         commit_worktree(reopen(repository, root))
     assert list(error.value.paths) == [b"a"]
+    assert "reset what is staged" in (error.value.hint or "")
 
 
 def test_a_record_staged_as_committed_does_not_undo_the_commit(
@@ -257,6 +260,25 @@ def test_what_others_have_committed_already_is_no_change_any_more(
         commit_worktree(reopen(repository, root))
     assert reopen(repository, root).link.at_head == head
     assert items(reopen(repository, root)) == {}
+
+
+def test_a_commit_that_is_overtaken_compares_again(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others had the same contents at first, and change them while it is made."""
+    write(root, {"a": "mine", "b": "mine"})
+    commit_contents(repository, {"w/a": "mine"})
+    heads: list[str] = []
+
+    def meanwhile(*args: Any) -> None:
+        if not heads:
+            heads.append(commit_contents(repository, {"w/a": "theirs"}))
+        unstage_equal(*args)
+
+    monkeypatch.setattr("lakecli.worktree.commit.unstage_equal", meanwhile)
+    made = commit_worktree(reopen(repository, root), ours=True)
+    assert list(made.commit.parents) == heads
+    assert read(repository, "main@")[b"w/a"] == h(b"mine").hex()
 
 
 def test_a_path_that_is_too_long_is_refused_before_anything_is_uploaded(

@@ -14,12 +14,12 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
 from lakecli.model import ChangeType, Difference
 from lakecli.repository.core.walk import LinkPolicy
-from lakecli.repository.transfer.selection import EVERYTHING
+from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.worktree import scan as scanning
 from lakecli.worktree.compare import Item, differences, status
 from lakecli.worktree.index import state_of
 from lakecli.worktree.worktree import Worktree
-from tests.support.worktrees import clone, commit_contents, files, items, reopen, write
+from tests.support.worktrees import clone, commit_contents, files, items, pull, reopen, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +56,14 @@ def test_files_are_compared_with_the_base_and_the_ref(repository: Repository, ro
     }
     here = items(reopen(repository, root), local=True)
     assert set(here) == {"a", "new/x", "gone", "both", "d/b"}
+
+
+def test_only_the_chosen_paths_are_compared(repository: Repository, root: Path) -> None:
+    write(root, {"a": "mine", "gone": None})
+    commit_contents(repository, {"d/b": "theirs", "t": "t"})
+    chosen = Selection(["t", "gone"], [])
+    found = status(reopen(repository, root), local=False, selection=chosen)
+    assert found.items == [Item(b"gone", REMOVED, None), Item(b"t", None, ADDED)]
 
 
 def test_a_new_time_is_no_change(repository: Repository, root: Path) -> None:
@@ -251,8 +259,11 @@ def test_links_are_ignored_as_files_are(repository: Repository, root: Path) -> N
 def test_files_that_the_ref_has_are_seen_in_ignored_directories(
     repository: Repository, root: Path
 ) -> None:
-    write(root, {".lakefsignore": "/d/\n", "d/e/c": "changed", "d/e/new": "n", "d/f/new": "n"})
-    assert set(items(reopen(repository, root))) == {".lakefsignore", "d/e/c"}
+    commit_contents(repository, {"x/y/z/tracked": "1"})
+    pull(reopen(repository, root))
+    write(root, {".lakefsignore": "/d/\n/x/\n", "d/e/c": "changed", "x/y/z/tracked": "changed"})
+    write(root, {"d/e/new": "n", "d/f/new": "n", "x/y/new": "n"})
+    assert set(items(reopen(repository, root))) == {".lakefsignore", "d/e/c", "x/y/z/tracked"}
 
 
 def test_own_directories_are_not_opened(

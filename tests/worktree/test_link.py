@@ -15,7 +15,7 @@ from lakecli.model import MAX_PATH_SIZE, CommitId
 from lakecli.uri import parse_path
 from lakecli.worktree import flat_yaml
 from lakecli.worktree.link import Link, find_root, read_link, write_link
-from tests.support.worktrees import open_files
+from tests.support.worktrees import open_below
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,14 +163,13 @@ def test_a_link_is_durable_before_it_takes_its_name(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
-    before = open_files()
     umask = os.umask(0o022)
     try:
         write_link(tmp_path, link_of())
     finally:
         os.umask(umask)
     assert stat.S_IMODE((tmp_path / ".lakefs_ref.yaml").stat().st_mode) == 0o644
-    assert open_files() == before
+    assert open_below(tmp_path) == []
     assert synced == [(tmp_path / ".lakefs_ref.yaml").stat().st_size, "names"]
 
 

@@ -16,7 +16,7 @@ from lakecli.model import ChangeType, CommitId
 from lakecli.repository import tag
 from lakecli.repository.undo.undo import undo
 from lakecli.uri import parse_path
-from lakecli.worktree.index import NO_DIGEST, FileState
+from lakecli.worktree.index import NO_DIGEST, FileState, Index
 from lakecli.worktree.link import write_link
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Busy, lock
@@ -83,6 +83,23 @@ def test_a_link_that_has_changed_is_read_again(repository: Repository, root: Pat
     index = worktree.index
     with worktree.locked():
         assert worktree.index is index
+
+
+def test_what_is_left_out_makes_another_index(repository: Repository, root: Path) -> None:
+    worktree = reopen(repository, root)
+    assert worktree.index.find(b"b") is not None
+    worktree.relink(left_out=(b"b",))
+    left = reopen(repository, root).index
+    assert (left.find(b"a") is None, left.find(b"b")) == (False, None)
+
+
+def test_a_pull_deletes_the_indexes_that_nobody_uses(repository: Repository, root: Path) -> None:
+    other = reopen(repository, root).index_file.with_name("1-1.index")
+    Index("key").save(other)
+    os.utime(other, (0, 0))
+    commit_contents(repository, {"b": "second"})
+    pull(reopen(repository, root))
+    assert not other.exists()
 
 
 def test_a_link_with_another_repository_is_refused(repository: Repository, root: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.objectstore.local.files import write_all
 from lakecli.repository.core.walk import LinkPolicy
@@ -32,7 +33,7 @@ from tests.support.worktrees import (
     commit_worktree,
     files,
     items,
-    open_files,
+    open_below,
     pull,
     reopen,
     write,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lakecli.errors import LakeError
     from lakecli.model import Entry
     from lakecli.repository.core.lake import Repository
 
@@ -234,6 +236,33 @@ def test_the_group_of_a_directory_counts_if_files_get_it(tmp_path: Path) -> None
         os.close(descriptor)
 
 
+def test_a_directory_arrives_whole_around_another_one(
+    repository: Repository, root: Path, renamed: list[tuple[Any, Any]]
+) -> None:
+    commit_contents(repository, {"d/f": "5"})
+    renamed.clear()
+    pull(reopen(repository, root))
+    assert [new for _, new in renamed] == [b"d", b"e", b"g"]
+    assert files(root) == {"a": "1", "d/f": "5", **NEW}
+
+
+@pytest.mark.parametrize("error", [Unreachable("no answer"), PermissionDenied("not allowed")])
+def test_a_store_that_answers_nothing_ends_it(
+    repository: Repository, root: Path, error: LakeError
+) -> None:
+    fetcher = fetching.Fetcher(reopen(repository, root), DOWNLOADS)
+
+    def fetch() -> NoReturn:
+        raise error
+
+    wanted = fetching.Wanted(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
+    with pytest.raises(type(error)):
+        fetcher._try(wanted, fetch)
+    assert (fetcher.failures, fetcher.was_refused) == ([(b"a", error.message)], True)
+    assert fetcher._try(wanted, lambda: fetching.Fetched(wanted, b"x")) is not None
+    assert fetcher._try(wanted, fetch) is None
+
+
 def test_a_disk_without_reflinks_is_asked_once(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,6 +335,8 @@ def test_progress_counts_each_file_once(
     uri = parse_path("lakefs://demo/main/", allow_empty=True)
     monkeypatch.setattr(fetching, "reflink", share)
     for linking in (LinkMode.AUTO, LinkMode.HARDLINK, LinkMode.COPY):
+        if linking is LinkMode.COPY:
+            monkeypatch.setattr(fetching, "reflink", None)
         progress = RecordedProgress()
         options = DownloadOptions(progress=progress)
         create.clone(repository, uri, tmp_path / linking.value, options=options, linking=linking)
@@ -319,7 +350,9 @@ def test_progress_counts_each_file_once(
     progress = RecordedProgress()
     found = writer.Writer(reopen(repository, root), DownloadOptions(progress=progress))
     found.add(wanted)
-    monkeypatch.setattr(repository.store, "get", None)  # nothing is fetched again
+    monkeypatch.setattr(
+        "lakecli.repository.download.Download.fetch", None
+    )  # nothing is fetched again
     assert found.finish().downloaded == 1
     assert (progress.items, progress.size) == (1, len(large))
 
@@ -374,13 +407,12 @@ def test_no_file_stays_open(repository: Repository, root: Path) -> None:
     write(root, {"d/mine": "m"})
     (root / "link").symlink_to("d")
     os.utime(root / "a")
-    before = open_files()
     pull(reopen(repository, root))
     assert not status(
         reopen(repository, root, LinkPolicy.FOLLOW), local=False, selection=EVERYTHING
     ).problems
     restore(reopen(repository, root), [b"a"], source=None, options=DOWNLOADS)
-    assert open_files() == before
+    assert open_below(root) == []
 
 
 def test_a_file_that_changes_before_it_is_removed_stays(repository: Repository, root: Path) -> None:
@@ -457,7 +489,7 @@ def test_an_object_without_any_digest_is_compared_by_its_time(
     repository: Repository, root: Path
 ) -> None:
     entry = md5_entry(repository, b"first", has_checksum=False)
-    stage_entries(repository, "main", {b"m": entry})
+    stage_entries(repository, "main", {b"m": entry, b"n": entry})
     commit_contents(repository, {})
     pull(reopen(repository, root))
     assert is_clean(repository, root)
@@ -465,9 +497,13 @@ def test_an_object_without_any_digest_is_compared_by_its_time(
         os.utime(root / "m", ns=(0, entry.file_mtime * 10**9 + shift))
         assert is_clean(repository, root) == is_same, shift
     os.utime(root / "m", (entry.file_mtime, entry.file_mtime))
-    commit_contents(repository, {"m": "last"})
-    assert pull(reopen(repository, root)).conflicts == []
+    # A file in its place has decided by its time, and a link to one is not its file.
+    (root / "n").rename(root.parent / "n")
+    (root / "n").symlink_to("../n")
+    commit_contents(repository, {"m": "last", "n": "last"})
+    assert pull(reopen(repository, root)).conflicts == [b"n"]
     assert files(root)["m"] == "last"
+    assert (root / "n").is_symlink()
 
 
 def test_files_of_a_bucket_come_by_directory_whatever_arrives_first(
