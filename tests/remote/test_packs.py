@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from lakecli.layout import COMMITS, LARGEST_PACK, MAX_COMMIT_SIZE, MAX_MESSAGE_S
 from lakecli.model import Commit, CommitId, MetarangeId
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.proto.messages import COMMIT_DATA
 from lakecli.remote import packs
 from lakecli.remote.commit_data import (
     NotText,
@@ -221,6 +223,18 @@ def test_what_others_make_of_a_pack(entity: bytes, key: str, value: bytes, what:
     store.put(COMMITS + "no pack", b"ignored", ANY)
     store.put(COMMITS + "ab" * 32 + "/x", b"ignored", ANY)
     assert [info.id for info in packs.list_packs(store)] == [pack_id]
+
+
+@pytest.mark.parametrize("nanos", [-1, 0, 999_999_999, 1_000_000_000])
+def test_a_second_has_its_nanoseconds(nanos: int) -> None:
+    commit = make("commit", (), created_at=AT, metarange_id="ab" * 32, generation=1)
+    _, data = decode_value(encode_commit(commit))
+    fields = COMMIT_DATA.decode(data)
+    fields["creation_date"]["nanos"] = nanos
+    key = commit.id.encode("ascii")
+    is_sound = 0 <= nanos < 1_000_000_000
+    with nullcontext() if is_sound else pytest.raises(MalformedValue, match="no commit"):
+        assert decode_commit_data(key, COMMIT_DATA.encode(fields)).nanoseconds == nanos
 
 
 def test_a_pack_of_nothing_but_bad_records_is_damaged() -> None:

@@ -140,6 +140,8 @@ def with_move(**fields: object) -> bytes:
         changed(commit_id="cd" * 32),
         changed(sequence=3),
         changed(sequence="2"),
+        changed(sequence=0, moves=[]),
+        with_move(why="x" * 257),
         changed(write_id="w1"),
         changed(moves=None),
         changed(moves=[1]),
@@ -206,6 +208,15 @@ def test_hostile_documents(name: str) -> None:
         parse_ref(RefKind.BRANCH, "main", DOCUMENTS[name], V)
     with pytest.raises(NotOurs):
         parse_moves("key", DOCUMENTS[name])
+
+
+def test_the_limits_of_a_ref() -> None:
+    moves = [{**FIELDS["moves"][1], "why": "x" * 256}]
+    data = changed(name="x", sequence=1, write_id="01" * 16, commit_id=None, moves=moves)
+    assert parse_ref(RefKind.BRANCH, "x", data, V).sequence == 1
+    moves = [{**FIELDS["moves"][1], "sequence": 0}]
+    with pytest.raises(NotOurs):
+        parse_moves("key", json.dumps({"format": 1, "moves": moves}).encode())
 
 
 def test_a_ref_that_could_not_be_read_is_not_written() -> None:

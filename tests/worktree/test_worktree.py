@@ -21,7 +21,7 @@ from lakecli.worktree.link import write_link
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Busy, lock
 from tests.support.lakes import entry_of
-from tests.support.worktrees import clone, commit_contents, pull, reopen
+from tests.support.worktrees import clone, commit_contents, open_below, pull, reopen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def test_on_a_disk_without_locks_there_is_none(
 ) -> None:
     refuse_locks(monkeypatch, errno.ENOLCK)
     with lock(tmp_path), lock(tmp_path):
-        pass
+        assert open_below(tmp_path) == [str(tmp_path)] * 2
 
 
 def test_a_lock_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

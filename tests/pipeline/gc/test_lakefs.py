@@ -580,6 +580,20 @@ def test_a_part_has_the_counts_of_all_objects_and_the_records_of_the_old_ones() 
     assert list_lakefs(empty, location=OpenStore(store)) == LakeFsListed(b"", 0, 0, "")
 
 
+@pytest.mark.parametrize("old", [0, 1])
+def test_of_several_objects_with_one_name_the_first_counts(old: int) -> None:
+    time = Time()
+    store = MemoryStore(MemoryBucket(clock=time), "ns/")
+    keys = (STAGED, f"{STAGED},signature")
+    store.put(keys[old], b"old", ANY)
+    time.pass_by(DAY)
+    store.put(keys[1 - old], b"young", ANY)
+    part = LakeFsPart(f"{PART}everywhere", time.now.timestamp())
+    found = list_lakefs(part, location=OpenStore(store))
+    record = h(STAGED.encode()) + len(b"old").to_bytes(8)
+    assert (found.records, found.objects) == (b"" if old else record, 2)
+
+
 def test_keys_of_old_servers_are_listed_once_and_none_below_data() -> None:
     prefixes = list(_old_prefixes())
     for start in ("", "d", "da", "dat", "data"):
