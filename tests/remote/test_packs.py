@@ -375,6 +375,42 @@ def test_a_pack_that_is_listed_late_is_read_because_a_ref_names_it() -> None:
     assert list(packs.read_new_packs(store, {first, late}, also={late})) == []
 
 
+def test_a_pack_that_is_not_listed_is_read_though_another_is_gone() -> None:
+    class Late(MemoryStore):
+        def list(self, *_: Any, **__: Any) -> Iterator[ObjectInfo]:
+            return iter(())
+
+    store = Late()
+    pack_id = packs.write_pack(store, [make("late")])
+    also = [PackId("00" * 32), pack_id, PackId("ff" * 32)]
+    assert [pack.id for pack in packs.read_new_packs(store, (), also=also)] == [pack_id]
+
+
+def test_a_named_pack_that_is_gone_leaves_the_others() -> None:
+    store = MemoryStore()
+    pack_id = packs.write_pack(store, [make("here")])
+    named = [PackId("00" * 32), pack_id]
+    assert [pack.id for pack in packs.read_named_packs(store, named)] == [pack_id]
+
+
+@pytest.mark.parametrize("version", [-1, 0, 1, 2])
+def test_a_commit_is_of_version_0_or_1(version: int) -> None:
+    commit = make("commit")
+    _, data = decode_value(encode_commit(commit))
+    fields = {**COMMIT_DATA.decode(data), "version": version}
+    with nullcontext() if version in {0, 1} else pytest.raises(MalformedValue, match="no commit"):
+        found = decode_commit_data(commit.id.encode("ascii"), COMMIT_DATA.encode(fields))
+        assert found.version == version
+
+
+def test_a_commit_without_a_date_is_of_1970() -> None:
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    commit = make("commit", created_at=epoch)
+    _, data = decode_value(encode_commit(commit))
+    undated = COMMIT_DATA.encode({**COMMIT_DATA.decode(data), "creation_date": None})
+    assert decode_commit_data(commit.id.encode("ascii"), undated).created_at == epoch
+
+
 def test_what_replaced_a_pack_is_read_though_another_that_a_ref_names_is_gone_too() -> None:
     store = CountingStore()
     one, two = make("a", metadata={"long": "x" * 5000}), make("b")

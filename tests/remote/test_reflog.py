@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lakecli.layout import reflog_key, reflog_prefix
@@ -56,6 +58,15 @@ def test_chunks_that_another_version_cut_elsewhere() -> None:
         store.put(reflog_key(RefKind.BRANCH, "main", newest), dump_moves(moves), ANY)
     assert older
     assert checked_moves(store) == expected
+
+
+def test_the_moves_of_a_ref_that_has_none_in_its_object() -> None:
+    store = CountingStore()
+    advance(store, 49)
+    ref = find_ref(store, RefKind.BRANCH, "main")
+    assert ref is not None
+    bare = replace(ref, moves=(), sequence=32)
+    assert [move.sequence for move in iter_moves(store, bare)] == list(range(32, 0, -1))
 
 
 def test_reading_moves_ends_at_deleted_chunks() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from lakecli.layout import MAX_REF_SIZE, REFS, ref_key
@@ -79,7 +81,9 @@ def test_a_ref_of_the_largest_size_is_read_and_no_larger_one() -> None:
 
 def test_reading_may_be_left_early() -> None:
     store = with_refs(60)
+    before = set(threading.enumerate())
     reading = read_refs(store, iter_refs(store), parallelism=2)
     next(reading)
     reading.close()  # type: ignore[attr-defined]
     assert store.counts["get"] <= 5
+    assert set(threading.enumerate()) <= before

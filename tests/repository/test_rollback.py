@@ -24,6 +24,7 @@ from lakecli.repository.push import Lease, PushOptions, push, push_all, push_del
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.sharing.refusals import StaleLease
+from lakecli.repository.sharing.rollback import notify
 from lakecli.repository.status import went_back
 from tests.support.clones import machine, synced
 from tests.support.lakes import START, checksums, entry_of, read, stage, stage_entries
@@ -88,6 +89,19 @@ def notices(repository: Repository) -> str:
     found = "\n".join(each.message for each in repository.notices)
     repository.notices.clear()
     return found
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [(3, "branch 0, branch 1, branch 2; a"), (4, "branch 0, branch 1, branch 2 and 1 more; a")],
+)
+def test_a_notice_names_three_refs(
+    clones: tuple[Repository, Repository], count: int, named: str
+) -> None:
+    ada, _ = clones
+    notices(ada)
+    notify(ada, [(RefKind.BRANCH, str(number)) for number in range(count)])
+    assert f"went back in time: {named}" in notices(ada)
 
 
 def check_whole(tmp_path: Path, expected: dict[bytes, bytes], name: str = "main") -> None:

@@ -17,6 +17,7 @@ from lakecli.repository.core.commit_record import describe_commit
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing.unpacking import unpack
 from tests.support.lakes import make_repository, open_lake
+from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,6 +107,31 @@ def test_a_known_commit_has_its_whole_history(
         assert noted <= complete
         assert all(noted.issuperset(each.parents) for each in commits if each.id in noted)
     assert here == noted == {commit.id for commit in commits}
+
+
+def test_a_commit_is_unknown_while_that_of_its_parent_is(one: Repository) -> None:
+    """The parent is here, without its own parent."""
+    repository = another(one)
+    commits: list[Commit] = []
+    for number in range(3):
+        commits.append(
+            describe_commit(
+                parents=commits[-1:],
+                metarange_id=EMPTY_TREE,
+                message=str(number),
+                committer="",
+                created_at=WHEN,
+                metadata={},
+            )
+        )
+    packs = [Pack(PackId(f"{n:064x}"), (), [each]) for n, each in enumerate(commits)]
+    for found, known in (([1], 0), ([2], 0), ([0, 1, 2], 3)):
+        progress = RecordedProgress()
+        unpack(repository, [packs[number] for number in found], progress=progress)
+        assert progress.items == len(found)
+        with repository.lake.kv.read() as txn:
+            packed = PackedStore(txn, repository.key)
+            assert sum(packed.find_pack(each.id) is not None for each in commits) == known
 
 
 def _ids(pack: Pack) -> set[CommitId]:

@@ -418,9 +418,11 @@ def number_batch(number: int) -> Any:
 
 def test_tasks_are_sized_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joined, "BYTES_PER_TASK", 100)
-    names = [Kept(bytes([number]) * 32, size) for number, size in enumerate([60, 30, 20, 500, 1])]
+    names = [
+        Kept(bytes([number]) * 32, size) for number, size in enumerate([60, 40, 1, 99, 500, 1])
+    ]
     sizes = [[kept.size for kept in group] for group in group_names(names)]
-    assert sizes == [[60, 30], [20], [500], [1]]
+    assert sizes == [[60, 40], [1, 99], [500], [1]]
     assert group_names([]) == [()]
 
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
 
 from lakecli.identity import h
-from lakecli.layout import SCRATCH, data_key
+from lakecli.layout import DATA, SCRATCH, data_key
+from lakecli.objectstore.base import Version
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.pipeline import data_prefixes
 from lakecli.pipeline.gc import join_tasks, joined
-from lakecli.pipeline.gc.compare import Listed
+from lakecli.pipeline.gc.compare import Listed, garbage_of
 from lakecli.pipeline.gc.join_tasks import Reading, counts_row, keep_listed, rows
 from lakecli.pipeline.gc.joined import JoinedSet, open_live
+from lakecli.pipeline.gc.lakefs import LakeFsPart
 from lakecli.pipeline.gc.live import DIGEST, DigestSet
 from lakecli.pipeline.gc.marks import MARKS, LostMarks
 from lakecli.pipeline.gc.run import Action, GcOptions, advance
+from lakecli.pipeline.gc.tasks import DataPart, TablesRead
 from lakecli.pipeline.runner import LocalRunner
-from lakecli.pipeline.scratch import Scratch
+from lakecli.pipeline.scratch import Kept, Scratch
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.store_location import OpenStore
 from lakecli.progress import Progress
@@ -114,6 +118,35 @@ def test_each_digest_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
         b"\2" * DIGEST + b"\3" * DIGEST,
     ]
     assert live.added == 5
+
+
+def test_references_that_were_read_here_are_written_too() -> None:
+    runner = SparkRunner.__new__(SparkRunner)
+    runner.scratch = Scratch(OpenStore(MemoryStore()), bytes(16))  # type: ignore[arg-type]
+    live = open_live(runner)
+    assert isinstance(live, JoinedSet)
+    live.take(TablesRead(b"\1" * DIGEST, 1, 0, ()))
+    live.take(TablesRead(b"", 2, 0, (), Kept(bytes(32), 2 * DIGEST)))
+    assert live.added == 3
+
+
+def test_parts_with_a_prefix_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joined, "digits_for", lambda _store: 3)
+    work: Any = SimpleNamespace(repository=SimpleNamespace(store=MemoryStore()))
+    whole, one, of_lakefs = DataPart(DATA, 1.0), DataPart(f"{DATA}ab/", 1.0), LakeFsPart("x", 1.0)
+    pieces = [one._replace(prefix=f"{DATA}ab/{digit}") for digit in "0123456789abcdef"]
+    tasks = joined.tasks_of(work, [whole, one, of_lakefs])
+    assert tasks == [(0, whole), *((1, each) for each in pieces), (2, of_lakefs)]
+
+
+def test_the_keys_of_garbage_follow_from_its_digests() -> None:
+    digests = [bytes([number]) * DIGEST for number in (1, 2)]
+    records = b"".join(digest + bytes(8) for digest in digests)
+    assert list(garbage_of(records, (), ())) == [
+        (data_key(digest.hex()), Version("")) for digest in digests
+    ]
+    found = list(garbage_of(records, ("a", "b"), ("v", "w")))
+    assert found == [("a", Version("v")), ("b", Version("w"))]
 
 
 def test_the_counts_of_all_tasks_of_a_part_are_added() -> None:
