@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import pytest
 
@@ -20,10 +20,11 @@ from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.sharing.shareable import CannotShare
 from lakecli.repository.undo.back_in_bucket import _is_left_behind, _is_reversed
 from lakecli.repository.undo.complete import _holds, complete
 from lakecli.repository.undo.log import find_operation, iter_log
-from lakecli.repository.undo.pushed import Pushed, _has_seen, moved_on
+from lakecli.repository.undo.pushed import Pushed, _has_seen, _has_seen_reset, moved_on
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, auto, here, make_commit, synced, there
 from tests.support.lakes import stage
@@ -141,6 +142,38 @@ def test_a_deleted_ref_whose_moves_are_unknown_was_not_moved_by_this_clone(world
     with eve.lake.kv.read() as txn:
         assert not _has_seen(txn, eve, tracked, before=world.first, after=None)
         assert not _has_seen(txn, eve, tracked, before=None, after=world.first)
+
+
+def test_a_reset_to_where_the_bucket_only_went_forward_was_not_moved_there(world: World) -> None:
+    """It leaves a commit behind that was never there."""
+    eve = world.eve
+    mine = make_commit(eve, b"mine").id
+    fetch(eve)
+    with eve.lake.kv.read() as txn:
+        tracked = TrackingStore(txn, eve.key).find(RefKind.BRANCH, "main")
+        assert tracked is not None
+        assert not _has_seen_reset(txn, eve, tracked, before=mine, after=world.second)
+    push(eve, "main", options=FORCED)
+    branch.reset(eve, "main", to=world.second)
+    push(eve, "main", options=FORCED)
+    with eve.lake.kv.read() as txn:
+        tracked = TrackingStore(txn, eve.key).find(RefKind.BRANCH, "main")
+        assert tracked is not None
+        assert _has_seen_reset(txn, eve, tracked, before=mine, after=world.second)
+
+
+def test_nothing_is_undone_where_no_ref_can_be_moved(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Repository) -> NoReturn:
+        raise CannotShare("the store has no working compare-and-set")
+
+    ada = world.ada
+    before = newest(ada)
+    monkeypatch.setattr("lakecli.repository.sharing.publish.check_writable", refuse)
+    with pytest.raises(CannotShare):
+        undo(ada, remote=True, committer="ada")
+    assert newest(ada) == before
 
 
 def test_a_branch_is_held_only_where_sharing_is_automatic(world: World) -> None:
