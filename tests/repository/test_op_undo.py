@@ -481,10 +481,12 @@ class TestPushed:
         push(one, "main", options=ME)
         assert position(one) == second.id
 
+    @pytest.mark.parametrize("restores", [False, True])
     def test_undo_refuses_a_move_pushed_after_its_check(
-        self, clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+        self, clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch, *, restores: bool
     ) -> None:
         one, _ = clones
+        kept = next(iter_log(one)).operation.id.hex()
         made = make_commit(one, b"a")
 
         def push_first(repository: Repository, taken: Sequence[Operation]) -> object:
@@ -493,7 +495,7 @@ class TestPushed:
 
         monkeypatch.setattr("lakecli.repository.undo.undo.claim_operations", push_first)
         with pytest.raises(LostRace, match="pushed meanwhile"):
-            undo(one)
+            restore(one, kept) if restores else undo(one)
         assert head(one) == position(one) == made.id
 
     def test_undo_of_an_unpushed_move_needs_no_bucket(self, clones: tuple[Repository, ...]) -> None:

@@ -153,8 +153,9 @@ def test_push_lists_data_that_is_gone_and_moves_nothing(
     check_whole(tmp_path, FIRST | {b"second": b"2", b"third": b"3"})
 
 
+@pytest.mark.parametrize("is_auto", [False, True])
 def test_a_push_of_much_data_compares_all_refs(
-    clones: tuple[Repository, Repository], bucket: FaultyStore
+    clones: tuple[Repository, Repository], bucket: FaultyStore, *, is_auto: bool
 ) -> None:
     """The youngest data came after the backup was restored, and the pushed ref is new."""
     ada, _ = clones
@@ -166,15 +167,21 @@ def test_a_push_of_much_data_compares_all_refs(
     stage(ada, "dev", dict(early))
     put(ada, {b"second": b"2"})
     push(ada, "main", options=ME)
+    sharing = synced(ada, "ada")
+    sharing.catch_up()  # too early to notice anything
     backup.restore()
     late = {b"late %02d" % number: b"l%d" % number for number in range(SAMPLE)}
     at = START + timedelta(minutes=1)
     stage_entries(ada, "dev", {path: entry_of(data, at=at) for path, data in late.items()})
     for data in late.values():
         ada.store.put_new(entry_of(data).physical_address, data)
-    commit(ada, "dev", message="-", committer="me")
-    with pytest.raises(NotInBucket) as caught:
+
+    def share() -> None:
+        commit(sharing.repository if is_auto else ada, "dev", message="-", committer="me")
         push(ada, "dev", options=ME)
+
+    with pytest.raises(NotInBucket) as caught:
+        share()
     assert caught.value.paths == tuple(early)
     assert there(ada, "dev") is None
     assert "the bucket went back in time: branch main" in notices(ada)
@@ -192,9 +199,16 @@ def test_unpushed_data_that_is_gone_is_reported(
     assert caught.value.paths == (b"second",)
 
 
+@pytest.mark.parametrize("most_read", [0, 4])
 def test_push_does_not_trust_another_ref_that_is_gone(
-    clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
+    clones: tuple[Repository, Repository],
+    bucket: FaultyStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    most_read: int,
 ) -> None:
+    """Whether the other refs are listed or read one by one."""
+    monkeypatch.setattr("lakecli.repository.sharing.publish._MOST_READ", most_read)
     ada, _ = clones
     backup = Backup(bucket)
     branch.create(ada, "dev", source="main")
@@ -206,9 +220,16 @@ def test_push_does_not_trust_another_ref_that_is_gone(
     check_whole(tmp_path, FIRST | {b"dev": b"d"})
 
 
+@pytest.mark.parametrize("most_read", [0, 4])
 def test_push_does_not_trust_another_ref_that_went_back(
-    clones: tuple[Repository, Repository], bucket: FaultyStore, tmp_path: Path
+    clones: tuple[Repository, Repository],
+    bucket: FaultyStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    most_read: int,
 ) -> None:
+    """Whether the other refs are listed or read one by one."""
+    monkeypatch.setattr("lakecli.repository.sharing.publish._MOST_READ", most_read)
     ada, _ = clones
     branch.create(ada, "dev", source="main")
     push(ada, "dev", options=ME)
@@ -236,6 +257,22 @@ def test_lost_packs_are_rewritten(
         del bucket.bucket.objects[key]
     assert push(ada, "main", options=ME).after == second.id
     check_whole(tmp_path, FIRST | {b"second": b"2"})
+
+
+def test_a_few_other_refs_are_not_listed(
+    clones: tuple[Repository, Repository], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, _ = clones
+    branch.create(ada, "dev", source="main")
+    put(ada, {b"dev": b"d"}, "dev")
+    push(ada, "dev", options=ME)
+    fetch(ada)
+    merge(ada, "dev", "main", MergeOptions("me"))
+    listed: list[object] = []
+    monkeypatch.setattr("lakecli.repository.sharing.publish.iter_refs", listed.append)
+    push(ada, "main", options=ME)
+    assert there(ada) == here(ada)
+    assert listed == []
 
 
 def test_fetch_reports_a_rollback_once_and_status_until_it_is_repaired(
