@@ -93,7 +93,7 @@ class TreeWriter:
         """
         keys, values = run.keys[start:stop], run.values[start:stop]
         if keys:
-            self._add(keys, values, run if verbatim else None, start)
+            self._add(keys, values, (run, start) if verbatim else None)
 
     def copy_ranges(self, tree: Metarange, first: int, last: int, *, more: bool) -> None:
         """Add consecutive ranges of a tree.
@@ -182,9 +182,12 @@ class TreeWriter:
         return tree.id
 
     def _add(
-        self, keys: Sequence[bytes], values: Sequence[bytes], run: Run | None = None, at: int = 0
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes],
+        copied: tuple[Run, int] | None = None,
     ) -> None:
-        """Add records; with a run, those from position `at` on, to be copied."""
+        """Add records; to be copied if the run that has them is given, and where they begin."""
         self._check_order(keys[0])
         key_digests, record_ids = digests(keys, values)
         self._last_key = keys[-1]
@@ -192,9 +195,10 @@ class TreeWriter:
         start = 0
         for end in dict.fromkeys([*(cut + 1 for cut in cuts), len(keys)]):
             table = self._open_table()
-            if run is None:
+            if copied is None:
                 table.add_many(keys[start:end], values[start:end])
             else:
+                run, at = copied
                 table.copy_run(run, at + start, at + end)
             self._record_ids.append(record_ids[start * DIGEST_SIZE : end * DIGEST_SIZE])
             start = end

@@ -13,7 +13,7 @@ import pytest
 from lakecli import layout
 from lakecli.committed import reads
 from lakecli.committed.apply import apply
-from lakecli.committed.cache import SstableCache
+from lakecli.committed.cache import SstableCache, size_of
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.metaranges import MisnamedTable
@@ -119,6 +119,14 @@ def test_a_full_cache_drops_nothing_before_it_is_over_its_limit(tmp_path: Path) 
     assert len(list(tmp_path.iterdir())) < 6
 
 
+def test_the_size_of_a_cache_is_that_of_its_files(tmp_path: Path) -> None:
+    assert size_of(tmp_path / "missing") == 0
+    assert size_of(tmp_path) == 0
+    for name, size in (("a", 20), ("b", 30)):
+        SstableCache(tmp_path).put(name * 64, bytes(size))
+    assert size_of(tmp_path) == 50
+
+
 def test_a_process_marks_each_table_as_used_once(tmp_path: Path) -> None:
     path = tmp_path / A
 
@@ -131,6 +139,10 @@ def test_a_process_marks_each_table_as_used_once(tmp_path: Path) -> None:
     cache = SstableCache(tmp_path)
     assert cache.find(A) == str(path)
     assert last_use() > old + 900
+    age(path, 1000)
+    old = last_use()
+    assert cache.find(A) == str(path)
+    assert last_use() == old
     for used in (cache, SstableCache(tmp_path)):
         used.put(A, b"data")
         age(path, 1000)

@@ -176,7 +176,10 @@ def test_a_missing_record() -> None:
 
 def test_a_record_outside_the_bounds() -> None:
     trees, record = tampered({key(5): None, key(500): MODEL[key(5)]})
-    assert any(what.startswith("its keys reach from") for _, what in whats(trees, record))
+    expected = (
+        "its keys reach from b'k00000' to b'k00500', but its metarange says b'k00000' to b'k00019'"
+    )
+    assert expected in [what for _, what in whats(trees, record)]
 
 
 def test_a_value_that_is_not_an_entry() -> None:
@@ -279,6 +282,18 @@ def test_a_metarange_of_an_impossible_n() -> None:
     tree = put_metarange(trees, [(b"b", encode_range_record(record))], number=b"17")
     _, problems = check_metarange(trees, tree)
     assert any("range_entries" in problem.what for problem in problems)
+
+
+def test_a_metarange_whose_properties_count_other_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    trees = new_trees()
+    tree = build(trees, MODEL)
+    table = trees.read_object(tree)
+    count = table.count
+    table.count += 1
+    monkeypatch.setattr(trees, "read_object", lambda _: table)
+    _, (problem,) = check_metarange(trees, tree)
+    assert problem.key == f"_lakefs/{tree}"
+    assert problem.what == f"{count} ranges, but its properties say {count + 1}"
 
 
 def test_a_range_in_place_of_a_metarange_is_reported_and_the_reverse() -> None:

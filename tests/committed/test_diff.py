@@ -147,6 +147,19 @@ def test_a_difference_at_one_path_is_found_without_ranges_that_both_trees_have()
         assert fresh.counts.ranges_opened == 0
 
 
+def test_a_path_between_two_blocks_of_the_destination_is_added() -> None:
+    trees = new_trees(range_entries=4096)
+    base = {key(at): value(at, bytes(range(200))) for at in range(0, 400, 2)}
+    left = changed(base, {key(398): value(-1)})
+    right = base | {key(at): value(at) for at in range(1, 400, 2)}
+    ids = [build(trees, model) for model in (base, left, right)]
+    table = trees.table(trees.metarange(ids[1]).record(0))
+    ends = [table.block(number).keys[-1] for number in range(table.block_count - 1)]
+    assert any(end < path <= table.separators[at] for at, end in enumerate(ends) for path in right)
+    found = compare(trees, base=ids[0], left=ids[1], right=ids[2])
+    assert [each.path for each in found] == [key(at) for at in range(1, 400, 2)]
+
+
 def test_an_interval_is_compared_from_its_start_to_before_its_stop() -> None:
     trees = new_trees()
     base = large_model(100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,10 +15,12 @@ from lakecli.committed.diff import diff
 from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.scan import find
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
 from lakecli.objectstore.base import ABSENT
 from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.progress import NoProgress
 from lakecli.sstable.reader import BytesSource, Table
 from tests.committed.trees import (
     Changes,
@@ -40,7 +43,10 @@ from tests.committed.trees import (
 from tests.support.lakefs_files import DIRECTORY
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from lakecli.progress import Progress
 
 
 @settings(max_examples=50, deadline=None)
@@ -94,6 +100,50 @@ def test_merge_with_a_foreign_side(foreign: str) -> None:
     merged = merge(trees, **built, same=None, strategy=MergeStrategy.FAIL)
     expected = changed(sides["destination"], {key(30): value(-1), key(200): None})
     assert merged.metarange_id == build(new_trees(), expected)
+
+
+class Remembered(dict[MetarangeId, MetarangeId]):
+    """Remembers rebuilt trees for the time of a test."""
+
+    def find(self, tree: MetarangeId) -> MetarangeId | None:
+        return self.get(tree)
+
+    def put(self, tree: MetarangeId, rebuilt: MetarangeId) -> None:
+        self[tree] = rebuilt
+
+    def show(self, entries: int) -> AbstractContextManager[Progress]:
+        assert entries
+        return nullcontext(NoProgress())
+
+
+def test_a_tree_is_rebuilt_once_before_it_changes() -> None:
+    remembered = Remembered()
+    trees = TreeStore(MemoryStore(), cache=None, range_entries=16, rebuilt=lambda: remembered)
+    model = large_model(100)
+    tree = put_foreign(trees.store, model, size=30)
+    steps: list[Changes] = [{key(3): value(-1)}, {key(90): value(-2)}]
+    for step in steps:
+        assert change(trees, tree, step) == build(new_trees(), changed(model, step))
+        assert remembered == {tree: build(new_trees(), model)}
+
+
+def test_only_the_destination_of_a_merge_is_rebuilt() -> None:
+    remembered = Remembered()
+    store = MemoryStore()
+    trees = TreeStore(store, cache=None, range_entries=16, rebuilt=lambda: remembered)
+    model = large_model(100)
+    versions = (model, changed(model, {key(3): value(-1)}), changed(model, {key(90): value(-2)}))
+    base, source, destination = (put_foreign(store, each, size=30) for each in versions)
+    merged = merge(
+        trees, base=base, source=source, destination=destination, strategy=MergeStrategy.FAIL
+    )
+    assert contents(trees, merged.metarange_id) == changed(versions[2], {key(3): value(-1)})
+    assert set(remembered) == {destination}
+    assert contents(trees, remembered[destination]) == versions[2]
+    # Onto the base itself, the source is taken as it is.
+    merged = merge(trees, base=base, source=source, destination=base, strategy=MergeStrategy.FAIL)
+    assert merged.metarange_id == source
+    assert set(remembered) == {destination}
 
 
 def test_point_reads_of_a_foreign_tree_do_not_trust_its_sizes() -> None:

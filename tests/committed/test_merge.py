@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.committed.conflicts import MAX_CONFLICTS_LISTED, MergeConflict
+from lakecli.committed.conflicts import (
+    MAX_CONFLICTS_LISTED,
+    Conflicts,
+    MergeConflict,
+    Settled,
+    have_unlike_checksums,
+    may_be_none,
+    settle,
+)
+from lakecli.committed.encode import encode_entry
 from lakecli.committed.merge import STRATEGIES, merge
+from lakecli.committed.threeway import Candidate
 from lakecli.committed.tree_store import TreeStore
-from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
+from lakecli.model import EMPTY_TREE, Entry, MergeStrategy, MetarangeId
 from tests.committed.trees import (
     Changes,
     Model,
@@ -300,6 +312,87 @@ def test_a_conflict_says_how_many_paths_it_has_and_how_many_may_be_none() -> Non
         assert f"both sides; {those} may be no conflict: " in error.message
         assert "--compare-contents" in (error.hint or "")
         assert error.unlike_checksums == (b"a",)
+
+
+MD5, OTHER_MD5, BLAKE3 = "a" * 32, "b" * 32, "c" * 64
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def entry(checksum: str, size: int = 5) -> bytes:
+    return encode_entry(Entry("data/x", size, checksum, AT))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "unlike"),
+    [
+        (entry(MD5), entry(BLAKE3), True),
+        (entry(MD5), entry(BLAKE3, 6), False),
+        (entry(MD5), entry(OTHER_MD5), False),
+        (entry(BLAKE3), entry("d" * 64), False),
+        (entry(MD5), entry("e" * 40), False),
+        (entry("e" * 40), entry(BLAKE3), False),
+        (entry(MD5), None, False),
+        (entry(MD5), b"", False),
+        (entry(MD5), b"no entry", False),
+        (None, None, False),
+    ],
+)
+def test_checksums_are_unlike_if_only_bytes_can_tell(
+    left: bytes | None, right: bytes | None, *, unlike: bool
+) -> None:
+    assert have_unlike_checksums(left, right) == unlike
+    assert have_unlike_checksums(right, left) == unlike
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, None])
+def test_a_conflict_may_be_none_if_two_of_its_sides_have_unlike_checksums(
+    place: int | None,
+) -> None:
+    values = [entry(MD5, 1), entry(MD5, 2), entry(MD5, 3)]
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    if place is not None:
+        left, right = pairs[place]
+        values[left] = entry(BLAKE3, right + 1)
+    assert may_be_none(Candidate(b"p", *values)) == (place is not None)
+
+
+@pytest.mark.parametrize(
+    ("base", "source", "destination", "settled"),
+    [
+        (A, B, C, None),
+        (A, A, C, Settled.DESTINATION),
+        (A, C, C, Settled.DESTINATION),
+        (A, B, A, Settled.SOURCE),
+        (X, B, C, None),
+        (X, C, C, Settled.DESTINATION),
+        (A, X, C, None),
+        (A, X, A, Settled.SOURCE),
+        (A, B, X, None),
+        (A, A, X, Settled.DESTINATION),
+    ],
+)
+def test_what_the_contents_of_a_conflict_decide(
+    base: bytes | None, source: bytes | None, destination: bytes | None, settled: Settled | None
+) -> None:
+    conflict = Candidate(b"p", base, source, destination)
+
+    def same(path: bytes, left: bytes, right: bytes) -> bool:
+        assert (path, type(left), type(right)) == (b"p", bytes, bytes)
+        return left == right
+
+    assert settle(conflict, same) is settled
+    assert settle(conflict, None) is None
+
+
+def test_conflicts_are_collected_with_those_that_may_be_none() -> None:
+    conflicts = Conflicts()
+    conflicts.check()
+    for path, unlike in ((b"a", True), (b"b", False), (b"c", True)):
+        conflicts.add(path, unlike_checksums=unlike)
+    with pytest.raises(MergeConflict, match="2 of them may be no conflict") as caught:
+        conflicts.check()
+    assert caught.value.paths == (b"a", b"b", b"c")
+    assert (caught.value.count, caught.value.unlike_checksums) == (3, (b"a", b"c"))
 
 
 def test_of_many_conflicts_the_first_ones_are_listed_and_all_are_counted() -> None:

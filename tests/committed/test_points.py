@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.committed.metaranges import RangeRecord
+    from lakecli.committed.open_ranges import OpenRange, OpenTree
     from lakecli.model import MetarangeId
     from lakecli.sstable.reader import Block
 
@@ -219,6 +220,58 @@ def test_a_range_that_is_read_in_many_places_is_read_at_once(
     else:
         assert set(read) == {1}
         assert len(read) > table.block_count // 2
+
+
+TWO_BLOCKS = {key(at): value(at, random.Random(at).randbytes(100)) for at in range(40)}
+
+
+def two_blocks_read_at_once(
+    tmp_path: Path, *, merge: bool = True
+) -> tuple[PointReader, OpenTree, OpenRange]:
+    """Return a reader that has read the only range of a tree, and both."""
+    store = local_trees(tmp_path)
+    tree = build(new_trees(store, range_entries=4096), TWO_BLOCKS)
+    trees = new_trees(store, range_entries=4096)
+    points = trees.points
+    points._may_merge = merge
+    assert points.find(tree, key(0)) == TWO_BLOCKS[key(0)]
+    (opened,) = points._open.values()
+    assert opened.source[0].block_count == 2
+    assert opened.source[1] == TWO_BLOCKS
+    return points, points._trees[tree], opened
+
+
+def test_a_range_read_at_once_is_in_the_dictionary_of_its_tree(tmp_path: Path) -> None:
+    points, known, opened = two_blocks_read_at_once(tmp_path)
+    assert known.whole == TWO_BLOCKS
+    size = points.blocks_size
+    points._merge(known, opened)
+    assert points.blocks_size == size
+    assert points.find_many(known.metarange.id, list(TWO_BLOCKS)) == list(TWO_BLOCKS.values())
+
+
+def test_what_does_not_fit_into_the_dictionary_of_a_tree_stays_in_its_range(tmp_path: Path) -> None:
+    points, known, opened = two_blocks_read_at_once(tmp_path, merge=False)
+    assert known.whole == {}
+    size = points._blocks_limit = points.blocks_size
+    for allowed, limit in ((True, size), (False, 1 << 30)):
+        points._may_merge, points._blocks_limit = allowed, limit
+        points._merge(known, opened)
+        assert (known.whole, points.blocks_size, points._may_merge) == ({}, size, False)
+    assert opened.source[1] == TWO_BLOCKS
+
+
+@pytest.mark.parametrize("gone", ["range", "tree"])
+def test_what_is_not_open_any_more_is_in_no_dictionary(tmp_path: Path, gone: str) -> None:
+    points, known, opened = two_blocks_read_at_once(tmp_path, merge=False)
+    points._may_merge = True
+    if gone == "range":
+        del points._open[opened.record.id]  # as another thread does that closes it
+    else:
+        del points._trees[known.metarange.id]
+    size = points.blocks_size
+    points._merge(known, opened)
+    assert (known.whole, points.blocks_size) == ({}, size)
 
 
 def test_a_full_cache_admits_few_of_the_blocks_that_are_read(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.committed.cache import SstableCache
+from lakecli.committed.metaranges import Metarange, encode_range_record
 from lakecli.committed.seeker import Seeker
 from lakecli.sstable.reader import Table
 from tests.committed.trees import (
@@ -71,3 +72,18 @@ def test_between_the_ends_of_a_range_that_is_not_opened_its_end_is_known(
         for _ in range(2):
             found = seeker.seek(record.min_key + b"\0")
             assert found == (within if at < opened else ends[at])
+
+
+def test_behind_the_last_path_of_a_range_the_end_that_its_metarange_states_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees = new_trees(RecordingStore(), range_entries=1024, cache=SstableCache(tmp_path))
+    tree = build(trees, large_model(5))
+    (record,) = iter_ranges(trees, tree)
+    wider = record._replace(max_key=b"z")
+    records = (encode_range_record(wider),)
+    trees.remember(Metarange(tree, (wider.max_key,), records, range_entries=1024))
+    monkeypatch.setattr("lakecli.committed.tree_store.check_described", lambda *_: None)
+    seeker = Seeker(trees, tree, ranges=1)
+    assert [seeker.seek(path) for path in (key(3) + b"!", key(9))] == [key(4), b"z"]
+    assert seeker._left == 0

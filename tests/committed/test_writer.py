@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.writer import TreeWriter
 from lakecli.model import EMPTY_TREE
 from tests.committed.trees import N, boundaries, build, contents, key, large_model, new_trees, value
@@ -100,6 +101,28 @@ def test_what_one_writer_finished_another_one_takes_unread() -> None:
     assert trees.counts.ranges_opened == 0
 
 
+def test_finished_ranges_are_durable_and_follow_each_other() -> None:
+    trees = new_trees()
+    writer = TreeWriter(trees)
+    writer.add_many(list(MODEL), list(MODEL.values()))
+    keys, values = writer.finish_ranges()
+    records = [decode_range_record(each) for each in values]
+    assert {info.key for info in trees.store.list()} == {f"_lakefs/{each.id}" for each in records}
+    taken = TreeWriter(trees)
+    taken.take_ranges(keys[:3], values[:3])
+    with pytest.raises(ValueError, match="ascending"):
+        taken.take_ranges(keys[2:5], values[2:5])
+    with pytest.raises(ValueError, match="ascending"):
+        taken.add_many([keys[1]], [value(1)])
+    taken.take_ranges(keys[3:], values[3:])
+    rest = list(MODEL)[list(MODEL).index(keys[-1]) + 1 :]
+    taken.add_many(rest, [MODEL[path] for path in rest])
+    tree = taken.finish()
+    assert tree == build(new_trees(), MODEL)
+    assert len(trees.metarange(tree)) == len(keys) + 1
+    assert trees.counts.metaranges_opened == 0
+
+
 def test_ranges_of_another_n_are_read() -> None:
     trees = new_trees()
     other = new_trees(trees.store, range_entries=2 * N)
@@ -121,6 +144,20 @@ def test_keys_have_to_ascend() -> None:
         writer.add_many([key(200), key(150)], [value(1), value(2)])
     with pytest.raises(ValueError, match="ascending"):
         writer.copy_ranges(tree, 0, 1, more=False)
+
+    # After a cut, no table is open that would refuse it.
+    (cut, *_) = boundaries(trees, tree.id)
+    at_cut = TreeWriter(trees)
+    at_cut.add_many([cut], [value(1)])
+    assert at_cut.at_cut
+    with pytest.raises(ValueError, match="ascending"):
+        at_cut.add_many([cut], [value(1)])
+    many = [path for path in MODEL if path <= cut]
+    at_cut = TreeWriter(trees)
+    at_cut.add_many(many, [MODEL[path] for path in many])
+    assert at_cut.at_cut
+    with pytest.raises(ValueError, match="ascending"):
+        at_cut.add_many([many[1]], [value(1)])
 
     behind = TreeWriter(trees)
     behind.copy_ranges(tree, 0, 5, more=True)

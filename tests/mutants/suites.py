@@ -336,6 +336,7 @@ SUITES = (
             "committed/test_writer.py",
             "committed/test_apply.py",
             "committed/test_canonical.py",
+            "committed/test_foreign.py",
             "committed/test_values.py",
             "committed/test_cost.py",
             "sstable/test_run.py",
