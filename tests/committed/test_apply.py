@@ -17,6 +17,7 @@ from tests.committed.trees import (
     Changes,
     Model,
     build,
+    change,
     changed,
     contents,
     edits,
@@ -171,3 +172,17 @@ def test_a_tree_of_long_and_odd_paths() -> None:
 def test_a_missing_tree_is_an_integrity_error() -> None:
     with pytest.raises(IntegrityError, match="missing from memory:"):
         apply(new_trees(), MetarangeId("0" * 64), [(b"a", value(1))])
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 20])
+def test_many_new_paths_within_one_block_are_all_written(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """More than are held in memory at a time."""
+    monkeypatch.setattr("lakecli.committed.apply.CHUNK", 4)
+    trees = new_trees(range_entries=64)
+    model = large_model(100)
+    tree = build(trees, model)
+    step: Changes = {key(50) + b"%02d" % at: value(at) for at in range(count)}
+    step |= {key(50): None, key(51): value(-1)}
+    assert change(trees, tree, step) == build(new_trees(range_entries=64), changed(model, step))

@@ -279,13 +279,16 @@ def test_a_damaged_value_is_an_error_or_what_protobuf_reads(
 
 def test_the_usual_form_is_decoded_without_the_codec(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(values, "_decode_any")
+    monkeypatch.delattr("lakecli.proto.messages.TIMESTAMP")
+    unusual = HELLO._replace(modified_at=datetime(2021, 2, 3, 4, 5, 6, tzinfo=UTC))
+    assert decode_entry(encode_entry(unusual)) == unusual
     known = HELLO._replace(metadata={CLIENT_MTIME: "1772366400", "größe": "\0"})
     long = HELLO._replace(physical_address="s3://b/" + "p" * 1000, size=2**40, metadata={})
     for entry in (known, long):
         assert decode_entry(encode_entry(entry)) == entry
     lengths = (0, 1, 127, 128, 129, 300)
     edges = [HELLO._replace(size=size) for size in (0, 1, 127, 128, 16_384, 2**63 - 1)]
-    edges += [HELLO._replace(content_type="t" * length) for length in lengths]
+    edges += [HELLO._replace(content_type="t" * length) for length in range(131)]
     edges += [HELLO._replace(metadata={"k" * 60: "v" * length}) for length in (1, 62, 63)]
     for metadata in ({}, {"k": "v"}):
         edges += [Entry("p" * length, 0, "", HELLO.modified_at, "", metadata) for length in lengths]
