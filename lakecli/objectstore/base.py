@@ -159,7 +159,8 @@ class PresignedUrl(NamedTuple):
 
     def signed(self, signature: bytes) -> PresignedUrl:
         """Return the URL with its signature."""
-        return PresignedUrl(self.url + signature.hex(), self.expires_at, self.headers)
+        url, expires_at, headers, _ = self
+        return PresignedUrl(url + signature.hex(), expires_at, headers)
 
 
 class PresignRequest(NamedTuple):

@@ -77,13 +77,14 @@ class ShellScript:
         if not link.name:
             return b""  # the directory itself
         self._count += 1
-        start = "" if self._in_chunk else "objects() {\n"
+        call = self._call(link).encode("ascii")
         self._in_chunk += 1
-        end = ""
+        if self._in_chunk == 1:
+            call = b"objects() {\n" + call
         if self._in_chunk == CHUNK:
             self._in_chunk = 0
-            end = "}\nrun\n"
-        return f"{start}{self._call(link)}\n{end}".encode("ascii")
+            call += b"}\nrun\n"
+        return call
 
     def _call(self, link: Link) -> str:
         name = plain_name(link.name)
@@ -92,13 +93,13 @@ class ShellScript:
             problem = problem_of(link.name)
             if problem is not None:
                 self.left_out.append((link.path, problem))
-                return f"x '{name}' '{shell_word(problem.encode())}'"
+                return f"x '{name}' '{shell_word(problem.encode())}'\n"
             if name.endswith("/"):
-                return f"d '{name[:-1]}'"
+                return f"d '{name[:-1]}'\n"
         checksum = link.checksum if is_blake3(link.checksum) else "-"
         etag = f" {link.etag}" if link.etag and _is_md5_etag(link.etag) else ""
         url = url_text(link.url)
-        return f"o {_part_id(link)} {link.size} {checksum} '{name}' '{url}'{etag}"
+        return f"o {_part_id(link)} {link.size} {checksum} '{name}' '{url}'{etag}\n"
 
     def head(self, header: Header, totals: Totals) -> bytes:
         """Return the program."""

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import IntegrityError
+from lakecli.repository.handoff import documents
 from lakecli.repository.handoff.links import Link
 from lakecli.repository.handoff.manifest import (
     Item,
@@ -62,6 +63,15 @@ def test_any_path_survives_a_round_trip(
     links = [Link(path, path, 5, checksum, URL, END) for path in paths]
     data, _ = write(kind, links, header=HEADER._replace(prefix=prefix))
     assert read(data) == (SOURCE._replace(prefix=prefix), items_of(links))
+
+
+def test_a_manifest_is_the_same_from_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 3 * documents.WRITTEN_AT_ONCE + 1
+    links = [Link(b"%d" % at, b"%d" % at, at, "c", URL, END) for at in range(count)]
+    whole = write("json", links)
+    monkeypatch.setattr(documents, "IN_MEMORY", len(whole[0]) // 4)
+    assert write("json", links) == whole
+    assert read(whole[0]) == (SOURCE, items_of(links))
 
 
 def test_json_is_one_object_with_an_object_a_line() -> None:
