@@ -49,10 +49,10 @@ def list_prefix(
         return
     records = scan_from(start)
     if not delimiter:
-        for path, value in records:
-            if not path.startswith(prefix):
+        for each in records:
+            if not each[0].startswith(prefix):
                 return
-            yield ListedObject(path, value)
+            yield tuple.__new__(ListedObject, each)  # as `ListedObject(…)`, in half of the time
         return
     record = next(records, None)
     while record is not None and record[0].startswith(prefix):

@@ -196,7 +196,8 @@ def _decode_usual(  # noqa: C901, PLR0911, PLR0912, PLR0915 - reading spends its
             return None
     except (IndexError, ValueError, Malformed, MalformedValue):
         return None
-    return Entry(address, size, checksum, modified_at, content_type, metadata)
+    # As `Entry(…)` does, without calling its constructor: a tenth of the time.
+    return tuple.__new__(Entry, (address, size, checksum, modified_at, content_type, metadata))
 
 
 def _decode_any(value: bytes) -> Entry:
