@@ -93,7 +93,8 @@ class TreeStore:
 
     Args:
         store: the storage namespace.
-        cache: of this repository's tables; not used if the namespace is on this machine.
+        cache: of this repository's tables, or what opens it when it is first needed; not used if
+            the namespace is on this machine.
         range_entries: the repository's tree parameter N.
         memory: bytes of parts of trees kept in memory, at most.
         reads: counts of reads to go on with.
@@ -111,7 +112,7 @@ class TreeStore:
         self,
         store: ObjectStore,
         *,
-        cache: SstableCache | None,
+        cache: SstableCache | Callable[[], SstableCache] | None,
         range_entries: int,
         memory: int = MEMORY_SIZE,
         reads: Reads | None = None,
@@ -147,7 +148,10 @@ class TreeStore:
     @cached_property
     def _cache(self) -> SstableCache | None:
         """The cache, unless the namespace is a local directory."""
-        return None if self._is_local else self._given_cache
+        if self._is_local:
+            return None
+        given = self._given_cache
+        return given() if callable(given) else given
 
     @cached_property
     def _is_local(self) -> bool:

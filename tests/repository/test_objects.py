@@ -25,7 +25,7 @@ from lakecli.repository.ls import ls
 from lakecli.repository.presign import presign
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
-from tests.support.lakes import entry_of, make_repository, open_lake, serve, stage
+from tests.support.lakes import entry_of, make_repository, open_lake, serve, stage, through
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +68,14 @@ def test_stat_of_a_prefix_hints_at_ls(repository: Repository) -> None:
         with pytest.raises(NotFound) as raised:
             stat(repository, "main", path)
         assert raised.value.hint == hint
+
+
+def test_a_listing_without_objects_does_not_look_into_the_namespace(
+    repository: Repository, tmp_path: Path
+) -> None:
+    """It may lie on a disk that is not mounted."""
+    (tmp_path / "namespace").rename(tmp_path / "elsewhere")
+    assert listed(through(repository)) == []
 
 
 def test_a_listing_groups_by_directory(repository: Repository) -> None:

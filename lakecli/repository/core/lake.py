@@ -368,7 +368,7 @@ class Repository:
 
             self._trees = TreeStore(
                 self.store,
-                cache=self._table_cache(),
+                cache=self._table_cache,
                 range_entries=self.record.range_entries,
                 memory=self.lake.home.memory_size,
                 reads=self.reads,
@@ -378,12 +378,7 @@ class Repository:
             self.reads = self._trees.reads
         return self._trees
 
-    def _table_cache(self) -> SstableCache | None:
-        """Return the cache of tables, which a namespace on this machine does without."""
-        from lakecli import layout
-
-        if self.store.local_path(layout.REPOSITORY) is not None:
-            return None
+    def _table_cache(self) -> SstableCache:
         from lakecli.committed.cache import SstableCache
 
         home = self.lake.home
