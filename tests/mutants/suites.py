@@ -163,6 +163,7 @@ SUITES = (
             "repository/test_sync_owners.py",
             "repository/test_deletion.py",
             "repository/test_undo_whole.py",
+            "repository/test_undo_pushed.py::test_undoing_a_reset_leaves_what_others_had_pushed",
             "repository/test_publish.py",
             "repository/test_rollback.py",
             "repository/test_push.py",

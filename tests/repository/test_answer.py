@@ -132,6 +132,9 @@ def test_an_answer_is_durable_with_its_name(
     made.leave()
     made.leave()
     assert len(list(Path("/dev/fd").iterdir())) == descriptors
+    (left,) = answer.take_left(repository)
+    left.give()
+    assert len(list(Path("/dev/fd").iterdir())) == descriptors
 
 
 def test_a_command_whose_answer_cannot_be_recorded_goes_on(

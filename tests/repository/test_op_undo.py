@@ -356,6 +356,12 @@ def test_the_bucket_is_asked_only_about_what_is_put_back(
         asked.clear()
         paths = [path for path, _ in staged.pop()]
         assert paths == ([b"a"] if operation.kind == "commit" else []), operation.kind
+    before = head(repository)
+    stage(repository, "main", {b"b": b"2"})
+    commit(repository, "main", message="second", committer="me")
+    tag.create(repository, "v1", "main")
+    claim_operations(repository, [each.operation for each in iter_log(repository)][:2])
+    assert asked == [before]  # nothing for the tag, which is deleted
 
 
 class TestExpiry:
