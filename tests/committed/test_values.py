@@ -315,6 +315,15 @@ def test_a_malformed_entry_is_one_clear_error(data: bytes) -> None:
         decode_entry(encode_value(h(b"i"), data))
 
 
+def test_a_message_of_negative_length_is_refused() -> None:
+    value = bytearray(encode_entry(Entry("p", 1, "", HELLO.modified_at)))
+    assert decode_entry(bytes(value)).physical_address == "p"
+    assert value[33] < 0x80
+    value[33] |= 1  # zigzag: the lowest bit is the sign
+    with pytest.raises(MalformedValue):
+        decode_entry(bytes(value))
+
+
 def test_an_absent_time_is_the_epoch() -> None:
     assert decode_entry(encode_value(b"i", b"")).modified_at == datetime(1970, 1, 1, tzinfo=UTC)
 
