@@ -94,6 +94,7 @@ class RepositoryMachine(RuleBasedStateMachine):
         self.trees[made.id] = tree
         self.parents[made.id] = made.parents
         self.model[name].head = made.id
+        self.model[name].staged = {}  # what equalled the head before goes with it
         expected = self.names_of_trees.setdefault(frozenset(tree.items()), made.metarange_id)
         assert made.metarange_id == expected
         assert (made.metarange_id == EMPTY_TREE) == (not tree)
@@ -133,7 +134,6 @@ class RepositoryMachine(RuleBasedStateMachine):
             return
         commit(self.repository, name, message="m", committer="me")
         tree = {**head, **self.model[name].staged}
-        self.model[name].staged = {}
         self.record(name, {path: data for path, data in tree.items() if data is not None})
 
     @rule(target=branches, source=branches)
