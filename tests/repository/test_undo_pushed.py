@@ -138,10 +138,15 @@ def test_a_commit_on_a_branch_that_others_deleted_is_undone_here(world: World) -
 
 def test_a_deleted_ref_whose_moves_are_unknown_was_not_moved_by_this_clone(world: World) -> None:
     eve = world.eve
+    mine = make_commit(eve, b"mine").id
     tracked = Tracked(RefKind.BRANCH, "unknown", None, 1, WriteId("0" * 32), "")
     with eve.lake.kv.read() as txn:
         assert not _has_seen(txn, eve, tracked, before=world.first, after=None)
         assert not _has_seen(txn, eve, tracked, before=None, after=world.first)
+        assert not _has_seen_reset(txn, eve, tracked, before=mine, after=world.first)
+        main = TrackingStore(txn, eve.key).find(RefKind.BRANCH, "main")
+        assert main is not None
+        assert not _has_seen_reset(txn, eve, main, before=mine, after=None)
 
 
 def test_a_reset_to_where_the_bucket_only_went_forward_was_not_moved_there(world: World) -> None:
