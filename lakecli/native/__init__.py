@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
         def columns(
             self,
-            payload: bytes | Buffer,
+            payload: bytes | Buffer | memoryview,
             area: bytearray | npt.NDArray[np.uint8],
             row: int,
             above: bytes,

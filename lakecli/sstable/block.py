@@ -67,6 +67,7 @@ class Codec:
         crc32c: returns the CRC32C of some bytes. Look it up again for each block or batch.
         compress: without a frame.
         decompress: without a frame.
+        decompress_into: the same, into memory; returns how much of it is used.
     """
 
     def __init__(self) -> None:
@@ -75,6 +76,7 @@ class Codec:
         self.crc32c: Callable[[bytes], int] = self._crc32c_of_few
         self.compress: Callable[[bytes], Buffer] = snappy.compress_raw
         self.decompress: Callable[[bytes], Buffer] = snappy.decompress_raw
+        self.decompress_into: Callable[[bytes, memoryview], int] = snappy.decompress_raw_into
         self._framing = snappy.Compressor()
         self._framing.compress(b"-")
         self._framing.flush()  # with the identifier of the stream
@@ -160,6 +162,20 @@ def buffer_of(stored: bytes) -> bytes | Buffer:
         return codec().decompress(payload)
     except Exception as error:  # cramjam's own error class has no public name
         raise Malformed("a block that is not Snappy") from error
+
+
+def unpacked(stored: bytes, room: memoryview) -> bytes | Buffer | memoryview:
+    """Return the same payload, in a room if it is compressed and fits, which is faster.
+
+    Raises:
+        Malformed: as `payload_of`.
+    """
+    if stored[-BLOCK_TRAILER_SIZE] == STORED_SNAPPY:
+        try:
+            return room[: codec().decompress_into(stored[:-BLOCK_TRAILER_SIZE], room)]
+        except Exception:  # noqa: BLE001, S110 - too large, or not Snappy
+            pass
+    return buffer_of(stored)
 
 
 def payload_size(stored: bytes) -> int:

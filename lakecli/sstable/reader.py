@@ -11,7 +11,7 @@ from itertools import accumulate
 from lakecli import native
 from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import Malformed
-from lakecli.sstable.block import buffer_of, decode_records, find_value, payload_of, verify
+from lakecli.sstable.block import decode_records, find_value, payload_of, unpacked, verify
 from lakecli.sstable.directory import read_directory
 from lakecli.sstable.errors import CorruptTable, UnknownTableFormat
 from lakecli.sstable.run import RUN_SIZE, Run
@@ -39,6 +39,9 @@ __all__ = [
 _TAIL_SIZE = 64 << 10
 _BLOCKS_AT_ONCE = 32
 """Blocks that `Table.blocks` reads at a time: so few that the same memory is used again."""
+
+_ROOM = 64 << 10
+"""Bytes of payloads that are uncompressed into memory that is used again; blocks have 4 KiB."""
 
 
 class Block(NamedTuple):
@@ -219,18 +222,27 @@ class Table:
         """
         return self._decoded(number, self.stored_block(number))
 
-    def payloads(self) -> Iterator[bytes | Buffer]:
+    def payloads(self) -> Iterator[bytes | Buffer | memoryview]:
         """Yield the payload of each data block, its checksum verified, its records not decoded.
+
+        The memory of a payload may be that of the next one, so it is valid until that is asked for.
 
         Raises:
             CorruptTable: a block is damaged.
         """
-        for number in range(self.block_count):
-            stored = self.stored_block(number)
-            try:
-                yield buffer_of(stored)
-            except Malformed as error:
-                raise self._corrupt(number, str(error)) from None
+        room = memoryview(bytearray(_ROOM))
+        for start, stop in self._parts():
+            base = self._offsets[start]
+            data = self._read(base, self._offsets[stop - 1] + self._sizes[stop - 1] - base)
+            for number in range(start, stop):
+                at, size = self._offsets[number] - base, self._sizes[number]
+                stored = data[at : at + size]
+                try:
+                    verify(stored, size)
+                    payload = unpacked(stored, room)
+                except Malformed as error:
+                    raise self._corrupt(number, str(error)) from None
+                yield payload
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
         """Yield some decoded blocks, read many at a time with everything between them.
@@ -309,11 +321,15 @@ class Table:
         Raises:
             CorruptTable: a block is damaged, or has keys outside the bounds of its index entry.
         """
+        return (self._run(start, stop) for start, stop in self._parts())
+
+    def _parts(self) -> Iterator[tuple[int, int]]:
+        """Yield the first block of each part that is read at once, and the one after its last."""
         ends = list(accumulate(self._sizes))
         start = done = 0
         while start < self.block_count:
             stop = max(bisect_right(ends, done + RUN_SIZE), start + 1)
-            yield self._run(start, stop)
+            yield start, stop
             start, done = stop, ends[stop - 1]
 
     def _run(self, start: int, stop: int) -> Run:

@@ -24,6 +24,7 @@ from lakecli.sstable.block import (
     payload_size,
     seal,
     shared_prefix_size,
+    unpacked,
     verify,
 )
 from lakecli.sstable.format import BLOCK_TRAILER_SIZE, MIN_STORED_SIZE, RECORD_TRAILER
@@ -231,6 +232,20 @@ def test_a_false_size_is_refused_before_it_is_allocated(size: int) -> None:
     stored = encode_varint(size) + b"abc" + b"\1" + bytes(4)
     with pytest.raises(Malformed, match=f"a compressed block that claims {size} bytes"):
         payload_of(stored)
+
+
+def test_a_payload_is_unpacked_into_a_room_that_it_fits() -> None:
+    payload = b"0123456789" * 20
+    room = memoryview(bytearray(len(payload)))
+    packed = seal(payload, compress=True)
+    found = unpacked(packed, room)
+    assert isinstance(found, memoryview)
+    assert found.obj is room.obj
+    assert found == payload
+    assert bytes(unpacked(packed, room[:-1])) == payload
+    assert unpacked(seal(payload, compress=False), room) == payload
+    with pytest.raises(Malformed, match="a block that is not Snappy"):
+        unpacked(b"\x05abc" + b"\1" + bytes(4), room)
 
 
 def test_a_block_is_compressed_if_that_saves_more_than_an_eighth() -> None:
