@@ -44,6 +44,7 @@ __all__ = ["Written", "read_entries", "read_table", "register", "write_table"]
 def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
     """Register ``spark.read.format("lakefs")`` with a session; a second call changes the home.
 
+    How many cores the session has now decides how many entries a task reads.
     This also has Spark pass filters to data sources written in Python, for the option ``pushdown``.
 
     Args:
@@ -51,8 +52,9 @@ def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories. The option of the same name overrides it.
     """
+    from lakecli.spark.shares import cores_of
     from lakecli.spark.snapshot import home_of
     from lakecli.spark.source import source_class
 
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    spark.dataSource.register(source_class(home_of(home)))
+    spark.dataSource.register(source_class(home_of(home), cores=cores_of(spark)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.area import Area, read_whole
 from lakecli.spark.decode import RANGE_ID, Waiting, decode_batch
 from lakecli.spark.filters import narrow, window_of
+from lakecli.spark.shares import share_of
 from lakecli.spark.types import arrow_schema
 from lakecli.spark.worker_errors import told
 
@@ -67,16 +69,24 @@ class EntriesReader(DataSourceReader):
     Args:
         snapshot: the state of the repository.
         schema: schema of the rows: any of the columns, in any order.
-        entries_per_partition: approximate number of committed entries in a partition.
+        entries_per_partition: approximate number of committed entries in a partition; 0: by the
+            number of all entries that are read, and of cores.
+        cores: tasks that run at the same time; 0: not known.
     """
 
     def __init__(
-        self, snapshot: Snapshot, schema: StructType, *, entries_per_partition: int
+        self,
+        snapshot: Snapshot,
+        schema: StructType,
+        *,
+        entries_per_partition: int = 0,
+        cores: int = 0,
     ) -> None:
         self._snapshot = snapshot
         self._location = snapshot.location
         self._schema = schema
         self._target = entries_per_partition
+        self._cores = cores
         self._window: Window = window_of(snapshot.prefix)
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -101,27 +111,32 @@ class EntriesReader(DataSourceReader):
 
     def _committed(self, window: Window, staged: list[bytes]) -> Iterator[RangesPartition]:
         tree = self._location.trees().metarange(self._snapshot.metarange_id)
-        group: list[bytes] = []
-        count = 0
-        first = b""
-        for position in range(tree.find(window.start), len(tree)):
+        start = tree.find(window.start)
+        records: list[RangeRecord] = []
+        for position in range(start, len(tree)):
             record = tree.record(position)
             if window.stop is not None and record.min_key >= window.stop:
                 break
+            records.append(record)
+        target = self._target or share_of(sum(each.count for each in records), self._cores)
+        group: list[bytes] = []
+        count = 0
+        first = b""
+        for position, record in enumerate(records, start):
             if not group:
                 first = record.min_key
             group.append(tree.values[position])
             count += record.count
-            if self._is_full(count, record):
+            if self._is_full(count, target, record):
                 yield RangesPartition(group, _between(staged, first, record.max_key))
                 group, count = [], 0
         if group:
             last = decode_range_record(group[-1]).max_key
             yield RangesPartition(group, _between(staged, first, last))
 
-    def _is_full(self, count: int, record: RangeRecord) -> bool:  # noqa: ARG002 - for subclasses
+    def _is_full(self, count: int, target: int, record: RangeRecord) -> bool:  # noqa: ARG002 - for subclasses
         """Return whether a group of so many entries ends with a range."""
-        return count >= self._target
+        return count >= target
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
@@ -142,19 +157,27 @@ class EntriesReader(DataSourceReader):
         elif isinstance(partition, RangesPartition):
             trees = self._location.trees()
             area = Area()
-            for encoded in partition.ranges:
-                record = decode_range_record(encoded)
-                hidden = set(_between(partition.hidden, record.min_key, record.max_key))
-                if not hidden and _is_within(record, self._window):
-                    whole = read_whole(trees.table(record), record, schema.names, area)
-                    for count, columns in whole:
-                        yield _batch(schema, count, columns, record.id)
+            hidden = partition.hidden
+
+            def hidden_in(record: RangeRecord) -> list[bytes]:
+                return _between(hidden, record.min_key, record.max_key)
+
+            def is_whole(record: RangeRecord) -> bool:
+                return _is_within(record, self._window) and not hidden_in(record)
+
+            records = map(decode_range_record, partition.ranges)
+            for whole, ranges in groupby(records, is_whole):
+                if whole:
+                    tables = ((trees.table(record), record) for record in ranges)
+                    for count, columns in read_whole(tables, schema.names, area):
+                        yield _batch(schema, count, columns, None)
                     continue
-                for keys, values in _records(trees, record, self._window):
-                    if hidden:
-                        keys, values = _without(hidden, keys, values)  # noqa: PLW2901
-                    columns = decode_batch(keys, values, schema.names)
-                    yield _batch(schema, len(keys), columns, record.id)
+                for record in ranges:
+                    without = set(hidden_in(record))
+                    for batch in _records(trees, record, self._window):
+                        keys, values = _without(without, *batch)
+                        columns = decode_batch(keys, values, schema.names)
+                        yield _batch(schema, len(keys), columns, record.id)
 
 
 class FilteringEntriesReader(EntriesReader):
@@ -175,8 +198,8 @@ class StableEntriesReader(EntriesReader):
     def __init__(self, snapshot: Snapshot, schema: StructType) -> None:
         super().__init__(snapshot, schema, entries_per_partition=STABLE)
 
-    def _is_full(self, count: int, record: RangeRecord) -> bool:
-        return count >= self._target and (record.id.endswith("0") or count >= 4 * self._target)
+    def _is_full(self, count: int, target: int, record: RangeRecord) -> bool:
+        return count >= target and (record.id.endswith("0") or count >= 4 * target)
 
     def count_of(self, partition: InputPartition) -> int:
         """Return the number of entries in a partition, before any are hidden."""
@@ -211,6 +234,8 @@ def _between(paths: list[bytes], first: bytes, last: bytes) -> list[bytes]:
 def _without(
     hidden: set[bytes], keys: list[bytes], values: list[bytes]
 ) -> tuple[list[bytes], list[bytes]]:
+    if not hidden:
+        return keys, values
     left = [at for at, key in enumerate(keys) if key not in hidden]
     return [keys[at] for at in left], [values[at] for at in left]
 
@@ -248,7 +273,7 @@ def _is_within(record: RangeRecord, window: Window) -> bool:
 def _batch(
     schema: pa.Schema, count: int, columns: dict[str, pa.Array], range_id: str | None
 ) -> pa.RecordBatch:
-    if RANGE_ID in schema.names:
+    if RANGE_ID in schema.names and RANGE_ID not in columns:
         columns[RANGE_ID] = pa.repeat(pa.scalar(range_id, pa.string()), count)
     arrays = [columns[field.name].cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -18,6 +18,7 @@ from lakecli.errors import LakeError, UsageError
 from lakecli.pipeline.errors_as_json import dump_error, load_error
 from lakecli.spark import history
 from lakecli.spark.entries import EntriesReader, FilteringEntriesReader
+from lakecli.spark.shares import SHARE
 from lakecli.spark.snapshot import take_snapshot
 from lakecli.spark.source_table import FilteringTableReader, TableReader, look_at_table, schema_of
 from lakecli.spark.types import COLUMNS, DIFF, ENTRIES, check_schema, chosen, chosen_fields
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 NAME: Final = "lakefs"
 
 TABLE: Final = "table"
-
-ENTRIES_PER_PARTITION: Final = 524_288
-"""A task takes 0.05 s beside its entries, and these half a second; they are streamed."""
 
 _OPTIONS: Final = frozenset(
     {
@@ -57,7 +55,8 @@ class LakefsSource(DataSource):
         pushdown: ``true``: filters on ``path`` also limit the ranges read, and simple filters on a
             table's columns the directories and row groups. Only for a DataFrame that is used in
             one query with one filter; other queries give wrong results.
-        entriesPerPartition: approximate number of entries in a partition.
+        entriesPerPartition: approximate number of entries in a partition; by default that of
+            `shares`, and 524,288 for differences.
 
     Raises:
         UsageError: an option is not valid.
@@ -70,6 +69,9 @@ class LakefsSource(DataSource):
 
     home: str | None = None
     """Default of the option ``home``."""
+
+    cores: int = 0
+    """Tasks that run at the same time; 0: not known."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -94,7 +96,7 @@ class LakefsSource(DataSource):
                 hint="what: entries, commits or refs; diff: LEFT...RIGHT",
             )
         self._schema = chosen(self._what, given.get("columns", ""))
-        self._target = _positive(given.get("entriesperpartition", ""), ENTRIES_PER_PARTITION)
+        self._target = _positive(given.get("entriesperpartition", ""))
         self._is_pushed = _flag(given.get("pushdown", "false"))
         self._moment = self._look(
             given.get("path", ""), given.get("home", self.home), given.get("prefix", "")
@@ -138,9 +140,12 @@ class LakefsSource(DataSource):
             check_schema(self._what, schema)
         if self._what == ENTRIES:
             reader = FilteringEntriesReader if self._is_pushed else EntriesReader
-            return reader(self._moment, schema, entries_per_partition=self._target)
+            return reader(
+                self._moment, schema, entries_per_partition=self._target, cores=self.cores
+            )
         if self._what == DIFF:
-            return history.DiffReader(self._moment, schema, entries_per_partition=self._target)
+            target = self._target or SHARE
+            return history.DiffReader(self._moment, schema, entries_per_partition=target)
         return history.RecordsReader(self._moment, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
@@ -162,13 +167,14 @@ class LakefsSource(DataSource):
         return history.LOOKS[self._what](uri, home)
 
 
-def source_class(home: str | None) -> type[LakefsSource]:
-    """Return the data source for a home."""
+def source_class(home: str | None, *, cores: int = 0) -> type[LakefsSource]:
+    """Return the data source for a home, and for a session that has some cores; 0: not known."""
 
     class Source(LakefsSource):
-        """The data source for one home."""
+        """The data source for one session."""
 
     Source.home = home
+    Source.cores = cores
     return Source
 
 
@@ -183,9 +189,9 @@ def _check_options(given: Mapping[str, str]) -> None:
         raise UsageError("no URI to load", hint='.load("lakefs://REPOSITORY/REF/PREFIX")')
 
 
-def _positive(text: str, default: int) -> int:
+def _positive(text: str) -> int:
     if not text:
-        return default
+        return 0
     if not text.isdecimal() or int(text) < 1:
         raise UsageError(
             f"entriesPerPartition is not a positive number: {text!r}", hint="for example 100000"

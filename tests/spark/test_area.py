@@ -63,7 +63,7 @@ def _rows(table: Table, record: RangeRecord) -> tuple[list[int], dict[str, list[
     """Return the sizes of the batches, and all values of each column."""
     found: dict[str, list[Any]] = {name: [] for name in WANTED}
     counts = []
-    for count, columns in area.read_whole(table, record, WANTED, area.Area()):
+    for count, columns in area.read_whole([(table, record)], WANTED, area.Area()):
         counts.append(count)
         for name, column in columns.items():
             assert len(column) == count
@@ -94,9 +94,55 @@ def test_columns_stay_when_the_area_is_used_again() -> None:
     taken = []
     for size in (1, 2):
         table, record = _range({b"k%d" % size: encode_entry(USUAL._replace(size=size))})
-        taken += [columns for _, columns in area.read_whole(table, record, WANTED, used)]
+        taken += [columns for _, columns in area.read_whole([(table, record)], WANTED, used)]
     assert [columns[decode.SIZE].to_pylist() for columns in taken] == [[1], [2]]
     assert [columns[decode.PATH].to_pylist() for columns in taken] == [["k1"], ["k2"]]
+
+
+def test_ranges_share_batches_in_their_order() -> None:
+    """The rows of small ranges come together, each with the ID of its own range."""
+    ranges = []
+    for number, sizes in enumerate(((1, 2), (3,), (4, 5))):
+        table, record = _range({b"k%d" % at: encode_entry(USUAL._replace(size=at)) for at in sizes})
+        ranges.append((table, record._replace(id=RangeId(f"{number}" * 64))))
+    wanted = [decode.SIZE, decode.RANGE_ID]
+    batches = [columns for _, columns in area.read_whole(ranges, wanted, area.Area())]
+    rows = [
+        row
+        for columns in batches
+        for row in zip(*(columns[name].to_pylist() for name in wanted), strict=True)
+    ]
+    assert rows == [(1, "0" * 64), (2, "0" * 64), (3, "1" * 64), (4, "2" * 64), (5, "2" * 64)]
+    assert len(batches) == (3 if native.core() is None else 1)
+    table, record = ranges[1]
+    ranges[1] = table, record._replace(min_key=b"k")
+    with pytest.raises(Mismatch):
+        list(area.read_whole(ranges, wanted, area.Area()))
+
+
+@pytest.mark.parametrize("count", [area.ROWS // 2 - 1, area.ROWS // 2])
+def test_memory_is_used_again_when_no_column_holds_it(core: Core, count: int) -> None:
+    """Texts of many entries are not copied out of it, so it may not change while they live."""
+    used = area.Area()
+    used._core = core
+    is_lent = 2 * count >= area.ROWS
+
+    def taken(letter: str) -> dict[str, Any]:
+        value = encode_entry(USUAL._replace(checksum=letter))
+        table, record = _range({b"%05d" % at: value for at in range(count)})
+        [(_, columns)] = area.read_whole([(table, record)], [decode.CHECKSUM], used)
+        return columns
+
+    first, second = taken("a"), taken("b")
+    assert first[decode.CHECKSUM].unique().to_pylist() == ["a"]
+    assert second[decode.CHECKSUM].unique().to_pylist() == ["b"]
+    assert len(used._lent) == 2 * is_lent
+    addresses = {memory.ctypes.data for memory, _ in used._lent}
+    del first
+    third = taken("c")
+    assert second[decode.CHECKSUM].unique().to_pylist() == ["b"]
+    assert third[decode.CHECKSUM].unique().to_pylist() == ["c"]
+    assert {memory.ctypes.data for memory, _ in used._lent} == addresses
 
 
 def test_blocks_with_unusual_entries_among_others() -> None:
