@@ -6,8 +6,10 @@
     source_table       the rows of a table in it; worker_errors: its errors
     snapshot           a ref pinned on the driver: a tree and staged changes
     entries            read entries on executors; history: commits, refs, differences
+    shares             how many entries a task reads
     decode, area       records and whole blocks as columns, the latter by the compiled core
     entry_files        entries by way of Parquet files; entry_cache: which are kept
+    entry_holds        which of them running programs may still read
     table, layout      read tables from directories; remote: from buckets; native: by Spark itself
     sessions           kinds of sessions; where: what Spark finds in an SQL condition
     partitions         partition columns, from names of directories; schemas: of Parquet files

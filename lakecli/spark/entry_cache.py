@@ -57,24 +57,34 @@ class EntryCache(NamedTuple):
             return True
         return False
 
-    def make_room(self, size: int, *, kept: Collection[Path]) -> None:
+    def make_room(self, size: int, *, kept: Collection[Path], held: Collection[str] = ()) -> bool:
         """Delete files unused for a week, and those unused for longest, for new ones.
 
         Args:
             size: bytes of the new files.
-            kept: files that are not deleted.
+            kept: files that are not deleted, whatever the limit.
+            held: names of files that are not deleted, either.
+
+        Returns:
+            Whether there is room. There is not if held files are in the way; then only those unused
+            for a week are deleted.
         """
-        drop_unused(self.directory, self.now - KEPT.total_seconds())
+        names = {file.name for file in kept}
+        drop_unused(self.directory, self.now - KEPT.total_seconds(), kept={*held, *names})
         found = sorted(_sizes(self.directory))
         total = size + sum(bytes_ for _, bytes_, _ in found)
-        names = {file.name for file in kept}
+        stay = [(bytes_, name) for _, bytes_, name in found if name in names or name in held]
+        least = size + sum(bytes_ for bytes_, _ in stay)
+        if least > self.limit and any(name not in names for _, name in stay):
+            return False
         for _, bytes_, name in found:
             if total <= self.limit:
                 break
-            if name not in names:
+            if name not in names and name not in held:
                 with suppress(OSError):
                     (self.directory / name).unlink()
                     total -= bytes_
+        return True
 
 
 def _sizes(directory: Path) -> Sequence[tuple[int, int, str]]:

@@ -15,6 +15,7 @@ from lakecli.errors import LakeError
 from lakecli.kv.sentinel import boot_id
 from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.entry_cache import EntryCache
+from lakecli.spark.entry_holds import EntryHolds
 from lakecli.spark.sessions import is_here
 from lakecli.spark.snapshot import opened, snapshot_of
 from lakecli.spark.table import explained
@@ -60,8 +61,9 @@ def read_entries(
 
     The ref is resolved now, with the uncommitted changes of a branch; later changes do not change
     the DataFrame. In a session on this machine, entries that no call has read before are decoded
-    now, into Parquet files in lakecli's cache. On a cluster, or if the files would be larger than
-    ``cache.size``, each query decodes the entries anew.
+    now, into Parquet files in lakecli's cache, which stay while this program runs. On a cluster, or
+    if the files would be larger than ``cache.size``, together with those that running programs have
+    read, each query decodes the entries anew.
 
     Args:
         spark: the session.
@@ -155,9 +157,17 @@ def _converted(spark: SparkSession, lake: Lake, groups: Groups) -> list[Path] | 
     if not cache.open():
         return None
     files = cache.files(groups.described())
-    missing = {number: file for number, file in enumerate(files) if not cache.use(file)}
+    holds = EntryHolds(directory.with_name("entries-held"))
+    try:
+        with holds.locked():
+            missing = {number: file for number, file in enumerate(files) if not cache.use(file)}
+            size = groups.size_of(missing)
+            if missing and not cache.make_room(size, kept=files, held=holds.names()):
+                return None
+            holds.add(file.name for file in files)
+    except OSError:
+        return None
     if missing:
-        cache.make_room(groups.size_of(missing), kept=files)
         _convert(spark, groups, missing, lake.runtime.new_id().hex())
     return files
 

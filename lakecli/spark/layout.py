@@ -21,7 +21,7 @@ from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.address import is_outside
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from lakecli.repository.core.lake import Repository
     from lakecli.spark.files import TableFile
@@ -89,12 +89,18 @@ def _link(directory: Path, files: Sequence[TableFile], paths: Sequence[str]) -> 
             ) from None
 
 
-def drop_unused(directory: Path, before: float) -> None:
-    """Delete the files and directories in a directory that were not used since a time."""
+def drop_unused(directory: Path, before: float, *, kept: Collection[str] = ()) -> None:
+    """Delete the files and directories in a directory that were not used since a time.
+
+    Args:
+        directory: of the files.
+        before: the time, in seconds since 1970.
+        kept: names of files and directories that stay.
+    """
     with suppress(FileNotFoundError):
         for each in directory.iterdir():
             with suppress(FileNotFoundError):
-                if each.stat().st_mtime >= before:
+                if each.name in kept or each.stat().st_mtime >= before:
                     continue
                 if each.is_dir():
                     shutil.rmtree(each, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from lakecli.spark import entry_cache, entry_files
 from lakecli.spark.entry_cache import EntryCache
+from lakecli.spark.entry_holds import EntryHolds
 from lakecli.spark.layout import KEPT
 
 if TYPE_CHECKING:
@@ -49,6 +51,51 @@ def test_what_a_call_uses_is_kept(cache: EntryCache) -> None:
     _fill(cache, {"a": 400, "b": 300, "c": 200})
     cache.make_room(1_000, kept=[cache.directory / "a"])
     assert _names(cache) == {"a"}
+
+
+def test_held_files_stay_and_nothing_goes_in_vain(cache: EntryCache) -> None:
+    """Of those that a call uses itself there may be more than the limit."""
+    age = KEPT.total_seconds()
+    _fill(cache, {"old": age + 9, "older, held": age + 10, "a": 400, "b": 300})
+    held = ["older, held", "a"]
+    assert not cache.make_room(41, kept=[], held=held)
+    assert _names(cache) == {"older, held", "a", "b"}
+    assert cache.make_room(40, kept=[], held=held)
+    assert _names(cache) == {"older, held", "a"}
+    assert cache.make_room(101, kept=[cache.directory / name for name in held], held=held)
+    assert _names(cache) == {"older, held", "a"}
+
+
+def test_a_program_holds_names_until_it_ends(tmp_path: Path) -> None:
+    """Another program is one that has the file open for itself."""
+    holds = EntryHolds(tmp_path / "held")
+    with holds.locked():
+        assert holds.names() == set()
+        holds.add(["a", "b"])
+        holds.add(["c"])
+        other = holds.directory / "x.held"
+        other.write_text("d\n")
+        with other.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            assert holds.names() == {"a", "b", "c", "d"}
+        assert holds.names() == {"a", "b", "c"}
+        assert not other.exists()
+        for file_ in holds.directory.glob("*.held"):
+            file_.unlink()
+        holds.add(["e"])
+        assert holds.names() == {"e"}
+
+
+def test_one_program_at_a_time_looks_and_deletes(tmp_path: Path) -> None:
+    holds = EntryHolds(tmp_path / "held")
+    with (
+        holds.locked(),
+        (holds.directory / "lock").open("rb") as file,
+        pytest.raises(BlockingIOError),
+    ):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with (holds.directory / "lock").open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_what_is_unused_for_a_week_is_deleted(cache: EntryCache) -> None:

@@ -15,6 +15,7 @@ from lakecli.model import Entry
 from lakecli.repository.commit import commit
 from lakecli.spark import entries as entries_module
 from lakecli.spark import entry_files, read_entries
+from lakecli.spark.entry_cache import EntryCache
 from lakecli.spark.layout import KEPT
 from tests.support.lakes import START, stage, stage_entries
 
@@ -137,6 +138,22 @@ def test_files_that_nobody_has_used_for_a_week_are_deleted(
     assert not (directory / "sub").exists()
     assert recent.exists()
     assert directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_files_that_a_data_frame_reads_are_not_deleted_for_others(
+    filled: Repository, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = read(f"{URI}/main/t/0001")
+    assert len(first.inputFiles()) == 1
+
+    def small(directory: Path, _limit: int, now: float) -> EntryCache:
+        return EntryCache(directory, 1, now)
+
+    monkeypatch.setattr(entry_files, "EntryCache", small)
+    second = read(f"{URI}/main/t/0002")
+    assert second.inputFiles() == []
+    assert (first.count(), second.count()) == (1, 1)
+    assert len(read(f"{URI}/main/t/0001").inputFiles()) == 1
 
 
 def test_without_files_each_query_decodes(
