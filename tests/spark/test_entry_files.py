@@ -221,9 +221,9 @@ def test_a_file_has_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError):
         entry_files.write_file(broken(), schema, target, "1")
     assert [*tmp_path.iterdir()] == []
-    batch = pa.record_batch([["x"] * 30_000], schema=schema)
+    batch = pa.record_batch([["x"] * 20_000], schema=schema)
     entry_files.write_file(iter([batch] * 5), schema, target, "1")
     assert [*tmp_path.iterdir()] == [target]
     metadata = parquet.read_metadata(target)
     sizes = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
-    assert sizes == [60_000, 60_000, 30_000]
+    assert sizes == [40_000, 40_000, 20_000]
