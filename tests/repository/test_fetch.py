@@ -17,8 +17,10 @@ from lakecli.remote.known import iter_moves
 from lakecli.remote.packs import write_pack
 from lakecli.repository import branch, tag
 from lakecli.repository.core.namespace import NewerRepository
+from lakecli.repository.core.tracking import find_fetched
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
-from lakecli.repository.sharing.fetch import MAX_NAMED, Change, fetch
+from lakecli.repository.sharing.fetch import MAX_NAMED, Change, _add, fetch
+from lakecli.repository.sharing.unpacking import Unpacked
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, make_commit, position
 from tests.support.faulty import denied
@@ -47,6 +49,23 @@ def share(repository: Repository, *names: str) -> None:
 
 def changes(repository: Repository) -> list[tuple[str, Change]]:
     return [(update.name, update.change) for update in fetch(repository).updated]
+
+
+def test_fetch_records_when_it_has_read_the_bucket(clones: tuple[Repository, ...]) -> None:
+    seen = []
+    for _ in range(2):
+        fetch(clones[1])
+        with clones[1].lake.kv.read() as txn:
+            seen.append(find_fetched(txn, clones[1]))
+    first, second = seen
+    assert first is not None
+    assert second is not None
+    assert second.at > first.at
+
+
+def test_what_two_readings_found_is_added_up() -> None:
+    found = _add(Unpacked(packs=1, commits=2), Unpacked(packs=4, commits=8))
+    assert (found.packs, found.commits) == (5, 10)
 
 
 def test_fetch_moves_no_local_branch(clones: tuple[Repository, ...]) -> None:

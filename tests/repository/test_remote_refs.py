@@ -73,6 +73,14 @@ class Bucket:
         return remote, len(announced), counting.read
 
 
+def test_a_ref_that_has_not_moved_did_not_go_back() -> None:
+    bucket = Bucket()
+    first, second = (bucket.move("main", number) for number in (1, 2))
+    seen = bucket.see(second)
+    found = [rollback.went_back(bucket.store, seen, ref) for ref in (first, second, None)]
+    assert found == [True, False, True]
+
+
 def test_only_refs_that_moved_are_read() -> None:
     bucket = Bucket()
     for name in ("dev", "main", "other"):
