@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import pytest
 
@@ -236,6 +236,23 @@ def test_what_others_move_meanwhile_puts_a_renamed_branch_back(
     assert here(ada, "trial") == there(ada, "trial") == (theirs if taken == "trial" else None)
     if taken == "trial":
         assert there(ada) == world.pushed
+
+
+def test_what_cannot_be_put_back_stays_deleted_here(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise LostRace("another command came between")
+
+    sharing = synced(world.ada, "ada")
+    sharing.catch_up()
+    branch.delete(sharing.repository, "dev")
+    theirs = push_theirs(world)
+    monkeypatch.setattr("lakecli.repository.undo.claims.claim_operations", refuse)
+    with pytest.raises(LostRace, match="branch dev was deleted here, not in the bucket") as told:
+        sharing.finish()
+    assert "undone here" not in told.value.message
+    assert (here(world.ada), there(world.ada)) == (None, theirs)
 
 
 def test_a_branch_that_was_made_again_meanwhile_stays(world: World) -> None:
