@@ -245,11 +245,13 @@ def test_a_tag_that_went_there_and_back_stays(world: World) -> None:
     push(eve, "v1", options=ME)
     kept = newest(eve).id.hex()
     branch.create(eve, "dev", source="main")
+    push(eve, "dev", options=ME)
     for commit_id in (world.second, world.first):
         tag.create(eve, "v1", commit_id, force=True)
         push(eve, "v1", options=FORCED)
     restore(eve, kept, remote=True, committer="eve")
     assert tag.show(eve, "v1").commit_id == there(eve, "v1", RefKind.TAG) == world.first
+    assert there(eve, "dev") is None
 
 
 def test_of_what_others_have_built_on_the_newest_commit_is_to_be_reverted(world: World) -> None:
