@@ -1,7 +1,8 @@
 """Branches that undo or op restore has put behind the bucket stay there until they move in it.
 
 With automatic sharing, a branch without changes of its own follows the bucket. One that was just
-taken back would follow at once, and the undo, which reported success, would be undone.
+taken back would follow at once, and the undo, which reported success, would be undone. That is of
+moves in the bucket that the machine knows: restoring a deleted repository asks the bucket nothing.
 """
 
 from __future__ import annotations
@@ -28,11 +29,19 @@ class Held:
     Args:
         world: whose bucket.
         history: returns all commits that some commits reach.
+        known: returns the write ID of the last move of a branch in the bucket that somebody's
+            machine knows.
     """
 
-    def __init__(self, world: Machines, history: Callable[[set[str]], set[str]]) -> None:
+    def __init__(
+        self,
+        world: Machines,
+        history: Callable[[set[str]], set[str]],
+        known: Callable[[str, str], str],
+    ) -> None:
         self._world = world
         self._history = history
+        self._known = known
         self._held: dict[tuple[str, str], str] = {}
 
     def forget(self) -> None:
@@ -58,7 +67,11 @@ class Held:
                 if each.kind == "sync" and held is not None and held == there.get("write_id"):
                     wrong.append(change.name)
                 takes_back = sync and each.kind in {UNDO, RESTORE}
-                if takes_back and self._is_behind(before, after, there.get("commit_id")):
+                if (
+                    takes_back
+                    and self._is_behind(before, after, there.get("commit_id"))
+                    and self._known(who, change.name) == there["write_id"]
+                ):
                     self._held[who, change.name] = there["write_id"]
         return wrong
 

@@ -23,6 +23,8 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.errors import LakeError
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.identity import h
+from lakecli.kv.tracking import TrackingStore
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import BUCKETS, MemoryBucket, MemoryStore
 from lakecli.progress import ignore_step
@@ -63,7 +65,7 @@ class Team(Model):
     def __init__(self, world: Machines) -> None:
         super().__init__(world)
         self.effects = {person: Effects() for person in PEOPLE}
-        self.held = Held(world, self.history)
+        self.held = Held(world, self.history, self._known_move)
         self.done: list[tuple[str, ...]] = []
         """The command lines that have succeeded."""
         bucket, _, key = OUTSIDE.removeprefix("memory://").partition("/")
@@ -77,6 +79,14 @@ class Team(Model):
         self.run("ada", "push", REPOSITORY, "--all", sync=False)
         for person in PEOPLE[1:]:
             self.run(person, "clone", NAMESPACE, REPOSITORY, sync=False)
+
+    def _known_move(self, person: str, branch: str) -> str:
+        """Return the write ID of the last move of a branch in the bucket that a machine knows."""
+        with self.open_lake(person) as lake:
+            key = logged_repository(lake, "demo").key
+            with lake.kv.read() as txn:
+                tracked = TrackingStore(txn, key).find(RefKind.BRANCH, branch)
+            return "" if tracked is None else tracked.write_id
 
     # -- commands ----------------------------------------------------------------------------
 
@@ -327,9 +337,12 @@ class Team(Model):
     def commit(self, person: str, branch: str, *, sync: bool, below: str = "") -> None:
         """Commit what is staged, which must be in the new head if the command succeeded.
 
-        With `below`, only what is staged below that prefix; the rest must stay staged.
+        With `below`, only what is staged below that prefix; the rest must stay staged. What equals
+        the head is no change: a branch that first follows the bucket drops it.
         """
-        staged = dict(self.places[person][branch].staged)
+        place = self.places[person][branch]
+        head = self.trees[place.head]
+        staged = {path: each for path, each in place.staged.items() if head.get(path) != each}
         line = [
             "commit",
             _uri(branch),

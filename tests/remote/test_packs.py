@@ -393,6 +393,14 @@ def test_a_named_pack_that_is_gone_leaves_the_others() -> None:
     assert [pack.id for pack in packs.read_named_packs(store, named)] == [pack_id]
 
 
+def test_a_replaced_pack_is_passed_over_and_those_after_it_are_read() -> None:
+    store = MemoryStore()
+    first, other = (packs.write_pack(store, [make(message)]) for message in ("first", "other"))
+    both = packs.write_pack(store, [make("first"), make("second")], replaces=[first])
+    named = [both, first, both, other]
+    assert [pack.id for pack in packs.read_named_packs(store, named)] == [both, other]
+
+
 @pytest.mark.parametrize("version", [-1, 0, 1, 2])
 def test_a_commit_is_of_version_0_or_1(version: int) -> None:
     commit = make("commit")

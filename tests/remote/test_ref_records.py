@@ -251,6 +251,13 @@ def test_malformed_reflog_objects_are_refused(data: bytes) -> None:
         parse_moves("some/key", data)
 
 
+@pytest.mark.parametrize("sequences", [(5, 3), (3, 4), (4, 4), (4, 3, 1)])
+def test_moves_of_the_reflog_are_numbered_consecutively(sequences: tuple[int, ...]) -> None:
+    moves = [{**FIELDS["moves"][1], "sequence": sequence} for sequence in sequences]
+    with pytest.raises(NotOurs, match="numbered consecutively"):
+        parse_moves("some/key", json.dumps({"format": 1, "moves": moves}).encode())
+
+
 @pytest.mark.parametrize("format", [-1, 0, 1])
 def test_the_first_format_of_a_reflog_object_is_1(format: int) -> None:
     moves = parse_ref(RefKind.BRANCH, "main", changed(), V).moves
