@@ -11,7 +11,7 @@ from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.remote.move import apply
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs, dump_moves, parse_moves
-from lakecli.remote.reflog import iter_moves
+from lakecli.remote.reflog import iter_moves, spill
 from lakecli.remote.refs import find_ref
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
 from tests.support.counting import CountingStore
@@ -43,6 +43,15 @@ def test_chunks_are_few_and_found_without_a_listing() -> None:
     assert store.counts == {"get": 1}
     assert len(list(moves)) == 200 - len(ref.moves) - 1
     assert store.counts == {"get": 11}
+
+
+def test_a_full_ref_object_is_not_cut_yet() -> None:
+    store = CountingStore()
+    advance(store, 2 * MAX_MOVES)
+    moves = tuple(checked_moves(store)[:MAX_MOVES][::-1])
+    store.reset()
+    assert spill(store, RefKind.BRANCH, "main", moves) == moves
+    assert store.counts == {}
 
 
 def test_chunks_that_another_version_cut_elsewhere() -> None:
