@@ -7,7 +7,6 @@ are one loop each, with one call per header and none per field.
 
 from __future__ import annotations
 
-from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from functools import cache
 from itertools import islice, repeat
 from operator import lt
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from cramjam import Buffer
+    from cramjam.snappy import Compressor
 
 _SHARING_BUDGET = 64 << 20
 """Bytes that shared prefixes of 128 bytes or more may add to the keys of a block, at most."""
@@ -61,7 +61,9 @@ class Codec:
 
     Importing google-crc32c takes 2 ms, since it loads the library of C++. Short commands do without
     it: a chunk of Snappy's framing format has the CRC32C of its data, masked as that of a block is.
-    That takes 1 µs more each. One compressor makes all chunks, as each has buffers of 140 KB.
+    That takes 1 µs more each. A compressor makes many chunks, as it has buffers of 140 KB. Whoever
+    uses one takes it out: other threads use another, and one that an interrupt left with data is
+    not used again.
 
     Attributes:
         crc32c: returns the CRC32C of some bytes. Look it up again for each block or batch.
@@ -77,10 +79,8 @@ class Codec:
         self.compress: Callable[[bytes], Buffer] = snappy.compress_raw
         self.decompress: Callable[[bytes], Buffer] = snappy.decompress_raw
         self.decompress_into: Callable[[bytes, memoryview], int] = snappy.decompress_raw_into
-        self._framing = snappy.Compressor()
-        self._framing.compress(b"-")
-        self._framing.flush()  # with the identifier of the stream
-        self._one_at_a_time = allocate_lock()
+        self._new_framing: Callable[[], Compressor] = snappy.Compressor
+        self._idle: list[Compressor] = []
         self._left = _FEW
 
     def _crc32c_of_few(self, data: bytes) -> int:
@@ -90,9 +90,15 @@ class Codec:
 
             self.crc32c = value
             return self.crc32c(data)
-        with self._one_at_a_time:
-            self._framing.compress(data)
-            chunk = bytes(self._framing.flush())
+        try:
+            framing = self._idle.pop()
+        except IndexError:
+            framing = self._new_framing()
+            framing.compress(b"-")
+            framing.flush()  # with the identifier of the stream
+        framing.compress(data)
+        chunk = bytes(framing.flush())
+        self._idle.append(framing)
         masked = int.from_bytes(chunk[_CHUNK_CHECKSUM], "little") - CHECKSUM_MASK_DELTA
         return (masked >> 17 & 0x7FFF) | (masked << 15 & 0xFFFF8000)
 

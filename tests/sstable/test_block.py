@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 from math import ceil
+from typing import TYPE_CHECKING
 
 import pytest
+from cramjam import snappy
 from google_crc32c import value as crc32c
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,9 @@ from lakecli.sstable.block import (
     verify,
 )
 from lakecli.sstable.format import BLOCK_TRAILER_SIZE, MIN_STORED_SIZE, RECORD_TRAILER
+
+if TYPE_CHECKING:
+    from cramjam import Buffer
 
 AROUND_ONE_BYTE = (119, 120, 121, 127, 128, 129)
 """Sizes that a header holds in one byte or two, with the trailer of a key or without it."""
@@ -196,6 +201,31 @@ def test_a_stored_block_is_verified(payload: bytes, *, compress: bool) -> None:
 def test_checksums_of_few_data_come_from_snappy(data: bytes, zeros: int) -> None:
     fresh = Codec()
     assert fresh.crc32c(data + bytes(zeros)) == crc32c(data + bytes(zeros))
+
+
+def test_an_interrupted_checksum_does_not_change_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        """A compressor whose data an interrupt leaves inside."""
+
+        def __init__(self) -> None:
+            self._real = snappy.Compressor()
+            self._flushes = 0
+
+        def compress(self, data: bytes) -> int:
+            return self._real.compress(data)
+
+        def flush(self) -> Buffer:
+            self._flushes += 1
+            if self._flushes == 2:  # the first is for the identifier of the stream
+                raise KeyboardInterrupt
+            return self._real.flush()
+
+    fresh = Codec()
+    monkeypatch.setattr(fresh, "_new_framing", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.crc32c(b"first")
+    monkeypatch.setattr(fresh, "_new_framing", snappy.Compressor)
+    assert fresh.crc32c(b"second") == crc32c(b"second")
 
 
 def test_many_checksums_come_from_the_library_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
