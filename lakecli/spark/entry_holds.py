@@ -67,8 +67,11 @@ class EntryHolds(NamedTuple):
             _own[self.directory] = descriptor
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
-        with open(descriptor, "ab", closefd=False) as file:
-            file.write("".join(f"{name}\n" for name in names).encode())
+        with open(descriptor, "r+b", closefd=False) as file:
+            file.seek(0)
+            held = set(file.read().decode("ascii", "replace").split())
+            new = dict.fromkeys(name for name in names if name not in held)
+            file.write("".join(f"{name}\n" for name in new).encode())
 
     def names(self) -> set[str]:
         """Return all names that are held; call it while the directory is locked.

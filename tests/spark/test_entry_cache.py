@@ -72,7 +72,9 @@ def test_a_program_holds_names_until_it_ends(tmp_path: Path) -> None:
     with holds.locked():
         assert holds.names() == set()
         holds.add(["a", "b"])
-        holds.add(["c"])
+        holds.add(["c", "a"])
+        (mine,) = holds.directory.glob("*.held")
+        assert mine.read_text() == "a\nb\nc\n"  # each once, however often it is read
         other = holds.directory / "x.held"
         other.write_text("d\n")
         with other.open("rb") as file:
