@@ -633,15 +633,20 @@ def test_an_answer_is_left_to_the_command_that_owes_it(world: World) -> None:
     assert not may_be_left(eve)
 
 
+def kill_an_undo_of_a_push(repository: Repository) -> None:
+    """Push a commit, and undo that until the bucket is to be changed."""
+    pull(repository, "main", PullOptions(committer="eve"))
+    make_commit(repository, b"mine")
+    push(repository, "main", options=ME)
+    at_step(repository, "undo there", KilledError())
+    with pytest.raises(KilledError):
+        undo(repository, remote=True, committer="eve")
+
+
 def test_a_refused_undo_leaves_the_answer_to_its_repetition(world: World) -> None:
     """Even while its error is still known."""
     eve = world.eve
-    pull(eve, "main", PullOptions(committer="eve"))
-    make_commit(eve, b"mine")
-    push(eve, "main", options=ME)
-    at_step(eve, "undo there", KilledError())
-    with pytest.raises(KilledError):
-        undo(eve, remote=True, committer="eve")
+    kill_an_undo_of_a_push(eve)
     with pytest.raises(Refused, match="was interrupted") as told:
         undo(eve)
     assert undo(eve, remote=True, committer="eve").is_completed
@@ -651,12 +656,7 @@ def test_a_refused_undo_leaves_the_answer_to_its_repetition(world: World) -> Non
 
 def test_an_undo_does_not_have_to_send_what_an_earlier_one_left(world: World) -> None:
     eve = world.eve
-    pull(eve, "main", PullOptions(committer="eve"))
-    make_commit(eve, b"mine")
-    push(eve, "main", options=ME)
-    at_step(eve, "undo there", KilledError())
-    with pytest.raises(KilledError):
-        undo(eve, remote=True, committer="eve")
+    kill_an_undo_of_a_push(eve)
     branch.create(eve, "dev", source="main")
     at_step(eve, "undo done", KilledError())
     with pytest.raises(KilledError):

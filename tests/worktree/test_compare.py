@@ -79,9 +79,8 @@ def test_the_same_size_and_time_do_not_hide_a_change(repository: Repository, roo
     assert items(reopen(repository, root)) == {"a": Item(b"a", CHANGED, None)}
 
 
-def test_unchanged_files_are_read_once(
-    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def note_hashed(monkeypatch: pytest.MonkeyPatch, root: Path) -> list[bytes]:
+    """Return a list to which the path of each file that is read to be hashed is added."""
     read: list[bytes] = []
     hash_file = scanning.hash_file
 
@@ -90,6 +89,13 @@ def test_unchanged_files_are_read_once(
         return hash_file(path, follow=follow)
 
     monkeypatch.setattr(scanning, "hash_file", noted)
+    return read
+
+
+def test_unchanged_files_are_read_once(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = note_hashed(monkeypatch, root)
     old = Worktree.clock_ns
     # A minute later: files that were read then are settled.
     monkeypatch.setattr(Worktree, "clock_ns", lambda self: old(self) + 60 * 10**9)
@@ -294,14 +300,7 @@ def test_each_file_of_another_state_is_read_and_no_other(
     other = tmp_path / "other"
     clone(repository, other)
     write(other, {"a": "longer", "gone": "x"})
-    read: list[bytes] = []
-    hash_file = scanning.hash_file
-
-    def noted(path: bytes, *, follow: bool = False) -> tuple[str, os.stat_result]:
-        read.append(os.path.relpath(path, os.fsencode(other)))
-        return hash_file(path, follow=follow)
-
-    monkeypatch.setattr(scanning, "hash_file", noted)
+    read = note_hashed(monkeypatch, other)
     assert set(items(reopen(repository, other))) == {"a", "gone"}
     assert read == [b"gone"]  # the size of the other one is enough
 
