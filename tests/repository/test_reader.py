@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Thread, Timer
 from threading import enumerate as enumerate_threads
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.committed.points import PointReader
-from lakecli.errors import NotFound
+from lakecli.errors import LakeError, NotFound
 from lakecli.kv.env import Table
 from lakecli.repository.commit import commit
 from lakecli.repository.core import reader as readers
+from lakecli.repository.core.view import View
 from tests.support.lakes import entry_of, make_repository, open_lake, stage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakecli.repository.core.lake import Repository
 
 OLD = {b"%04d" % number: b"old %d" % number for number in range(0, 3_000, 2)}
@@ -149,6 +153,57 @@ def test_closing_a_reader_ends_its_thread(filled: Repository) -> None:
     with pytest.raises(ValueError, match="mine"), filled.reader("main", fill="") as reader:
         raise ValueError("mine")
     assert fills() == []
+
+
+@pytest.mark.parametrize("staged", [{}, CHANGED], ids=["clean", "staged"])
+def test_a_closed_reader_answers_nothing(
+    filled: Repository, staged: dict[bytes, bytes | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "BATCH", 7)
+    if staged:
+        stage(filled, "main", staged)
+    with filled.reader("main") as reader:
+        begun, many = reader.iter(), reader.stat_many(["0004"] * 20)
+        next(begun)
+        next(many)
+    questions: list[Callable[[], object]] = [
+        lambda: reader.stat("0004"),
+        lambda: reader.find("0004"),
+        lambda: reader.exists("0004"),
+        lambda: list(reader.stat_many(["0004"])),
+        lambda: list(reader.iter()),
+        lambda: list(begun),
+        lambda: list(many),
+    ]
+    for question in questions:
+        with pytest.raises(LakeError, match="the reader is closed"):
+            question()
+    assert reader.commit.id
+
+
+def test_closing_a_reader_waits_for_the_thread_that_reads_the_staging_area(
+    filled: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To end a transaction of LMDB while another thread reads by it may crash the process."""
+    stage(filled, "main", CHANGED)
+    reads, goes_on = Event(), Event()
+    answers: list[bool] = []
+
+    def slow(view: View, paths: list[bytes]) -> list[bytes | None]:
+        reads.set()
+        assert goes_on.wait(10)
+        return find_many(view, paths)
+
+    find_many = View.find_many
+    monkeypatch.setattr(View, "find_many", slow)
+    with filled.reader("main") as reader:
+        asking = Thread(target=lambda: answers.append(reader.exists("0001")))
+        asking.start()
+        assert reads.wait(10)
+        Timer(0.05, goes_on.set).start()
+    assert goes_on.is_set()
+    asking.join()
+    assert answers == [True]
 
 
 def test_a_reader_tells_that_the_memory_did_not_suffice(filled: Repository) -> None:

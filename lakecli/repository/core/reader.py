@@ -17,6 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.values import decode_entry
+from lakecli.errors import LakeError
 from lakecli.repository.core.view import open_view
 from lakecli.staging import area
 
@@ -38,7 +39,8 @@ class Reader:
     Later commits and uploads do not change what it answers. Threads may share a reader: the tree of
     a commit never changes, and one thread at a time reads the staging area. An iterator that it
     returns belongs to one thread. Close it soon: while a reader of a branch with uncommitted
-    changes is open, the local store cannot reuse the space of what was deleted since.
+    changes is open, the local store cannot reuse the space of what was deleted since. A closed
+    reader, and what is left of its iterators, raises `LakeError`.
 
     A path is text, or bytes where it is not UTF-8.
 
@@ -57,6 +59,7 @@ class Reader:
         # What is empty at this moment stays so for this reader.
         view.tokens = tuple(each for each in view.tokens if not area.is_empty(view.txn, each))
         self._lock = Lock()
+        self._is_closed = False
         self.has_changes = bool(view.tokens)
         self.commit: Commit = view.commit
 
@@ -68,8 +71,10 @@ class Reader:
         """
         key = os.fsencode(path)
         if not self.has_changes:
+            self._check_open()
             return self._view.entry(key)
         with self._lock:
+            self._check_open()
             return self._view.entry(key)
 
     def find(self, path: bytes | str) -> Entry | None:
@@ -101,11 +106,19 @@ class Reader:
             prefix: only paths that begin with it; any text, not only whole components.
             start: only paths no less than it.
         """
-        found = self._view.scan(prefix=os.fsencode(prefix), start=os.fsencode(start))
+        with self._lock:  # it looks whether anything is staged
+            self._check_open()
+            found = self._view.scan(prefix=os.fsencode(prefix), start=os.fsencode(start))
         if self.has_changes:
             found = self._one_at_a_time(found)
         for path, value in found:
             yield path, decode_entry(value)
+            self._check_open()
+
+    def close(self) -> None:
+        """Answer no more questions, once a thread that reads the staging area has its answer."""
+        with self._lock:
+            self._is_closed = True
 
     def wait_filled(self, timeout: float | None = None) -> bool:
         """Wait until the thread ends that reads entries into memory; no read has to wait for it.
@@ -123,17 +136,24 @@ class Reader:
         """
         return self._filling is not None and self._filling.wait(timeout)
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise LakeError("the reader is closed")
+
     def _values(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the encoded value of each path, staged ones first."""
         if not self.has_changes:
+            self._check_open()
             return self._view.find_many(keys)
         with self._lock:
+            self._check_open()
             return self._view.find_many(keys)
 
     def _one_at_a_time(self, found: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
         """Yield what an iterator over the staging area yields, while no other thread reads it."""
         while True:
             with self._lock:
+                self._check_open()
                 batch = list(islice(found, BATCH))
             if not batch:
                 return
@@ -162,4 +182,7 @@ def open_reader(
         reader = Reader(view, filling)
         if not reader.has_changes:
             transaction.close()
-        yield reader
+        try:
+            yield reader
+        finally:
+            reader.close()  # before its transaction
