@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.names import note_no_name, open_names, split_names
 from lakecli.errors import PartialFailure, UsageError
-from lakecli.uri import as_directory, check_path
+from lakecli.model import MAX_PATH_SIZE
+from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from lakecli.cli.context import Context
     from lakecli.cli.names import NamesOptions
+    from lakecli.model import Entry
+    from lakecli.repository.core.reader import Reader
     from lakecli.uri import LakeUri
 
 _READ_SIZE: Final = 1 << 16
@@ -49,11 +52,15 @@ def answer(
     context.out.flush()
 
 
-def iter_paths(context: Context, root: LakeUri, options: NamesOptions) -> Iterator[bytes]:
-    """Yield the paths that ``--files-from`` names, each below the path of the URI.
+def iter_found(
+    context: Context, reader: Reader, root: LakeUri, options: NamesOptions
+) -> Iterator[tuple[bytes, Entry | None]]:
+    """Yield the paths that ``--files-from`` names, below that of the URI, with their entries.
+
+    A name may begin with ``./``, as those of find do; an object of exactly that name comes first.
 
     Raises:
-        UsageError: a path is too long.
+        UsageError: a name is longer than any line may be.
         NotFound: there is no such file.
         PermissionDenied: it cannot be read.
     """
@@ -63,11 +70,18 @@ def iter_paths(context: Context, root: LakeUri, options: NamesOptions) -> Iterat
     with open_names(context, options.files_from) as source:
         for name in iter_questions(source, null=options.null):
             is_empty = False
-            path = below + name
-            check_path(path)
-            yield path
+            path, entry = below + name, _find(reader, below + name)
+            if entry is None and name.startswith(b"./"):
+                plain = below + name.removeprefix(b"./")
+                entry = _find(reader, plain)
+                path = path if entry is None else plain
+            yield path, entry
     if is_empty:
         note_no_name(context, options.files_from)
+
+
+def _find(reader: Reader, path: bytes) -> Entry | None:
+    return reader.find(path) if len(path) <= MAX_PATH_SIZE else None
 
 
 def iter_questions(source: BufferedIOBase, *, null: bool) -> Iterator[bytes]:

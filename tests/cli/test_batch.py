@@ -127,11 +127,27 @@ def test_what_makes_no_sense_is_refused(filled: Cli, line: str) -> None:
     assert result.stderr.startswith("error: ")
 
 
-def test_a_malformed_ref_or_path_ends_the_command(filled: Cli) -> None:
+def test_a_malformed_ref_ends_the_command(filled: Cli) -> None:
     refused = filled("rev-parse", "--stdin", stdin="lakefs://demo/main\nnonsense\n")
     assert (refused.exit_code, len(refused.lines)) == (ExitCode.USAGE, 1)
-    long = filled("fs", "stat", ROOT, "--files-from", "-", stdin="a\n" + "x" * 1_025 + "\n")
-    assert long.exit_code == ExitCode.USAGE
+
+
+def test_a_path_that_no_object_can_have_is_missing(filled: Cli) -> None:
+    filled.ok("fs", "upload", "-s", "-", ROOT + "staged", stdin=b"")
+    long = "x" * 1_025
+    result = filled("fs", "stat", ROOT, "--files-from", "-", "--json", stdin=f"a\n{long}\ndir/b\n")
+    assert [each["missing"] for each in result.json_lines] == [False, True, False]
+    assert result.exit_code == ExitCode.PARTIAL
+
+
+def test_names_are_as_find_writes_them_unless_an_object_has_that_name(filled: Cli) -> None:
+    filled.ok("fs", "upload", "-s", "-", ROOT + "./dir/c", stdin=b"other")
+    asked = "./a\n./dir/c\ndir/c\n./none\n"
+    result = filled("fs", "stat", ROOT, "--files-from", "-", "--json", stdin=asked)
+    found = [(each["path"], each.get("size")) for each in result.json_lines]
+    assert found == [("a", 5), ("./dir/c", 5), ("dir/c", 0), ("./none", None)]
+    written = filled("fs", "cat", ROOT, "--files-from", "-", stdin="./a\n./none\n").stdout
+    assert written.endswith(" 5 a\ntext\n\nmissing - ./none\n")
 
 
 @pytest.mark.parametrize(
@@ -160,6 +176,30 @@ def test_each_answer_comes_before_the_next_question(
             assert question in (answer.get("uri"), answer.get("path"))
         process.stdin.close()
         assert process.stdout.read() == b""
+
+
+def test_a_repository_that_was_created_anew_is_asked_anew(filled: Cli) -> None:
+    """A process may ask for longer than a repository lives."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "lakecli", "rev-parse", "--stdin"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+
+        def ask() -> str:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(b"lakefs://demo/main\n")
+            process.stdin.flush()
+            return process.stdout.readline().decode()
+
+        assert ask() == filled.ok("rev-parse", "lakefs://demo/main").stdout
+        filled.ok("repo", "delete", "-y", "lakefs://demo")
+        assert ask() == "missing lakefs://demo/main\n"
+        filled.ok("repo", "create", "lakefs://demo", filled.directory / "another")
+        assert ask() == filled.ok("rev-parse", "lakefs://demo/main").stdout
+        process.communicate()
 
 
 class Dribbling(BytesIO):

@@ -77,15 +77,14 @@ def fs_cat(
 def _write_many(
     context: Context, root: LakeUri, names: NamesOptions, *, verify: bool, at_op: str
 ) -> None:
-    from lakecli.cli.batch import Missing, iter_paths
+    from lakecli.cli.batch import Missing, iter_found
 
     repository = context.synced_repository(root, at_op=at_op)
     end = b"\0" if names.null else b"\n"
     seen = Missing()
     stdout = context.out.binary()
     with repository.reader(ref_of(root)) as reader:
-        for name in iter_paths(context, root, names):
-            entry = reader.find(name)
+        for name, entry in iter_found(context, reader, root, names):
             seen.asked += 1
             if entry is None:
                 seen.missing += 1

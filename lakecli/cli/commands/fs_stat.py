@@ -90,13 +90,12 @@ def _answer_many(
 ) -> None:
     from functools import partial
 
-    from lakecli.cli.batch import Missing, answer, iter_paths
+    from lakecli.cli.batch import Missing, answer, iter_found
     from lakecli.repository.core.address import full_address
 
     seen = Missing()
     with repository.reader(ref_of(root)) as reader:
-        for name in iter_paths(context, root, names):
-            entry = reader.find(name)
+        for name, entry in iter_found(context, reader, root, names):
             seen.asked += 1
             if entry is None:
                 seen.missing += 1

@@ -36,7 +36,7 @@ def rev_parse(
 
     With --stdin, one command answers for many refs. Each answer is written at once, so a program
     can ask, read the answer and ask again. A ref that names no commit is answered by "missing" and
-    the ref; the exit code is then 3. Empty lines are skipped.
+    the ref; the exit code is then 3. Empty lines are skipped; a malformed ref ends the command.
 
     Examples:
         lakecli rev-parse lakefs://demo/main
@@ -77,9 +77,11 @@ def _answer_many(context: Context, *, at_op: str) -> None:
         uri = read_ref(text, context)
         seen.asked += 1
         try:
-            if uri.repository not in opened:
-                opened[uri.repository] = context.synced_repository(uri, at_op=at_op)
-            resolved = resolve(opened[uri.repository], ref_of(uri))
+            repository = opened.get(uri.repository)
+            if repository is None or not (at_op or uri.namespace or repository.is_here()):
+                repository = context.synced_repository(uri, at_op=at_op)
+                opened[uri.repository] = repository
+            resolved = resolve(repository, ref_of(uri))
         except NotFound:
             seen.missing += 1
             missing: AskedRef = {"uri": text, "missing": True}
