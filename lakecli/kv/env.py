@@ -235,6 +235,14 @@ class ReadTransaction:
                 return
             yield key[cut:]
 
+    def has_owned(self, table: Table, owner: bytes) -> bool:
+        """Return whether a table has rows of one owner.
+
+        Raises:
+            IntegrityError: `owner` is not the 16 bytes of one repository or staging token.
+        """
+        return next(self.scan_keys(table, prefix=owner_key(owner)), None) is not None
+
     def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield the records under `prefix` in descending order of keys."""
         cursor = self._txn.cursor()

@@ -46,10 +46,6 @@ class IntentStore:
         data = self._txn.get(Table.INTENTS, self._repository + id)
         return None if data is None else _load(data)
 
-    def is_empty(self) -> bool:
-        """Return whether the repository has no rows."""
-        return next(self._txn.scan_keys(Table.INTENTS, prefix=self._repository), None) is None
-
     def iter(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         """Yield all of them as (ID, fields), by ID."""
         cut = len(self._repository)

@@ -19,11 +19,13 @@ gets its mover when it is made and keeps it.
 
 from __future__ import annotations
 
+from lakecli.kv.env import Table
 from lakecli.named_tuple import NamedTuple
 from lakecli.typed import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from lakecli.errors import LakeError
+    from lakecli.kv.env import WriteTransaction
     from lakecli.model import Branch, Commit
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.landing import Landing
@@ -128,25 +130,20 @@ class LocalMover:
         self, repository: Repository, branch: Branch, commit: Commit, landing: Landing
     ) -> bool:
         """Compare the branch with what the commit was built from, and land the commit."""
-        from lakecli.repository.core import staging_tokens
-        from lakecli.repository.core.landing import is_built_from, land
+        repository.lake.runtime.on_step("move")
+        with repository.lake.kv.write() as txn:
+            # A command that shares nothing imports nothing of sharing.
+            if not txn.has_owned(Table.INTENTS, repository.key):
+                return _compare_and_land(txn, repository, branch, commit, landing)
         from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
-        from lakecli.repository.core.view import branch_at
 
-        def compare_and_land(*, has_asked: bool) -> bool:
+        def act(*, has_asked: bool) -> bool:
             del has_asked
             with repository.lake.kv.write() as txn:
                 check_none_sent(txn, repository, branch.name, ignores_stale=True)
-                present = branch_at(repository, txn, branch.name)
-                is_current = is_built_from(
-                    present, branch.commit_id, landing.sealed
-                ) and staging_tokens.are_noted(txn, repository, landing.left)
-                if is_current:
-                    land(txn, repository, branch.name, commit, landing)
-                return is_current
+                return _compare_and_land(txn, repository, branch, commit, landing)
 
-        repository.lake.runtime.on_step("move")
-        return when_none_under_way(repository, compare_and_land)
+        return when_none_under_way(repository, act)
 
     def take_resumed(self) -> tuple[Resumed, ...]:
         """Return nothing: nothing was to be sent."""
@@ -154,6 +151,23 @@ class LocalMover:
 
     def finish(self, repository: Repository) -> None:
         """Do nothing: nothing is to be sent."""
+
+
+def _compare_and_land(
+    txn: WriteTransaction, repository: Repository, branch: Branch, commit: Commit, landing: Landing
+) -> bool:
+    """Land a commit if the branch still is what it was built from; return whether it is."""
+    from lakecli.repository.core import staging_tokens
+    from lakecli.repository.core.landing import is_built_from, land
+    from lakecli.repository.core.view import branch_at
+
+    present = branch_at(repository, txn, branch.name)
+    is_current = is_built_from(
+        present, branch.commit_id, landing.sealed
+    ) and staging_tokens.are_noted(txn, repository, landing.left)
+    if is_current:
+        land(txn, repository, branch.name, commit, landing)
+    return is_current
 
 
 LOCAL_MOVER: Final = LocalMover()

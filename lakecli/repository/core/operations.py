@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakecli.kv.env import Table
 from lakecli.objectstore.uri import is_local
 from lakecli.typed import TYPE_CHECKING
 
@@ -62,12 +63,9 @@ def append(
         from lakecli.repository.core import clock
 
         clock.notify_clock(repository)
-    if operation.refs:
-        from lakecli.kv.intents import IntentStore
+    # A command that shares nothing imports nothing of sharing.
+    if operation.refs and (repository.syncs or txn.has_owned(Table.INTENTS, repository.key)):
+        from lakecli.repository.core import unsent
 
-        # A command that shares nothing imports nothing of sharing.
-        if repository.syncs or not IntentStore(txn, repository.key).is_empty():
-            from lakecli.repository.core import unsent
-
-            unsent.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
+        unsent.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
     return log.append(txn, operation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lakecli.kv.intents import IntentStore
+from lakecli.kv.env import Table
 from lakecli.named_tuple import NamedTuple
 from lakecli.typed import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ def finish_pending(repository: Repository) -> list[Finished]:
         Unreachable: the store does not answer; nothing changed.
     """
     with repository.lake.kv.read() as txn:
-        if IntentStore(txn, repository.key).is_empty():
+        if not txn.has_owned(Table.INTENTS, repository.key):
             return []
         from lakecli.repository.core import intents
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lakecli.errors import LostRace, Unreachable
-from lakecli.kv.intents import IntentStore
+from lakecli.kv.env import Table
 from lakecli.model import RefKind
 from lakecli.typed import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -140,7 +140,7 @@ def _iter_open(
     ignores_stale: bool = False,
 ) -> Iterator[Begun]:
     """Yield the moves of a ref that were sent and whose outcome is open; drop stale ones."""
-    if IntentStore(txn, repository.key).is_empty():
+    if not txn.has_owned(Table.INTENTS, repository.key):
         return  # a command that shares nothing imports nothing of sharing
     from lakecli.repository.core import intents
 
