@@ -43,6 +43,7 @@ REFS = "_lakecli/refs/"
 COMMITS = "_lakecli/commits/"
 REFLOG = "_lakecli/reflog/"
 GC = "_lakecli/gc/"
+GC_STATE = "_lakecli/gc/state"
 
 LAKEFS_MARKER_BODY = b"this is dummy data - created by lakeFS to check accessibility"
 
@@ -54,6 +55,9 @@ MAX_REPOSITORY_SIZE: Final = 64 << 10
 
 MAX_STATE_SIZE: Final = 64 << 10
 """Bytes of the state of garbage collection, at most."""
+
+MAX_STATE_AGE: Final = 3600
+"""Seconds for which a reading of the state is valid; a sweep begins this much later."""
 
 MAX_KEEP_SIZE: Final = 64 << 20
 """Bytes of one list of keys that garbage collection must spare, at most."""

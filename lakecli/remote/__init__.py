@@ -10,7 +10,7 @@
     commit_data       a commit as it stands in a pack
     known             moves as the local store keeps them
     collection        garbage collection as all clones see it, and how writers avoid its deletions
-    collection_state  its state, and reading it; collection_record: the object that holds it
+    collection_record its state, and the object that holds it
     damage            what was left out because it is not valid
 
 Knows nothing of repositories or trees: `lakecli.repository.sharing` decides what must be in the

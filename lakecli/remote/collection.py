@@ -3,7 +3,7 @@
 ::
 
     _lakecli/gc/state               {"format": 1, "phase": "condemned", "epoch": 3, "mark": "3-5f…",
-                                     "grace": 1209600, "write_id": "0f…"}, see `collection_state`
+                                     "grace": 1209600, "write_id": "0f…"}, see `collection_record`
     _lakecli/gc/rules.json          lakeFS's retention rules
     _lakecli/gc/keep/<epoch>/<id>   condemned keys that writers refer to again
     _lakecli/gc/expired/<epoch>     metaranges that were deleted, 32 bytes each
@@ -39,26 +39,23 @@ from datetime import timedelta
 from itertools import islice
 
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
-from lakecli.layout import GC, MAX_KEEP_SIZE
+from lakecli.layout import GC, GC_STATE, MAX_KEEP_SIZE
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound
 from lakecli.remote.collection_record import (
+    DEFAULT_GRACE,
     LONGEST_GRACE,
     MAX_EPOCH,
+    NEVER_RAN,
     SHORTEST_GRACE,
+    STALE_AFTER,
     DamagedState,
+    GcState,
     NewerState,
+    Phase,
     dump_state,
     parse_state,
     read_state,
-)
-from lakecli.remote.collection_state import (
-    DEFAULT_GRACE,
-    NEVER_RAN,
-    STALE_AFTER,
-    STATE_KEY,
-    GcState,
-    Phase,
     state_record,
 )
 from lakecli.typed import TYPE_CHECKING, Final
@@ -82,7 +79,6 @@ __all__ = [
     "RULES_KEY",
     "SHORTEST_GRACE",
     "STALE_AFTER",
-    "STATE_KEY",
     "DamagedState",
     "GcState",
     "NewerState",
@@ -181,7 +177,7 @@ def wait_for_sweep(store: ObjectStore, retries: Retries) -> GcState:
 def look(store: ObjectStore) -> Seen:
     """Return the state, its version and its date, for `move`."""
     try:
-        info = store.head(STATE_KEY)
+        info = store.head(GC_STATE)
         # A change between these two requests makes the version stale: then `move` fails.
         state = parse_state(state_record(store))
     except ObjectNotFound:
@@ -195,7 +191,7 @@ def look_at_damage(store: ObjectStore) -> Seen:
     Its epoch is greater than any that left objects beside the state, so that every writer that read
     an earlier state notices the change.
     """
-    info = store.head(STATE_KEY)
+    info = store.head(GC_STATE)
     epochs = [0]
     for info_beside in store.list(GC):
         number = info_beside.key.removeprefix(GC).partition("/")[2].partition("/")[0]
@@ -215,7 +211,7 @@ def move(store: ObjectStore, seen: Seen, after: GcState) -> None:
     """
     condition = ABSENT if seen.version is None else Match(seen.version)
     try:
-        store.put(STATE_KEY, dump_state(after), condition)
+        store.put(GC_STATE, dump_state(after), condition)
     except (ConditionFailed, Unreachable, ObjectNotFound) as error:
         try:
             now = look(store)

@@ -15,13 +15,14 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
+from enum import StrEnum
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import WriteId
-from lakecli.layout import MAX_STATE_SIZE
+from lakecli.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
+from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.parsing import Unparsable, parse_json_object
-from lakecli.remote.collection_state import NEVER_RAN, STATE_KEY, GcState, Phase, state_record
 from lakecli.typed import TYPE_CHECKING, Any, Final
 from lakecli.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 
@@ -34,10 +35,50 @@ FORMAT: Final = 1
 
 MAX_EPOCH: Final = 10**15
 
+DEFAULT_GRACE: Final = timedelta(days=14)
 SHORTEST_GRACE: Final = timedelta(hours=24)
 LONGEST_GRACE: Final = timedelta(days=3_650)
 
+STALE_AFTER: Final = timedelta(seconds=MAX_STATE_AGE)
+"""How long a reading of the state is valid; a sweep begins this long after the grace period."""
+
 _MARK: Final = re.compile(r"[1-9][0-9]{0,15}-[0-9a-f]{32}")
+
+
+class Phase(StrEnum):
+    """The phase of a collection."""
+
+    IDLE = "idle"
+    CONDEMNED = "condemned"
+    SWEEPING = "sweeping"
+
+
+class GcState(NamedTuple):
+    """The state of garbage collection in one namespace.
+
+    Attributes:
+        phase: the current phase.
+        epoch: the number of condemnations so far.
+        mark: name of the lists of condemned objects; ``""`` while idle.
+        grace: how long this epoch waits between condemning and sweeping.
+        write_id: random ID of the change that led here.
+        extra: fields that this version does not know, as JSON; ``""`` if there are none.
+    """
+
+    phase: Phase = Phase.IDLE
+    epoch: int = 0
+    mark: str = ""
+    grace: timedelta = DEFAULT_GRACE
+    write_id: str = ""
+    extra: str = ""
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether nothing was ever condemned, so that nothing can have been deleted."""
+        return self.epoch == 0 and self.phase is Phase.IDLE
+
+
+NEVER_RAN: Final = GcState()
 
 
 _RECORD: Final = Record(
@@ -65,6 +106,15 @@ class NewerState(DamagedState):
     """A newer lakecli wrote the state."""
 
 
+def state_record(store: ObjectStore) -> bytes:
+    """Return the object of the state; if it is too large, at least one byte too many.
+
+    Raises:
+        ObjectNotFound: there is none.
+    """
+    return store.get(GC_STATE, start=0, length=MAX_STATE_SIZE + 1)
+
+
 def read_state(store: ObjectStore) -> GcState:
     """Return the state of garbage collection, by one GET.
 
@@ -89,14 +139,14 @@ def parse_state(data: bytes) -> GcState:
         known = fields.get("format")
         if type(known) is int and known > FORMAT:
             raise NewerState(
-                f"{STATE_KEY} is of format {known}, this lakecli knows {FORMAT}",
+                f"{GC_STATE} is of format {known}, this lakecli knows {FORMAT}",
                 hint="a newer lakecli wrote it: upgrade this one",
             )
         values = _RECORD.read(fields)
         _check_mark(values)
     except (Invalid, Unparsable) as error:
         raise DamagedState(
-            f"{STATE_KEY} is not a state that lakecli wrote: {error}",
+            f"{GC_STATE} is not a state that lakecli wrote: {error}",
             hint="replace it with an idle state, which deletes nothing: "
             "lakecli gc undo --force lakefs://REPOSITORY",
         ) from error

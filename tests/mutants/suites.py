@@ -41,7 +41,7 @@ SUITES = (
             "pipeline/gc/packs.py",
             "pipeline/gc/run.py",
             "remote/collection.py",
-            "remote/collection_state.py",
+            "remote/collection_record.py",
         ),
         (
             "remote/test_collection.py",

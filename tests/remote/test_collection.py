@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.errors import IntegrityError, OutcomeUnknown, Unreachable
-from lakecli.layout import MAX_STATE_SIZE
+from lakecli.layout import GC_STATE, MAX_STATE_SIZE
 from lakecli.objectstore.base import ANY, ConditionFailed, ObjectNotFound
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote import collection
 from lakecli.remote.collection import (
     NEVER_RAN,
-    STATE_KEY,
     DamagedState,
     GcState,
     Phase,
@@ -163,10 +162,10 @@ def test_a_writer_waits_for_the_end_of_a_sweep() -> None:
 
 def test_a_state_of_any_size_is_read_whole_or_refused() -> None:
     store = store_with(SECOND)
-    body = store.get(STATE_KEY)
-    store.put(STATE_KEY, body.ljust(MAX_STATE_SIZE), ANY)
+    body = store.get(GC_STATE)
+    store.put(GC_STATE, body.ljust(MAX_STATE_SIZE), ANY)
     assert read_state(store) == look(store).state == SECOND
-    store.put(STATE_KEY, body.ljust(MAX_STATE_SIZE + 1), ANY)
+    store.put(GC_STATE, body.ljust(MAX_STATE_SIZE + 1), ANY)
     for read in (read_state, look):
         with pytest.raises(DamagedState):
             read(store)
@@ -184,7 +183,7 @@ def test_the_state_after_a_damaged_one_has_an_epoch_that_no_writer_has_read(
     beside: tuple[str, ...], epoch: int
 ) -> None:
     store = FaultyStore()
-    store.put(STATE_KEY, b"damaged", ANY)
+    store.put(GC_STATE, b"damaged", ANY)
     for name in beside:
         store.put(f"_lakecli/gc/{name}", b"", ANY)
     seen = look_at_damage(store)

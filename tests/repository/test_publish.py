@@ -537,13 +537,13 @@ def test_a_push_claims_nothing_where_garbage_was_never_collected(
     publishing.publish(
         later, RefKind.BRANCH, "main", before=None, after=after, who="me", why="push"
     )
-    assert read.count(collection.STATE_KEY) == reads
+    assert read.count(layout.GC_STATE) == reads
     read.clear()
     later = type(repository)(repository.lake, repository.record)
     publishing.publish(
         later, RefKind.BRANCH, "main", before=after, after=None, who="me", why="delete"
     )
-    assert read.count(collection.STATE_KEY) == 1  # nothing new, so nothing to claim
+    assert read.count(layout.GC_STATE) == 1  # nothing new, so nothing to claim
 
 
 def test_a_collection_during_a_push_makes_it_check_again(

@@ -8,7 +8,10 @@ the protocol of `lakecli.remote.collection`:
 - While objects are condemned, the used ones are first kept, then the state is read again.
 - While a sweep runs, the guard waits. After a sweep, it checks that everything still exists.
 
-A reading of the state is trusted for `STALE_AFTER`: the collector waits that much longer.
+A reading of the state is trusted for `MAX_STATE_AGE`: the collector waits that much longer.
+
+Every command that writes reads the state. Where nothing was ever collected, this module is all that
+it needs; `lakecli.remote` is imported for a state that exists.
 
 Nothing but `lakecli.repository.core.gate`, uploads and the writing of trees calls it.
 """
@@ -22,6 +25,7 @@ from time import sleep
 
 from lakecli.elapsed import elapsed
 from lakecli.errors import LostRace, PermissionDenied
+from lakecli.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.typed import TYPE_CHECKING, Final, TypeVar
 
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
-    from lakecli.remote.collection_state import GcState
+    from lakecli.remote.collection_record import GcState
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -81,7 +85,8 @@ class GcGuard:
         self.sleep = sleep
         self._lock = allocate_lock()
         self._state: GcState | None = None
-        self._read_at = 0.0
+        """What was read; ``None``: nothing, or there is none, as nothing was ever collected."""
+        self._read_at: float | None = None
         self._clock: tuple[datetime, float] | None = None
 
     @property
@@ -99,7 +104,7 @@ class GcGuard:
             SweepRunning: it does not end.
         """
         with self._lock:
-            if self._state is None or self._is_stale():
+            if self._read_at is None or self._is_stale(self._read_at):
                 self._await_sweep()
 
     def settle(
@@ -117,21 +122,23 @@ class GcGuard:
             Swept: one has been deleted.
             SweepRunning: a sweep does not end.
         """
-        from lakecli.remote.collection_state import Phase
-
         with self._lock:
-            before = self._state
-            is_stale = before is not None and self._is_stale()
+            is_stale = False
+            if self._read_at is None:
+                self._await_sweep()
+            else:
+                is_stale = self._is_stale(self._read_at)
+            if self._state is None and not is_stale:
+                return
+            from lakecli.remote.collection_record import NEVER_RAN, Phase
+
+            before = self._state or NEVER_RAN
             while True:
-                if before is None:
-                    self._await_sweep()
-                    before = self._state
-                    continue
                 keys = set(found)
                 if is_stale or before.phase is not Phase.IDLE:
                     from lakecli.remote.collection import may_have_swept
 
-                    now = self._read()
+                    now = self._read() or NEVER_RAN
                     if may_have_swept(before, now):
                         self._await_sweep()
                         if whole:
@@ -161,20 +168,20 @@ class GcGuard:
             Swept: one was deleted just now.
             SweepRunning: a sweep does not end.
         """
-        from lakecli.remote.collection_state import Phase
-
         if not keys:
             return {}
         with self._lock:
-            if self._state is None or self._is_stale():
+            if self._read_at is None or self._is_stale(self._read_at):
                 self._await_sweep()
             while True:
                 state = self._state
-                if state is None or state.phase is Phase.SWEEPING:
+                if state is None or state.never_ran:
+                    return None
+                from lakecli.remote.collection_record import Phase
+
+                if state.phase is Phase.SWEEPING:
                     self._await_sweep()
                     continue
-                if state.never_ran:
-                    return None
                 found = zip(keys, self._for_each(self._find, keys), strict=True)
                 infos = {key: info for key, info in found if info is not None}
                 # Checked after the state was read and before the keep: a sweep that deleted one
@@ -189,18 +196,14 @@ class GcGuard:
         except ObjectNotFound:
             return None
 
-    def _is_stale(self) -> bool:
-        from lakecli.remote.collection_state import STALE_AFTER
+    def _is_stale(self, read_at: float) -> bool:
+        return self._monotonic() - read_at > MAX_STATE_AGE
 
-        return self._monotonic() - self._read_at > STALE_AFTER.total_seconds()
-
-    def _read(self) -> GcState:
-        from lakecli.remote.collection_state import NEVER_RAN, state_record
-
+    def _read(self) -> GcState | None:
         started = self._monotonic()
-        state = NEVER_RAN
+        state = None
         try:
-            data = state_record(self._store)
+            data = self._store.get(GC_STATE, start=0, length=MAX_STATE_SIZE + 1)
         except ObjectNotFound:
             pass
         except PermissionDenied as error:
@@ -220,23 +223,24 @@ class GcGuard:
         owner in another account, could hide an existing state; believing that nothing was ever
         collected, a writer would then use what a sweep is about to delete.
         """
-        from lakecli.remote.collection_state import STATE_KEY
-
         try:
-            if all(info.key != STATE_KEY for info in self._store.list(STATE_KEY)):
+            if all(info.key != GC_STATE for info in self._store.list(GC_STATE)):
                 return
         except PermissionDenied:
             raise error from None  # all credentials may be missing
         raise PermissionDenied(
-            f"not allowed to read whether garbage is collected: {self._store.uri}/{STATE_KEY}",
+            f"not allowed to read whether garbage is collected: {self._store.uri}/{GC_STATE}",
             hint="allow reading it, and listing the namespace; see what is missing: lakecli doctor "
             f"{self._store.uri}",
         ) from error
 
     def _await_sweep(self) -> None:
-        from lakecli.remote.collection_state import Phase
+        state = self._read()
+        if state is None:
+            return
+        from lakecli.remote.collection_record import Phase
 
-        if self._read().phase is Phase.SWEEPING:
+        if state.phase is Phase.SWEEPING:
             from lakecli.remote.collection import wait_for_sweep
             from lakecli.retry import SWEEPS, Retries
 
@@ -254,7 +258,7 @@ class GcGuard:
         keep_id = h("\n".join(sorted(keys)).encode("ascii")).hex()[:32]
         write_keep(self._store, state.epoch, keep_id, keys)
         now = self._read()
-        return (now.phase, now.epoch) == (state.phase, state.epoch)
+        return now is not None and (now.phase, now.epoch) == (state.phase, state.epoch)
 
     def _refresh(self, keys: Iterable[str], limit: timedelta) -> None:
         """Give what is older than `limit` a new time."""

@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.errors import PermissionDenied, Refused, Unreachable
 from lakecli.identity import h
-from lakecli.layout import DATA, SSTABLES, data_key, sstable_key
+from lakecli.layout import DATA, GC_STATE, SSTABLES, data_key, sstable_key
 from lakecli.model import MetarangeId
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.pipeline.gc.lease import LONGEST_DELETE, RENEW_AFTER, Lease, SweepTooSlow
@@ -18,7 +18,6 @@ from lakecli.pipeline.gc.run import REPORTS, Action, status, undo
 from lakecli.remote.collection import (
     LEASE,
     NEVER_RAN,
-    STATE_KEY,
     GcState,
     Phase,
     Seen,
@@ -392,7 +391,7 @@ def test_the_lease_begins_before_the_request_that_takes_it(shared: Shared) -> No
     written: list[int] = []
 
     def put(key: str) -> None:
-        if key == STATE_KEY:
+        if key == GC_STATE:
             if not written:
                 shared.time.pass_by(RENEW_AFTER + MINUTE)
             written.append(len(shared.data))

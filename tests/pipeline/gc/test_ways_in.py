@@ -18,7 +18,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError, NotFound, PermissionDenied, Unreachable
 from lakecli.identity import h
-from lakecli.layout import GC, data_key, incoming_key
+from lakecli.layout import GC, GC_STATE, data_key, incoming_key
 from lakecli.model import Entry
 from lakecli.objectstore.base import ANY
 from lakecli.pipeline.gc.run import Action
@@ -28,7 +28,7 @@ from lakecli.pipeline.imports.report import ImportOptions
 from lakecli.pipeline.imports.sources import open_source
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.store_location import StoreLocation
-from lakecli.remote.collection import STATE_KEY, Phase, read_state
+from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
@@ -383,12 +383,10 @@ def test_without_a_collection_using_objects_costs_one_get(
         setting.ada = through(setting.ada)
         store.reset()
         way.use(setting)
-        assert store.keys.count(("get", STATE_KEY)) == 1
+        assert store.keys.count(("get", GC_STATE)) == 1
         if not way.brings:
             assert store.counts["head"] == 0
-        assert [
-            each for each in store.keys if each[1].startswith(GC) and each[1] != STATE_KEY
-        ] == []
+        assert [each for each in store.keys if each[1].startswith(GC) and each[1] != GC_STATE] == []
 
 
 @pytest.mark.parametrize("error", [Unreachable("away"), PermissionDenied("no")])
