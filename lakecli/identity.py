@@ -19,6 +19,7 @@ The int64 of a length includes its own ``02 08`` prefix. Source: lakeFS ``pkg/id
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -114,10 +115,10 @@ def entry_identity(
 @cache
 def _sha256() -> Callable[[bytes], Any]:
     """Return SHA-256 for short data, without OpenSSL, which takes milliseconds to load."""
-    for name in ("_sha2", "_sha256"):  # of Python 3.12, and before
-        with suppress(ImportError):
-            found: Callable[[bytes], Any] = import_module(name).sha256
-            return found
+    with suppress(ImportError):
+        name = "_sha2" if sys.version_info >= (3, 12) else "_sha256"
+        found: Callable[[bytes], Any] = import_module(name).sha256
+        return found
     from hashlib import sha256
 
     return sha256

@@ -22,7 +22,6 @@
     names          --files-from
     describe       what help, man, completion and complete are made from; generate writes the files
     progress       plain lines; progress_bar: on a terminal
-    messages       checks of commit messages
     files          files that --output names
     batch          --files-from and --stdin: many questions to one command
     engine         --engine, --master, --conf

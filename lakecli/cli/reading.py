@@ -394,3 +394,16 @@ def read_duration(text: str, _context: Context) -> timedelta:
     from lakecli.setting_values import parse_duration
 
     return parse_duration(text)
+
+
+def check_message(message: str, *, allow_empty: bool) -> None:
+    """Refuse a message that is empty or blank, unless that is allowed.
+
+    Raises:
+        UsageError: there is no message.
+    """
+    if not allow_empty and not message.strip():
+        raise UsageError(
+            "no commit message",
+            hint='give -m "MESSAGE", or --allow-empty-message',
+        )

@@ -6,7 +6,7 @@ change touches are copied as they are stored.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from _bisect import bisect_left  # `bisect` first defines them in Python
 from itertools import chain, islice
 from operator import lt
 

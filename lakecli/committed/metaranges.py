@@ -14,7 +14,7 @@ entries have some 1,700 ranges.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from _bisect import bisect_left  # `bisect` first defines them in Python
 
 from lakecli.committed.ranges import is_ours
 from lakecli.committed.values import MalformedValue, decode_value, digests, encode_value

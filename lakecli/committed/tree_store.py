@@ -16,7 +16,6 @@ from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.metaranges import NO_RANGES, check_kind, load_metarange
 from lakecli.committed.ranges import check_described
 from lakecli.committed.reads import BUCKET, DISK, MEMORY, no_reads
-from lakecli.committed.sources import MissingTable, PathSource, RemoteSource
 from lakecli.objectstore.base import ObjectNotFound, get_bounded
 from lakecli.sstable.reader import BytesSource, CorruptTable, Table
 from lakecli.typed import TYPE_CHECKING, Protocol
@@ -221,6 +220,8 @@ class TreeStore:
         self.reads[tier] += 1
         if found is None:
             size = record.size if is_exact else self._size_of(key)
+            from lakecli.committed.sources import RemoteSource
+
             try:
                 found = Table(RemoteSource(self.store, key, size=size))
             except CorruptTable:
@@ -341,6 +342,8 @@ class TreeStore:
 
     def _open_file(self, table_id: str) -> Table | None:
         """Open a table in the local namespace or in the cache, or return ``None``."""
+        from lakecli.committed.sources import PathSource
+
         key = layout.sstable_key(table_id)
         cache = self._cache
         if cache is None:
@@ -358,12 +361,16 @@ class TreeStore:
         try:
             return get_bounded(self.store, key, layout.MAX_TABLE_SIZE)
         except ObjectNotFound:
+            from lakecli.committed.sources import MissingTable
+
             raise MissingTable(key, self.store.uri) from None
 
     def _size_of(self, key: str) -> int:
         try:
             return self.store.head(key).size
         except ObjectNotFound:
+            from lakecli.committed.sources import MissingTable
+
             raise MissingTable(key, self.store.uri) from None
 
 

@@ -5,7 +5,7 @@ Every defect of a file raises `CorruptTable`, which names the file and the offse
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from _bisect import bisect_left, bisect_right  # `bisect` first defines them in Python
 from itertools import accumulate
 
 from lakecli import native

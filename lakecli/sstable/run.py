@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from _bisect import bisect_left, bisect_right  # `bisect` first defines them in Python
 
 from lakecli.named_tuple import NamedTuple
 from lakecli.sstable.block import codec, payload_size

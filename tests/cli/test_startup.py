@@ -220,7 +220,7 @@ def test_a_commit_imports_few_modules(cli: Cli, monkeypatch: pytest.MonkeyPatch)
     cli.ok("fs", "upload", "-s", cli.directory / "a", "lakefs://demo/main/a")
     modules = modules_after("commit", "lakefs://demo/main", "-m", "a")
     ours = {name for name in modules if name.partition(".")[0] == "lakecli"}
-    assert len(ours) <= 106, sorted(ours)
+    assert len(ours) <= 95, sorted(ours)
     unwanted = HEAVY | SLOW | {"hashlib", "pathlib", "subprocess"}
     assert {name.partition(".")[0] for name in modules} & unwanted == {"cramjam"}
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
     AllowEmptyCommit,
     AllowEmptyMessage,
@@ -16,7 +15,7 @@ from lakecli.cli.params import (
     Metadata,
     Winner,
 )
-from lakecli.cli.reading import NO_METADATA, Parser, read_texts
+from lakecli.cli.reading import NO_METADATA, Parser, check_message, read_texts
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.errors import UsageError

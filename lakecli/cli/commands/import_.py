@@ -11,7 +11,6 @@ from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.engine import open_runner
 from lakecli.cli.flags import naming_flags
-from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
     AllowEmptyMessage,
     DryRun,
@@ -26,6 +25,7 @@ from lakecli.cli.reading import (
     Completion,
     Kind,
     Parser,
+    check_message,
     read_branch_prefix,
 )
 from lakecli.cli.records import commit_record

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.differences import show_counts, stream_differences
-from lakecli.cli.messages import check_message
 from lakecli.cli.params import (
     BranchUri,
     CompareContents,
@@ -17,7 +16,7 @@ from lakecli.cli.params import (
     StatOptions,
     Winner,
 )
-from lakecli.cli.reading import NO_METADATA, Kind, Parser, read_ref
+from lakecli.cli.reading import NO_METADATA, Kind, Parser, check_message, read_ref
 from lakecli.cli.records import commit_record
 from lakecli.errors import UsageError
 from lakecli.uri import LakeUri, ref_of

@@ -24,7 +24,6 @@ from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.layout import data_digest, lakefs_object, sstable_key
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import BucketNotFound
-from lakecli.repository.core.address import key_of
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 from lakecli.typed import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
@@ -224,6 +223,7 @@ def _data_of(repository: Repository, value: bytes) -> _Data | None:
     if not value:
         return None
     from lakecli.committed.values import decode_entry
+    from lakecli.repository.core.address import key_of
 
     entry = decode_entry(value)
     key = key_of(repository, entry.physical_address)

@@ -113,11 +113,13 @@ class View:
     def staged(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield (path, encoded value or tombstone) of the staging areas, in path order."""
         from lakecli.staging import area
+
+        streams = [area.scan(self.txn, token, start=start, prefix=prefix) for token in self.tokens]
+        if len(streams) == 1:
+            return streams[0]
         from lakecli.staging.overlay import merge_newest
 
-        return merge_newest(
-            [area.scan(self.txn, token, start=start, prefix=prefix) for token in self.tokens]
-        )
+        return merge_newest(streams)
 
 
 def no_such_path(
