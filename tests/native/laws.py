@@ -74,6 +74,14 @@ def check_records(core: Core, keys: list[bytes], encoded: list[bytes]) -> bool:
     return True
 
 
+def check_sizes(core: Core) -> None:
+    """Compare the digests of keys of all sizes beside each other, in groups of all sizes."""
+    keys = [b"k" * (at * 89 % 1_025) for at in range(200)]
+    encoded = [b"\x40" + bytes([at]) * 40 for at in range(200)]
+    for count in (*range(20), 200):
+        assert check_records(core, keys[:count], encoded[:count])
+
+
 def check_columns(core: Core, columns: Columns) -> bool:
     """Compare the values of external objects."""
     found = core.encode_external(*columns)

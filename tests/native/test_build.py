@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.native.laws import check_sizes
 from tests.support.cores import PROJECT, SOURCE, compiled, loaded
 
 if TYPE_CHECKING:
@@ -37,6 +38,24 @@ def test_a_core_that_does_not_compile_replaces_none(
     compiled(tmp_path)
     monkeypatch.setattr(builder.sysconfig, "get_config_var", lambda _: "no-such-compiler -pthread")
     with pytest.raises(builder.NotCompiled, match="no-such-compiler: No such file"):
+        builder.build(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_compiler_that_cannot_make_a_function_for_each_processor_makes_one(
+    builder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "CLONED", '__attribute__((target_clones("default", "abacus")))')
+    core: Any = loaded("lakecli.native._core", builder.build(tmp_path))
+    check_sizes(core)
+
+
+def test_a_machine_that_puts_the_highest_byte_first_does_without(
+    builder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(tmp_path)
+    monkeypatch.setattr(builder.sys, "byteorder", "big")
+    with pytest.raises(builder.NotCompiled, match="highest byte"):
         builder.build(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -28,6 +28,7 @@ from tests.native.laws import (
     check_payload,
     check_records,
     check_rows,
+    check_sizes,
     mutated,
     random_columns,
     random_entries,
@@ -164,6 +165,10 @@ def test_digests(core: Core, records: list[tuple[bytes, bytes]]) -> None:
     values = [value for _, value in records]
     is_decided = check_records(core, keys, values)
     assert is_decided == all(len(key) <= 1_024 for key in keys)
+
+
+def test_digests_of_keys_of_many_sizes_at_a_time(core: Core) -> None:
+    check_sizes(core)
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 129, 1_023, 1_024, 1_025, 5_000])
