@@ -11,7 +11,8 @@
     uploads       uploads in parts that survive the process; spool: the file of a large object
     streams       request and response bodies; seekable: with seek; ranges: parts of objects
     contents      writes objects named by their contents; parallel_batch: many at once
-    http_client   requests over connections that are kept; http_answer: reads answers strictly
+    http_client   requests over connections that are kept; http_connection: one of them
+    http_answer   reads answers strictly
     presigning    what the presigned URLs of all stores share
     rsa           signatures by a private key; rsa_processes: by several processes
     signing_key   finds the private key that signs the URLs of a namespace

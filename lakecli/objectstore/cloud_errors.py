@@ -6,7 +6,6 @@ Messages name the object and the endpoint's host; never a URL, a header or a cre
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
 
 from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported
 from lakecli.named_tuple import NamedTuple
@@ -14,7 +13,8 @@ from lakecli.objectstore.base import ConditionFailed, ObjectNotFound
 from lakecli.typed import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
 
 
 class Words(NamedTuple):
@@ -67,6 +67,38 @@ def has_class(error: BaseException, names: frozenset[str]) -> bool:
     return any(base.__name__ in names for base in type(error).__mro__)
 
 
+class Translation:
+    """A block whose errors are translated; see `Translator.translated`.
+
+    A function with a ``yield`` would do, at three times the cost; there are several for a request.
+    """
+
+    __slots__ = ("_key", "_may_be_absent", "_translator")
+
+    def __init__(self, translator: Translator, key: str, *, may_be_absent: bool) -> None:
+        self._translator = translator
+        self._key = key
+        self._may_be_absent = may_be_absent
+
+    def __enter__(self) -> str:
+        """Begin the block with the key."""
+        return self._key
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End the block; raise the translation of its error, if there is one."""
+        # One of our own is of a body that is read, for example.
+        if not isinstance(error, Exception) or isinstance(error, LakeError):
+            return
+        known = self._translator.known(error, self._key, may_be_absent=self._may_be_absent)
+        if known is not None:
+            raise known from error
+
+
 class Translator(ABC):
     """Turns an SDK's errors about one bucket into lakecli's.
 
@@ -90,25 +122,20 @@ class Translator(ABC):
         self._host = host
         self._names = names
 
-    @contextmanager
-    def translated(self, key: str = "", *, may_be_absent: bool = False) -> Iterator[None]:
-        """Translate the errors of the block, which is about the object `key` or the bucket.
+    def translated(self, key: str = "", *, may_be_absent: bool = False) -> Translation:
+        """Translate the errors of a block, which is about the object `key` or the bucket.
 
         Args:
             key: in full, with the prefix of the namespace.
             may_be_absent: the request writes the object, so "not found" is about the bucket or
                 the condition.
         """
-        try:
-            yield
-        except LakeError:
-            raise  # of a body that is read, for example
-        except Exception as error:
-            known = self._of_answer(error, key, may_be_absent=may_be_absent)
-            known = known or self._of_sdk(error, key)
-            if known is None:
-                raise
-            raise known from error
+        return Translation(self, key, may_be_absent=may_be_absent)
+
+    def known(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
+        """Return what an error of an SDK is in our words, or ``None`` for any other error."""
+        found = self._of_answer(error, key, may_be_absent=may_be_absent)
+        return found or self._of_sdk(error, key)
 
     def error(self, words: Words, key: str = "", **details: str) -> LakeError:
         """Return the error that `words` describe, about one object or the bucket."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from lakecli.objectstore.base import ObjectInfo, Version
-    from lakecli.objectstore.cloud_errors import Translator
+    from lakecli.objectstore.cloud_errors import Translation, Translator
     from lakecli.objectstore.dates import ServerDate
     from lakecli.objectstore.parallel_batch import ParallelBatch
 
@@ -132,12 +132,10 @@ class CloudStore(ObjectStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock)
         del key
         return None
 
-    @contextmanager
-    def translated(self, key: str | None = None, *, may_be_absent: bool = False) -> Iterator[str]:
+    def translated(self, key: str | None = None, *, may_be_absent: bool = False) -> Translation:
         """Name the object in full, and translate errors about it or the bucket."""
         full = "" if key is None else self.full(key)
-        with self.translator.translated(full, may_be_absent=may_be_absent):
-            yield full
+        return self.translator.translated(full, may_be_absent=may_be_absent)
 
     @contextmanager
     def reading(self, key: str) -> Iterator[str]:

@@ -24,11 +24,11 @@ MAX_REFUSAL: Final = 1 << 20
 PIECE: Final = 1 << 20
 """Bytes that are received at a time, at most: memory grows with what has arrived."""
 
-_FIRST_PIECE: Final = 64 << 10
+_FIRST_PIECE: Final = 8 << 10
 _MAX_CHUNK_LINE: Final = 1 << 10
-_STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) ([2-5][0-9]{2})(?: [^\x00\r\n]*)?")
-_HEADER: Final = re.compile(
-    rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)"
+_HEAD: Final = re.compile(
+    rb"HTTP/1\.([01]) ([2-5][0-9]{2})(?: [^\x00\r\n]*)?"
+    rb"((?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}:[^\x00-\x08\x0a-\x1f\x7f]*)*)"
 )
 _LENGTH: Final = re.compile("[0-9]{1,18}", re.ASCII)
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;[^\x00\r\n]*)?")
@@ -61,26 +61,14 @@ class Answer(NamedTuple):
 
 
 class _Incoming:
-    """The bytes of one answer.
+    """The bytes of one answer; see `read_answer`."""
 
-    Args:
-        receive: returns at most so many bytes, and none at the end of the connection.
-    """
+    __slots__ = ("_fill", "_receive", "rest")
 
-    def __init__(self, receive: Callable[[int], bytes]) -> None:
+    def __init__(self, receive: Callable[[int], bytes], fill: Callable[[int], bytes]) -> None:
         self._receive = receive
+        self._fill = fill
         self.rest = b""
-
-    def more(self, size: int) -> bytes:
-        """Return at least one byte and at most `size`.
-
-        Raises:
-            ConnectionResetError: the connection ended.
-        """
-        data = self._receive(size)
-        if not data:
-            raise ConnectionResetError("the server closed the connection within an answer")
-        return data
 
     def until(self, end: bytes, *, limit: int) -> bytes:
         """Return what comes before `end`, which is left out.
@@ -93,7 +81,7 @@ class _Incoming:
             if len(self.rest) >= limit:
                 raise UnusualAnswerError(f"more than {limit} bytes in a head")
             searched = max(len(self.rest) - len(end) + 1, 0)
-            self.rest += self.more(_FIRST_PIECE)
+            self.rest += _some(self._receive(_FIRST_PIECE))
         before, self.rest = self.rest[:found], self.rest[found + len(end) :]
         return before
 
@@ -103,21 +91,26 @@ class _Incoming:
         if missing <= 0:
             data, self.rest = self.rest[:size], self.rest[size:]
             return data
-        pieces = [self.rest]
+        pieces = [self.rest] if self.rest else []  # a single one is not copied
         while missing:
-            pieces.append(self.more(min(missing, PIECE)))
+            pieces.append(_some(self._fill(min(missing, PIECE))))
             missing -= len(pieces[-1])
         self.rest = b""
         return b"".join(pieces)
 
 
 def read_answer(
-    receive: Callable[[int], bytes], *, limit: int | None = None, has_body: bool = True
+    receive: Callable[[int], bytes],
+    *,
+    fill: Callable[[int], bytes] | None = None,
+    limit: int | None = None,
+    has_body: bool = True,
 ) -> Answer:
     """Read one answer to its end.
 
     Args:
         receive: returns at most so many bytes, and none at the end of the connection.
+        fill: does the same where so many bytes must come, and may wait for them all.
         has_body: the answer is not that to a HEAD.
         limit: bytes in the body of a success; ``None`` for an object of any size.
 
@@ -126,13 +119,15 @@ def read_answer(
         TooLongError: its body is longer than `limit`.
         ConnectionResetError: the connection ended before the answer did.
     """
-    incoming = _Incoming(receive)
-    first, *lines = incoming.until(b"\r\n\r\n", limit=MAX_HEAD).split(b"\r\n")
-    line = _STATUS_LINE.fullmatch(first)
-    if line is None:
-        raise UnusualAnswerError("another protocol, or an answer that is not final")
-    is_new, status = line[1] == b"1", int(line[2])
-    headers = _read_headers(lines)
+    incoming = _Incoming(receive, fill or receive)
+    head = incoming.until(b"\r\n\r\n", limit=MAX_HEAD)
+    if head.count(b"\r\n") > MAX_HEADERS:
+        raise UnusualAnswerError(f"more than {MAX_HEADERS} headers")
+    found = _HEAD.fullmatch(head)
+    if found is None:
+        raise UnusualAnswerError("another protocol, malformed headers, or no final answer")
+    is_new, status = found[1] == b"1", int(found[2])
+    headers = _read_headers(found[3].decode("latin-1"))
     if status >= _REFUSALS:
         limit = MAX_REFUSAL
     body = b""
@@ -144,16 +139,23 @@ def read_answer(
     return Answer(status, headers, body, stays_open)
 
 
-def _read_headers(lines: list[bytes]) -> dict[str, str]:
-    if len(lines) > MAX_HEADERS:
-        raise UnusualAnswerError(f"more than {MAX_HEADERS} headers")
+def _some(data: bytes) -> bytes:
+    """Return what was received, if it is any.
+
+    Raises:
+        ConnectionResetError: the connection ended.
+    """
+    if not data:
+        raise ConnectionResetError("the server closed the connection within an answer")
+    return data
+
+
+def _read_headers(text: str) -> dict[str, str]:
+    """Return headers by lower-case names; before each stands the end of the line before."""
     headers: dict[str, str] = {}
-    for line in lines:
-        found = _HEADER.fullmatch(line)
-        if found is None:
-            raise UnusualAnswerError("a malformed header")
-        name = found[1].decode("ascii").lower()
-        value = found[2].decode("latin-1").rstrip(" \t")
+    for line in text.split("\r\n")[1:]:
+        name, _, value = line.partition(":")
+        name, value = name.lower(), value.strip(" \t")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
 

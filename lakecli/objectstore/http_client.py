@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import socket
 import weakref
 from threading import Lock
 
 from lakecli.named_tuple import NamedTuple
-from lakecli.objectstore.http_answer import PIECE, Answer, UnusualAnswerError, read_answer
-from lakecli.typed import TYPE_CHECKING, Any, Final
+from lakecli.objectstore.http_answer import Answer, UnusualAnswerError, read_answer
+from lakecli.objectstore.http_connection import Connection
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from ssl import SSLContext
 
 MAX_IDLE: Final = 32
 """Connections that are kept for further requests."""
 
-_SMALL: Final = 256 << 10
-"""Bodies up to here are copied behind their head: it is cheaper than another system call."""
-
 _REFUSALS: Final = 400
-_FIRST_LINE: Final = re.compile(r"[A-Z]+ /[!-~]* HTTP/1\.1\r\n")
-_HEADER: Final = re.compile(r"[A-Za-z0-9-]+: [\t -~]*\r\n")
+_HEAD: Final = re.compile(
+    r"[A-Z]+ /[!-~]* HTTP/1\.1\r\n" r"(?:[A-Za-z0-9-]+: [\t -~]*\r\n)*" r"\r\n"
+)
 
 
 class Origin(NamedTuple):
@@ -48,27 +46,6 @@ class Origin(NamedTuple):
     ca_file: str
 
 
-class _Connection:
-    """One connection, used by one thread at a time."""
-
-    def __init__(self, stream: socket.socket) -> None:
-        self.stream = stream
-        self.has_answered = False
-        self._poll = select.poll()
-        self._poll.register(stream, select.POLLIN)
-        self._pending: Callable[[], int] = getattr(stream, "pending", int)  # what TLS has read
-
-    def is_silent(self) -> bool:
-        """Return whether the server has neither closed the connection nor sent anything."""
-        return not self._poll.poll(0) and not self._pending()
-
-    def receive(self, size: int) -> bytes:
-        """Return at most so many bytes, and note that there were some."""
-        data = self.stream.recv(min(size, PIECE))
-        self.has_answered = self.has_answered or bool(data)
-        return data
-
-
 class HttpClient:
     """Sends requests to one server; safe to share between threads.
 
@@ -83,7 +60,7 @@ class HttpClient:
         self._address = (origin.host.encode("ascii"), origin.port)  # text would load idna
         self._timeouts = connect_timeout, read_timeout
         self._process = os.getpid()
-        self._idle: list[_Connection] = []
+        self._idle: list[Connection] = []
         self._lock = Lock()
         self._context: SSLContext | None = None
         self.close = weakref.finalize(self, _close_all, self._idle)
@@ -112,13 +89,14 @@ class HttpClient:
             OSError: there is no connection, or it broke.
             UnusualAnswerError: the request or the answer is to be left to an SDK.
         """
-        lines = [f"{method} {target} HTTP/1.1\r\n"]
-        lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
+        lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
         if body or method == "PUT":
             lines.append(f"Content-Length: {len(body)}\r\n")
-        if not _FIRST_LINE.fullmatch(lines[0]) or not all(map(_HEADER.fullmatch, lines[1:])):
+        head = f"{method} {target} HTTP/1.1\r\n{''.join(lines)}\r\n"
+        # Text with ends of lines in it would pass as several headers, but for their number.
+        if _HEAD.fullmatch(head) is None or head.count("\n") != len(lines) + 2:
             raise UnusualAnswerError("a request with unusual characters")
-        data = "".join((*lines, "\r\n")).encode("ascii")
+        data = head.encode("ascii")
         connection = self._take()
         if connection is not None:
             try:
@@ -128,7 +106,7 @@ class HttpClient:
                     raise
         return self._exchange(self._connect(), data, body, limit)
 
-    def _take(self) -> _Connection | None:
+    def _take(self) -> Connection | None:
         if self._process != os.getpid():  # a fork shares its parent's connections
             self._process = os.getpid()
             _close_all(self._idle)
@@ -144,13 +122,17 @@ class HttpClient:
         return None
 
     def _exchange(
-        self, connection: _Connection, head: bytes, body: bytes, limit: int | None
+        self, connection: Connection, head: bytes, body: bytes, limit: int | None
     ) -> Answer:
         is_kept = False
         try:
-            is_sent = _send(connection.stream, head, body)
-            has_body = not head.startswith(b"HEAD ")
-            answer = read_answer(connection.receive, limit=limit, has_body=has_body)
+            is_sent = connection.send(head, body)
+            answer = read_answer(
+                connection.receive,
+                fill=connection.fill,
+                limit=limit,
+                has_body=not head.startswith(b"HEAD "),
+            )
             if not is_sent and answer.status < _REFUSALS:
                 raise ConnectionResetError("the server closed the connection within a request")
             is_kept = is_sent and answer.stays_open and len(self._idle) < MAX_IDLE
@@ -161,7 +143,7 @@ class HttpClient:
                 connection.stream.close()
         return answer
 
-    def _connect(self) -> _Connection:
+    def _connect(self) -> Connection:
         connect_timeout, read_timeout = self._timeouts
         stream = socket.create_connection(self._address, connect_timeout)  # type: ignore[arg-type]
         try:
@@ -169,11 +151,10 @@ class HttpClient:
             if self._origin.is_secure:
                 context = self._secure_context()
                 stream = context.wrap_socket(stream, server_hostname=self._address[0])
-            stream.settimeout(read_timeout)
+            return Connection(stream, read_timeout)
         except BaseException:
             stream.close()
             raise
-        return _Connection(stream)
 
     def _secure_context(self) -> SSLContext:
         with self._lock:  # loading the usual certificates takes 15 ms
@@ -188,25 +169,6 @@ class HttpClient:
             return self._context
 
 
-def _send(stream: socket.socket, head: bytes, body: bytes) -> bool:
-    """Send a request; return whether the server took it to its end.
-
-    A server may refuse a request without reading its body, and the refusal is there to be read.
-    """
-    try:
-        if len(body) <= _SMALL:
-            stream.sendall(head + body)
-        else:
-            stream.sendall(head)
-            for start in range(0, len(body), PIECE):  # each has the time limit for itself
-                stream.sendall(memoryview(body)[start : start + PIECE])
-    except TimeoutError:
-        raise
-    except OSError:
-        return False
-    return True
-
-
-def _close_all(connections: list[Any]) -> None:
+def _close_all(connections: list[Connection]) -> None:
     while connections:
         connections.pop().stream.close()

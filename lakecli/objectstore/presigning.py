@@ -109,35 +109,13 @@ def quoted_path(path: str) -> str:
     return path if _PLAIN_PATH.fullmatch(path) else quote(path, safe="/~")
 
 
-def text_to_sign(
-    v4: V4,
-    moment: str,
-    scope: str,
-    *,
-    method: str,
-    path: str,
-    query: str,
-    headers: Mapping[str, str],
-    payload: str,
-) -> str:
-    """Return the text that a V4 signature signs.
+def end_of_request(headers: Mapping[str, str], payload: str) -> str:
+    """Return what follows the query in the request that a V4 signature signs.
 
     Args:
-        v4: the process.
-        moment: of signing.
-        scope: of the credential.
-        method: of HTTP.
-        path: of the URL, percent-encoded.
-        query: of the URL, sorted and percent-encoded.
         headers: those that are signed, by lower-case names.
         payload: SHA-256 of the body in hex, or ``UNSIGNED-PAYLOAD``.
     """
-    canonical = f"{method}\n{path}\n{query}\n{_end_of_request(headers, payload)}"
-    digest = sha256(canonical.encode()).hexdigest()
-    return f"{v4.algorithm}\n{moment}\n{scope}\n{digest}"
-
-
-def _end_of_request(headers: Mapping[str, str], payload: str) -> str:
     names = sorted(headers)
     lines = [f"{name}:{' '.join(headers[name].split())}" for name in names]
     return "\n".join((*lines, "", ";".join(names), payload))
@@ -196,7 +174,7 @@ class V4Form:
         typed = f"&response-content-type={quote(content_type, safe='~')}"
         self._after = typed if is_typed else ""
         self._method = f"{method}\n"
-        self._end = f"\n{_end_of_request(signed, 'UNSIGNED-PAYLOAD')}"
+        self._end = f"\n{end_of_request(signed, 'UNSIGNED-PAYLOAD')}"
         self._text = f"{v4.algorithm}\n{moment}\n{self.scope}\n"
 
     def unsigned(

@@ -254,8 +254,10 @@ SUITES = (
         (
             "objectstore/http_answer.py",
             "objectstore/http_client.py",
+            "objectstore/http_connection.py",
             "objectstore/s3/direct.py",
             "objectstore/s3/direct_settings.py",
+            "objectstore/s3/signing.py",
             "objectstore/s3/listing.py",
             "objectstore/s3/plain.py",
             "objectstore/s3/multipart.py",
@@ -264,6 +266,8 @@ SUITES = (
         (
             "objectstore/test_http_answer.py",
             "objectstore/test_http_client.py",
+            "objectstore/test_http_connection.py",
+            "objectstore/test_s3_signing.py",
             "objectstore/test_s3_plain.py",
             "objectstore/test_s3_direct_settings.py",
             "objectstore/test_s3_errors.py",

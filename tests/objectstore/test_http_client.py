@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.objectstore import http_client
-from lakecli.objectstore.http_answer import PIECE, UnusualAnswerError
-from lakecli.objectstore.http_client import _SMALL, MAX_IDLE, HttpClient, Origin, _Connection, _send
+from lakecli.objectstore.http_answer import UnusualAnswerError
+from lakecli.objectstore.http_client import MAX_IDLE, HttpClient, Origin
+from lakecli.objectstore.http_connection import Connection
 from tests.support.azurite import write_certificate
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def test_no_more_connections_are_kept_than_allowed(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_idle_connection_may_be_taken_by_another_thread() -> None:
-    class Taken(list[_Connection]):
+    class Taken(list[Connection]):
         """Has a connection when it is asked, and none any more after that."""
 
         def __bool__(self) -> bool:
@@ -191,52 +192,6 @@ def test_an_idle_connection_may_be_taken_by_another_thread() -> None:
         assert client.send("GET", "/a", HEADERS).body == b"ok"
         (kept,) = client._idle
         kept.stream.close()
-
-
-class Polls:
-    """Finds nothing to read, and records how long it was to wait for it."""
-
-    def __init__(self) -> None:
-        self.asked: list[int] = []
-
-    def poll(self, timeout: int) -> list[tuple[int, int]]:
-        """Find nothing."""
-        self.asked.append(timeout)
-        return []
-
-
-def test_a_connection_waits_for_answers_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for more to send, nor for a sign that the server has closed it."""
-    with serving(answers(OK)) as (script, _):
-        client = new_client(script.port, read_timeout=7)
-        connection = client._connect()
-        with connection.stream as stream:
-            assert stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-            assert stream.gettimeout() == 7
-            polls = Polls()
-            monkeypatch.setattr(connection, "_poll", polls)
-            assert connection.is_silent()
-            assert polls.asked == [0]
-
-
-@pytest.mark.parametrize("size", [0, _SMALL, _SMALL + 1, 5 << 19])
-def test_a_small_body_is_sent_with_its_head_and_a_large_one_in_pieces(size: int) -> None:
-    class Stream(socket.socket):
-        """Records what is sent at a time."""
-
-        def sendall(self, data: bytes | memoryview, flags: int = 0, /) -> None:  # type: ignore[override]
-            del flags
-            sent.append(bytes(data))
-
-    sent: list[bytes] = []
-    body = os.urandom(size)
-    with Stream() as stream:
-        assert _send(stream, b"head", body)
-    if size <= _SMALL:
-        assert sent == [b"head" + body]
-    else:
-        assert (sent[0], b"".join(sent[1:])) == (b"head", body)
-        assert [len(each) for each in sent[1:]] == [PIECE] * (size // PIECE) + [size % PIECE]
 
 
 @pytest.mark.parametrize("text", [b"", b"H", OK[:-1]])
@@ -302,11 +257,11 @@ def test_a_success_for_half_a_body_is_an_error() -> None:
 def test_what_counts_without_the_whole_body(
     monkeypatch: pytest.MonkeyPatch, status: int, *, counts: bool
 ) -> None:
-    def send(stream: socket.socket, head: bytes, body: bytes) -> bool:
-        stream.sendall(head + body)
+    def send(connection: Connection, head: bytes, body: bytes) -> bool:
+        connection.stream.sendall(head + body)
         return False
 
-    monkeypatch.setattr(http_client, "_send", send)
+    monkeypatch.setattr(Connection, "send", send)
     answer = b"HTTP/1.1 %d Some\r\nContent-Length: 0\r\n\r\n" % status
     with serving(answers(answer)) as (_, client):
         if counts:
@@ -315,6 +270,20 @@ def test_what_counts_without_the_whole_body(
             with pytest.raises(ConnectionResetError):
                 client.send("PUT", "/a", HEADERS)
         assert client._idle == []
+
+
+def test_packets_are_not_held_back() -> None:
+    with serving(answers(OK)) as (_, client), client._connect().stream as stream:
+        assert stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_server_that_takes_nothing_is_waited_for_once() -> None:
+    done = threading.Event()
+    with serving(lambda _: done.wait(10)) as (script, _):
+        with pytest.raises(TimeoutError):
+            new_client(script.port, read_timeout=0.1).send("PUT", "/a", HEADERS, bytes(32 << 20))
+        done.set()
+    assert script.connections == 1
 
 
 def test_a_silent_server_is_waited_for_once() -> None:

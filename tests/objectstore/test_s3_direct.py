@@ -289,23 +289,20 @@ def test_checksums_are_left_out_if_so_configured(
 
 
 @pytest.mark.parametrize(
-    ("is_secure", "header", "is_signed"),
-    [
-        (True, "x-amz-checksum-crc32c", False),
-        (False, "x-amz-checksum-crc32c", True),
-        (True, "x-amz-meta-a", True),
-    ],
+    ("is_secure", "sends_checksums", "is_signed"),
+    [(True, True, False), (False, True, True), (True, False, True)],
 )
 def test_over_tls_the_signed_checksum_stands_for_the_body(
-    store: S3Store, header: str, *, is_secure: bool, is_signed: bool
+    store: S3Store, server: StubServer, *, is_secure: bool, sends_checksums: bool, is_signed: bool
 ) -> None:
     settings = find_settings(store._connection, "bucket")
     assert settings is not None
-    settings = settings._replace(is_secure=is_secure)
-    headers = {header: "value"}
-    store._reader.direct._sign(settings, "PUT", "/bucket/k", headers, b"body")
+    requests = store._reader.direct
+    requests._settings = settings._replace(is_secure=is_secure, sends_checksums=sends_checksums)
+    assert requests.create("prefix/k", b"body")
     signed = hashlib.sha256(b"body").hexdigest()
-    assert headers["x-amz-content-sha256"] == (signed if is_signed else "UNSIGNED-PAYLOAD")
+    expected = signed if is_signed else "UNSIGNED-PAYLOAD"
+    assert server.requests[-1].headers["X-Amz-Content-Sha256"] == expected
 
 
 def test_checksums_are_four_bytes_in_base64() -> None:

@@ -6,6 +6,7 @@
     config      endpoint and region; plain: static keys, found without the SDK
     connection  the SDK's session and clients
     direct      plain requests without the SDK; direct_settings: what they follow
+    signing     signatures of plain requests
     conditions  ETags and conditions; versions: versions of objects
     multipart   large objects in one go; uploads: uploads that survive the process
     presign     signed URLs; access: which credentials are in use

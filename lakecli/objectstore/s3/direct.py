@@ -20,10 +20,9 @@ from threading import Lock
 
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.http_answer import TooLongError, UnusualAnswerError
-from lakecli.objectstore.presigning import MOMENT, text_to_sign
 from lakecli.objectstore.request_log import log_response
 from lakecli.objectstore.s3.direct_settings import find_settings
-from lakecli.objectstore.s3.presign import AWS4, signature
+from lakecli.objectstore.s3.signing import UNSIGNED, signed
 from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,13 +32,12 @@ if TYPE_CHECKING:
     from lakecli.objectstore.s3.connection import S3Connection
     from lakecli.objectstore.s3.direct_settings import DirectSettings
 
-_PLAIN_KEY = re.compile(r"(?!.*(?://|/\.))[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCII)
-"""Keys that every HTTP client sends unchanged, as all of lakecli's own."""
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCII)
+_CHANGED = ("//", "/.")
+"""Keys that every HTTP client sends unchanged, as all of lakecli's own, but for these parts."""
 
 _EMPTY_SHA256 = hashlib.sha256().hexdigest()
-_UNSIGNED = "UNSIGNED-PAYLOAD"
-_UNSIGNED_HEADERS = {"Accept-Encoding": "identity", "User-Agent": "lakecli"}
-"""Headers that proxies may change."""
+_WITH_CHECKSUMS = ("x-amz-checksum-mode", "ENABLED")
 
 _ANSWERS = frozenset(
     {
@@ -111,9 +109,9 @@ class DirectRequests:
         settings = self._prepared(full)
         if settings is None:
             return None
-        wanted = {"range": span} if span else {}
+        wanted: tuple[tuple[str, str], ...] = (("range", span),) if span else ()
         if settings.wants_checksums:
-            wanted["x-amz-checksum-mode"] = "ENABLED"
+            wanted = (*wanted, _WITH_CHECKSUMS)
         answer = self._send(settings, "GET", settings.start + full, wanted, limit=limit)
         if answer is None:
             return None
@@ -136,7 +134,7 @@ class DirectRequests:
         settings = self._prepared(full)
         if settings is None:
             return None
-        answer = self._send(settings, "HEAD", settings.start + full, {})
+        answer = self._send(settings, "HEAD", settings.start + full, ())
         if answer is not None and answer.status == HTTPStatus.NOT_FOUND:
             raise NoSuchKeyError
         return answer.headers if answer is not None and answer.status == HTTPStatus.OK else None
@@ -155,7 +153,7 @@ class DirectRequests:
         if settings is None:
             return None
         path = settings.start.rstrip("/") or "/"
-        answer = self._send(settings, "GET", path, {}, query=query, limit=limit)
+        answer = self._send(settings, "GET", path, (), query=query, limit=limit)
         return answer.body if answer is not None and answer.status == HTTPStatus.OK else None
 
     def create(self, full: str, body: bytes) -> bool | None:
@@ -167,10 +165,15 @@ class DirectRequests:
         settings = self._prepared(full)
         if settings is None:
             return None
-        headers = {"if-none-match": "*"}
+        headers: tuple[tuple[str, str], ...] = (("if-none-match", "*"),)
         if settings.sends_checksums:
-            headers["x-amz-checksum-crc32c"] = _crc32c(body)
-        answer = self._send(settings, "PUT", settings.start + full, headers, body)
+            headers = (*headers, ("x-amz-checksum-crc32c", _crc32c(body)))
+        if settings.is_secure and settings.sends_checksums:
+            payload = UNSIGNED  # as the SDK does: the checksum is signed, TLS does the rest
+        else:
+            payload = hashlib.sha256(body).hexdigest()
+        path = settings.start + full
+        answer = self._send(settings, "PUT", path, headers, body, payload=payload)
         return None if answer is None else _CREATED.get(answer.status)
 
     def _send(
@@ -178,18 +181,27 @@ class DirectRequests:
         settings: DirectSettings,
         method: str,
         path: str,
-        headers: dict[str, str],
+        headers: tuple[tuple[str, str], ...],
         body: bytes = b"",
         *,
         query: str = "",
         limit: int | None = None,
+        payload: str = _EMPTY_SHA256,
     ) -> Answer | None:
         """Return the answer, or ``None`` if the SDK has to send the request."""
-        self._sign(settings, method, path, headers, body, query=query)
+        sent = signed(
+            settings.keys(),
+            settings.config.region,
+            self._clock(),
+            method=method,
+            path=path,
+            query=query,
+            headers=(("host", settings.host), *headers),
+            payload=payload,
+        )
         target = f"{path}?{query}" if query else path
-        named = {name.title(): value for name, value in headers.items()} | _UNSIGNED_HEADERS
         try:
-            answer = settings.transport.send(method, target, named, body, limit=limit)
+            answer = settings.transport.send(method, target, sent, body, limit=limit)
         except (OSError, TooLongError):
             return None
         except UnusualAnswerError:
@@ -207,7 +219,9 @@ class DirectRequests:
 
     def _prepared(self, full: str) -> DirectSettings | None:
         """Return what a request about a key follows, or ``None`` if plain ones do not suffice."""
-        return self._usable_settings() if _PLAIN_KEY.fullmatch(full) else None
+        if _PLAIN_KEY.fullmatch(full) is None or any(part in full for part in _CHANGED):
+            return None
+        return self._usable_settings()
 
     def _usable_settings(self) -> DirectSettings | None:
         if not self._is_usable:
@@ -221,48 +235,11 @@ class DirectRequests:
                     self._is_usable = settings is not None
         return settings
 
-    def _sign(
-        self,
-        settings: DirectSettings,
-        method: str,
-        path: str,
-        headers: dict[str, str],
-        body: bytes,
-        *,
-        query: str = "",
-    ) -> None:
-        """Sign a request as Signature Version 4 says, all of its headers included."""
-        keys = settings.keys()
-        now = self._clock().strftime(MOMENT)
-        if settings.is_secure and "x-amz-checksum-crc32c" in headers:
-            payload = _UNSIGNED  # as the SDK does: the checksum is signed, TLS does the rest
-        else:
-            payload = hashlib.sha256(body).hexdigest() if body else _EMPTY_SHA256
-        headers |= {"host": settings.host, "x-amz-content-sha256": payload, "x-amz-date": now}
-        if keys.token:
-            headers["x-amz-security-token"] = keys.token
-        scope = f"{now[:8]}/{settings.config.region}/{AWS4.service}"
-        text = text_to_sign(
-            AWS4,
-            now,
-            scope,
-            method=method,
-            path=path,
-            query=query,
-            headers=headers,
-            payload=payload,
-        )
-        headers["authorization"] = (
-            f"{AWS4.algorithm} Credential={keys.access_key}/{scope}, "
-            f"SignedHeaders={';'.join(sorted(headers))}, "
-            f"Signature={signature(keys.secret_key, scope, text)}"
-        )
-
 
 def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
     """Compare a body with the checksums that came with it; the SDK reports what is wrong."""
     for name, compute in _CHECKSUMS.items():
-        expected = headers.get(f"x-amz-checksum-{name}")
+        expected = headers.get(name)
         # With a hyphen it is a checksum of the checksums of parts.
         if expected is not None and "-" not in expected and compute(body) != expected:
             return False
@@ -283,4 +260,8 @@ def _sha256(body: bytes) -> str:
     return b64encode(hashlib.sha256(body).digest()).decode()
 
 
-_CHECKSUMS = {"crc32": _crc32, "crc32c": _crc32c, "sha256": _sha256}
+_CHECKSUMS = {
+    "x-amz-checksum-crc32": _crc32,
+    "x-amz-checksum-crc32c": _crc32c,
+    "x-amz-checksum-sha256": _sha256,
+}
