@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from lakecli.cli.context import Context
     from lakecli.model import Entry
-    from lakecli.objectstore.base import PresignedUrl
+    from lakecli.objectstore.presigned import PresignedUrl
     from lakecli.repository.core.lake import Repository
 
 _SLACK: Final = timedelta(seconds=2)

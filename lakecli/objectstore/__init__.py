@@ -1,8 +1,9 @@
-"""Buckets and directories behind one small protocol, `base.ObjectStore`.
+"""Buckets and directories behind one small protocol, `protocol.ObjectStore`.
 
 ::
 
-    base          the protocol `ObjectStore`; capabilities: what only some stores can do
+    protocol      the protocol `ObjectStore`; capabilities: what only some stores can do
+    base          the errors, conditions and records of all stores
     registry      finds the adapter of a URI; uri: storage namespace URIs
     s3, gs, azure adapters of the clouds
     local, memory adapters of a directory, and of a bucket in memory
@@ -13,7 +14,7 @@
     contents      writes objects named by their contents; parallel_batch: many at once
     http_client   requests over connections that are kept; http_connection: one of them
     http_answer   reads answers strictly
-    presigning    what the presigned URLs of all stores share
+    presigned     presigned URLs; presigning: what making them shares in all stores
     rsa           signatures by a private key; rsa_processes: by several processes
     signing_key   finds the private key that signs the URLs of a namespace
     dates         the store's clock

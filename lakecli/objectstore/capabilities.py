@@ -1,4 +1,4 @@
-"""What some stores can do beyond `base.ObjectStore`: one protocol for each capability.
+"""What some stores can do beyond `protocol.ObjectStore`: one protocol for each capability.
 
 ====================  ====  ====  ====  =======  ========
 capability            s3    gs    az    local    memory

@@ -7,13 +7,7 @@ from contextlib import contextmanager, suppress
 
 from lakecli.errors import LakeError, UsageError
 from lakecli.named_tuple import NamedTuple
-from lakecli.objectstore.base import (
-    BucketNotFound,
-    ConditionFailed,
-    ObjectNotFound,
-    ObjectStore,
-    check_range,
-)
+from lakecli.objectstore.base import BucketNotFound, ConditionFailed, ObjectNotFound, check_range
 from lakecli.objectstore.capabilities import (
     CopiesFrom,
     DeletesMatching,
@@ -21,6 +15,7 @@ from lakecli.objectstore.capabilities import (
     ReportsAccess,
     ShowsClock,
 )
+from lakecli.objectstore.protocol import ObjectStore
 from lakecli.objectstore.streams import batches
 from lakecli.typed import TYPE_CHECKING, ClassVar
 

@@ -22,7 +22,7 @@ WAITING = 16
 
 
 class ParallelBatch:
-    """A batch on a bucket; see `base.Batch`.
+    """A batch on a bucket; see `protocol.Batch`.
 
     Objects become visible one by one, each complete and durable; `flush` waits for all.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from lakecli.objectstore.base import PresignRequest
+    from lakecli.objectstore.presigned import PresignRequest
 
 LONGEST: Final = timedelta(days=7)
 """What V4 signatures allow; Azure's URLs get no more, so that all stores agree."""

@@ -11,13 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from lakecli.objectstore.base import (
-        ObjectInfo,
-        ObjectStore,
-        PresignedUrl,
-        PresignRequest,
-        Version,
-    )
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore, Version
+    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 
 
 class ReadOnlyStore:

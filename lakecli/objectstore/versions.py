@@ -20,15 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from lakecli.objectstore.base import (
-        Batch,
-        Condition,
-        ObjectInfo,
-        ObjectStore,
-        PresignedUrl,
-        PresignRequest,
-        Version,
-    )
+    from lakecli.objectstore.base import Batch, Condition, ObjectInfo, ObjectStore, Version
+    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 
 
 class VersionedStore(Protocol):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lakecli.model import Entry
-    from lakecli.objectstore.base import PresignedUrl
+    from lakecli.objectstore.presigned import PresignedUrl
     from lakecli.repository.core.lake import Repository
 
 

@@ -23,7 +23,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from lakecli.errors import PermissionDenied, UsageError
-from lakecli.objectstore.base import ANY, PresignRequest
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.presigning import content_disposition
 from lakecli.objectstore.registry import open_store
 from tests.objectstore.contract import ODD_NAMES
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from email.message import Message
     from pathlib import Path
 
-    from lakecli.objectstore.base import ObjectStore, PresignedUrl
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.presigned import PresignedUrl
 
 NOW = datetime(2030, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -112,7 +114,7 @@ def watch(event, arguments):
         touched.append(event)
 sys.addaudithook(watch)
 from datetime import UTC, datetime, timedelta
-from lakecli.objectstore.base import PresignRequest
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.registry import open_store
 store = open_store(sys.argv[1], region="eu-north-1")
 request = PresignRequest("GET", timedelta(minutes=5))

@@ -35,11 +35,11 @@ from lakecli.objectstore.base import (
     ConditionFailed,
     Match,
     ObjectNotFound,
-    PresignRequest,
 )
 from lakecli.objectstore.local import batch as local_batch
 from lakecli.objectstore.local import directory, files
 from lakecli.objectstore.local.store import LocalStore
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.registry import prepare_namespace
 from tests.objectstore.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import Unsupported
-from lakecli.objectstore.base import ANY, BucketNotFound, PresignRequest
+from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.objectstore.memory.store import BUCKETS, MemoryBucket, MemoryStore
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.registry import open_store, prepare_namespace
 from tests.objectstore.contract import ObjectStoreContract, SpoolContract
 from tests.objectstore.uploads_contract import CheckedPartsContract

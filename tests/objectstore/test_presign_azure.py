@@ -11,7 +11,8 @@ import pytest
 
 from lakecli.errors import PermissionDenied, Unsupported
 from lakecli.objectstore.azure.store import AzureStore
-from lakecli.objectstore.base import ABSENT, PresignRequest
+from lakecli.objectstore.base import ABSENT
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.presigning import content_disposition
 from tests.objectstore.presign_contract import (
     GET,
@@ -36,7 +37,7 @@ from tests.support.azurite import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.objectstore.base import PresignedUrl
+    from lakecli.objectstore.presigned import PresignedUrl
 
 
 @pytest.fixture

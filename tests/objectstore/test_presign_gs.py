@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import PermissionDenied, Unreachable, Unsupported
-from lakecli.objectstore.base import ANY, PresignRequest
+from lakecli.objectstore.base import ANY
 from lakecli.objectstore.gs.store import GsStore
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.presigning import content_disposition
 from tests.objectstore.presign_contract import (
     GET,
@@ -29,7 +30,7 @@ from tests.support.servers import Answer, StubServer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.objectstore.base import PresignedUrl
+    from lakecli.objectstore.presigned import PresignedUrl
 
 
 @pytest.fixture

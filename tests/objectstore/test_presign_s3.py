@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from lakecli.errors import PermissionDenied
-from lakecli.objectstore.base import ANY, PresignRequest
+from lakecli.objectstore.base import ANY
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.presigning import content_disposition
 from lakecli.objectstore.s3.store import S3Store
 from tests.objectstore.presign_contract import (
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.objectstore.base import PresignedUrl
+    from lakecli.objectstore.presigned import PresignedUrl
 
 
 @pytest.fixture

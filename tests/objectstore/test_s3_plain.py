@@ -242,7 +242,7 @@ def test_the_sdk_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     program = """
 import sys
 from datetime import UTC, datetime, timedelta
-from lakecli.objectstore.base import PresignRequest
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.registry import open_store
 request = PresignRequest("GET", timedelta(minutes=5), "text/csv", "a.csv")
 store = open_store("s3://bucket/prefix", region="eu-north-1")

@@ -13,10 +13,11 @@ import pytest
 from lakecli.cli.context import system_now
 from lakecli.errors import LakeError, Unsupported
 from lakecli.objectstore.azure.store import AzureStore
-from lakecli.objectstore.base import ANY, ObjectNotFound, PresignRequest
+from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.gs.store import GsStore
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.s3.store import S3Store
 from lakecli.objectstore.versions import at_version, versions_of
 from tests.support.azure_versions import CONTAINER, versioned_azure

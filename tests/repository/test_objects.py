@@ -15,8 +15,9 @@ from lakecli.errors import IntegrityError, NotFound, Unreachable, Unsupported
 from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import Entry
-from lakecli.objectstore.base import ANY, PresignedUrl, PresignRequest
+from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 from lakecli.repository.commit import commit
 from lakecli.repository.core import read as reading
 from lakecli.repository.core.places import remember

@@ -11,8 +11,9 @@ import lakecli
 from lakecli import layout
 from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY, PresignRequest
+from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryBucket
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.refs.parents import DamagedHistory
 from lakecli.remote.packs import list_packs, read_pack
 from lakecli.repository import branch, tag

@@ -14,8 +14,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.objectstore import registry
-from lakecli.objectstore.base import ABSENT, PresignedUrl
+from lakecli.objectstore.base import ABSENT
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+from lakecli.objectstore.presigned import PresignedUrl
 from tests.support.lakes import START
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from lakecli.objectstore.base import ObjectStore, PresignRequest
+    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.presigned import PresignRequest
     from lakecli.objectstore.uri import NamespaceUri
 
 SECRET: Final = b"CANARY-f8c1-of-the-victim"

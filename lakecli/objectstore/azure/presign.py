@@ -16,12 +16,12 @@ from urllib.parse import quote
 
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.azure.login import HOW_TO_LOG_IN
-from lakecli.objectstore.base import PresignedUrl
+from lakecli.objectstore.presigned import PresignedUrl
 from lakecli.objectstore.presigning import LONGEST, lifetime_of, quoted_path, response_headers
 
 if TYPE_CHECKING:
     from lakecli.objectstore.azure.login import AzureLogin
-    from lakecli.objectstore.base import PresignRequest
+    from lakecli.objectstore.presigned import PresignRequest
 
 VERSION = "2022-11-02"
 _PERMISSIONS = {"GET": "r", "PUT": "cw"}

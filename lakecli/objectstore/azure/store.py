@@ -38,7 +38,6 @@ from lakecli.objectstore.base import (
     ConditionFailed,
     Match,
     ObjectInfo,
-    ObjectStore,
     Version,
     key_bytes,
 )
@@ -60,7 +59,8 @@ if TYPE_CHECKING:
     from lakecli.objectstore.azure.login import AzureLogin
     from lakecli.objectstore.azure.reading import AzureReader
     from lakecli.objectstore.azure.uploads import AzureUploads
-    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import Condition, ObjectStore
+    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
     from lakecli.objectstore.uri import NamespaceUri
 
 

@@ -7,14 +7,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from lakecli.objectstore.base import PresignedUrl
+from lakecli.objectstore.presigned import PresignedUrl
 from lakecli.objectstore.presigning import V4, V4Form, lifetime_of
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from lakecli.objectstore.base import PresignRequest
     from lakecli.objectstore.gs.credentials import Signer
+    from lakecli.objectstore.presigned import PresignRequest
 
 GOOG4: Final = V4("GOOG4-RSA-SHA256", "X-Goog-", "storage/goog4_request")
 

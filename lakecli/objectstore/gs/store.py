@@ -24,7 +24,6 @@ from lakecli.objectstore.base import (
     Match,
     ObjectInfo,
     ObjectNotFound,
-    ObjectStore,
     Version,
 )
 from lakecli.objectstore.capabilities import HasVersions, WritesGarbled
@@ -44,10 +43,11 @@ if TYPE_CHECKING:
     from google.cloud.storage import Blob
 
     from lakecli.objectstore.access import Access
-    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import Condition, ObjectStore
     from lakecli.objectstore.gs.client import GsClient, Piece
     from lakecli.objectstore.gs.credentials import Signer
     from lakecli.objectstore.gs.uploads import GsUploads
+    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
     from lakecli.objectstore.uri import NamespaceUri
 
     _Signing = tuple[Signer, str, Callable[..., PresignedUrl]]

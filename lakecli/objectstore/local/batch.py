@@ -35,7 +35,7 @@ writes of other programs.
 
 
 class LocalBatch:
-    """A batch on a directory; see `base.Batch`.
+    """A batch on a directory; see `protocol.Batch`.
 
     Files are written to temporary names without a sync. `flush` syncs them all at once, gives them
     their final names and syncs the names, so a crash leaves only temporaries and whole objects.

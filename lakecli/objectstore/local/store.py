@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from lakecli.objectstore.access import Access
-    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import Condition
     from lakecli.objectstore.local.batch import LocalBatch
+    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
     from lakecli.objectstore.uri import NamespaceUri
 
 COPY_SIZE = 1 << 20

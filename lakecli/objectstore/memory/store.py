@@ -37,9 +37,10 @@ from lakecli.objectstore.base import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import Condition
     from lakecli.objectstore.memory.uploads import MemoryUpload, MemoryUploads
     from lakecli.objectstore.memory.versions import MemoryVersions
+    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
     from lakecli.objectstore.uri import NamespaceUri
 
 
@@ -322,7 +323,7 @@ class _MemoryBatch:
             self._pending.append((key, spool.body, True))
 
     def flush(self) -> Collection[str]:
-        """Write everything queued; see `base.Batch`."""
+        """Write everything queued; see `protocol.Batch`."""
         from lakecli.objectstore.contents import put_content
 
         existing: set[str] = set()

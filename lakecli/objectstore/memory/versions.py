@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from lakecli.objectstore.base import ObjectInfo, PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import ObjectInfo
     from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore, Stored
+    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 
 
 class MemoryVersions:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, Unsupported
 from lakecli.objectstore.access import access_of
-from lakecli.objectstore.base import ObjectNotFound, PresignRequest
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.probe import conditions, objects
 from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
 from lakecli.objectstore.probe.scratch import Scratch

@@ -11,7 +11,7 @@ from hmac import digest
 from urllib.parse import quote, urlsplit
 
 from lakecli.errors import PermissionDenied
-from lakecli.objectstore.base import PresignedUrl
+from lakecli.objectstore.presigned import PresignedUrl
 from lakecli.objectstore.presigning import LONGEST, V4, V4Form, lifetime_of
 from lakecli.typed import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from botocore.session import Session
 
-    from lakecli.objectstore.base import PresignRequest
+    from lakecli.objectstore.presigned import PresignRequest
     from lakecli.objectstore.s3.plain import Keys
 
 AWS4: Final = V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")

@@ -24,7 +24,6 @@ from lakecli.objectstore.base import (
     Match,
     ObjectInfo,
     ObjectNotFound,
-    ObjectStore,
     Version,
 )
 from lakecli.objectstore.capabilities import HasVersions, OpensRanges
@@ -45,7 +44,8 @@ if TYPE_CHECKING:
 
     from lakecli.model import Account
     from lakecli.objectstore.access import Access
-    from lakecli.objectstore.base import Condition, PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import Condition, ObjectStore
+    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
     from lakecli.objectstore.s3.reading import S3Reader
     from lakecli.objectstore.s3.uploads import S3Uploads
     from lakecli.objectstore.uri import NamespaceUri

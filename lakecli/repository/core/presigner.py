@@ -7,13 +7,13 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from lakecli.objectstore.base import PresignRequest
+from lakecli.objectstore.presigned import PresignRequest
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from lakecli.model import Entry
-    from lakecli.objectstore.base import PresignedUrl
+    from lakecli.objectstore.presigned import PresignedUrl
     from lakecli.repository.core.lake import Repository
 
 

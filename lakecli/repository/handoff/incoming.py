@@ -22,7 +22,8 @@ from blake3 import blake3
 from lakecli.errors import NotFound, UsageError
 from lakecli.layout import data_key, incoming_key
 from lakecli.model import CLIENT_METADATA_PREFIX, Entry
-from lakecli.objectstore.base import ObjectNotFound, PresignRequest
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.stager import stage_entry
 from lakecli.repository.core.view import branch_at, view_of_branch
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import timedelta
 
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore, PresignedUrl
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.objectstore.presigned import PresignedUrl
     from lakecli.repository.core.lake import Repository
 
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"

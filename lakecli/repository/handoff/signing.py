@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from lakecli.model import Entry
-    from lakecli.objectstore.base import PresignedUrl, UrlSigner
+    from lakecli.objectstore.presigned import PresignedUrl, UrlSigner
     from lakecli.objectstore.rsa import PrivateKey
     from lakecli.objectstore.rsa_processes import RsaProcesses, Ticket
 

@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound, PermissionDenied, Unsupported
-from lakecli.objectstore.base import PresignedUrl, PresignRequest
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 from lakecli.objectstore.presigning import response_headers
 from lakecli.repository.commit import commit
 from lakecli.repository.core.places import remember

@@ -15,7 +15,7 @@ import pytest
 from lakecli.errors import LakeError, PermissionDenied
 from lakecli.model import Entry
 from lakecli.objectstore import rsa_processes
-from lakecli.objectstore.base import PresignedUrl
+from lakecli.objectstore.presigned import PresignedUrl
 from lakecli.repository.handoff import signing
 from lakecli.repository.handoff.signing import BATCH, THREADS, WORTH_PROCESSES, Helpers
 
