@@ -119,6 +119,8 @@ def arranged(frame: DataFrame, shape: Shape, options: Mapping[str, str]) -> Data
     if shape.format != "parquet":
         to_text = functions.to_json if shape.format == "json" else functions.to_csv
         data = [to_text(functions.struct(*data), dict(options)).alias(_VALUE)]
-    rows = frame.select(*places, *data)
+    # PySpark takes a dot in a name of these rows for a field; the sink goes by positions.
+    named = [column.alias(f"__lakecli_data_{at}") for at, column in enumerate(data)]
+    rows = frame.select(*places, *named)
     names = [f"__lakecli_{at}" for at in range(len(places))]
     return rows.sortWithinPartitions(*names) if names else rows

@@ -88,6 +88,8 @@ class _ParquetFile:
         self._writer = pq.ParquetWriter(
             path, schema, compression=shape.compression, store_schema=False
         )
+        # Without the schema of Arrow, its metadata are not stored either.
+        self._writer.add_key_value_metadata(schema.metadata or {})
         self._schema = schema
         self._waiting: list[pa.RecordBatch] = []
         self._size = 0

@@ -67,6 +67,8 @@ def rows(spark: Any) -> Any:
         "timestamp'2026-01-01 00:00:00' + make_interval(0, 0, 0, 0, id) as at",
         "timestamp_ntz'2026-01-01 00:00:00' as wall",
         "named_struct('a', id, 'b', array(id), 'c', map('k', id)) as nested",
+        "make_dt_interval(id) as lasts",
+        "cast(id as string) collate UTF8_LCASE as `a.b`",
         "case id % 5 when 0 then null when 1 then '' when 2 then 'a/b=c' when 3 then 'ü %' "
         "else 'x:y' end as kind",
         "date'2026-01-01' + cast(id % 3 as int) as day",
