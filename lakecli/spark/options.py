@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import UsageError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 FORMATS: Final = ("parquet", "csv", "json")
+
+KINDS_HINT: Final = (
+    "name the directory of the table, with all its files in directories column=value, or none"
+)
+"""The hint if the files of a table are in different kinds of directories."""
 
 
 def check_format(format: str) -> None:
@@ -22,6 +30,11 @@ def check_format(format: str) -> None:
 def option_text(value: object) -> str:
     """Return an option's value as Spark takes it, booleans in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def names_of(given: Sequence[str]) -> list[str]:
+    """Return names of columns; text is one name, as for Spark."""
+    return [given] if isinstance(given, str) else list(given)
 
 
 def quoted(name: str) -> str:

@@ -15,9 +15,10 @@ from urllib.parse import unquote
 from lakecli.errors import UsageError
 from lakecli.spark.conditions import can_match, of_value
 from lakecli.spark.fetch import DIRECTORY
-from lakecli.spark.options import quoted
+from lakecli.spark.options import KINDS_HINT, quoted
 from lakecli.spark.sessions import is_here
 from lakecli.spark.sink import NO_VALUE
+from lakecli.spark.where import unlogged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +115,8 @@ def prune(
         return places
     possible = [place for place in places if _can_hold(partitions, place, conditions)]
     try:
-        rows = spark.createDataFrame(possible, partitions).where(where).collect()
+        with unlogged():
+            rows = spark.createDataFrame(possible, partitions).where(where).collect()
     except AnalysisException:
         return possible
     return [tuple(row) for row in rows]
@@ -144,8 +146,7 @@ def split_directories(directories: Sequence[str], uri: str) -> tuple[tuple[str, 
     if len(names) > 1 or not all(sign for part in parts for _, sign, _ in part):
         raise UsageError(
             f"not a table: its files are in different kinds of directories: {uri}",
-            hint="name the directory of the table, with all its files in directories "
-            "column=value, or none",
+            hint=KINDS_HINT,
         )
     texts: list[Texts] = [tuple(_value(text) for _, _, text in part) for part in parts]
     return tuple(map(unquote, names.pop())), texts

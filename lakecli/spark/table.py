@@ -8,14 +8,14 @@ as Spark has no connectors to buckets.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import UsageError
 from lakecli.pipeline.session import gist
 from lakecli.spark.files import table_files
-from lakecli.spark.options import check_format
+from lakecli.spark.options import KINDS_HINT, check_format, names_of
 from lakecli.spark.sessions import is_here
-from lakecli.spark.snapshot import opened
+from lakecli.spark.snapshot import hints_told, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_HINTS: Final = {
+    "CANNOT_READ_FILE_FOOTER": 'give the format of the files: format="csv"',
+    "CONFLICTING_DIRECTORY_STRUCTURES": KINDS_HINT,
+    "CONFLICTING_PARTITION_COLUMN_NAMES": KINDS_HINT,
+}
+"""Hints, by what Spark's error contains."""
 
+
+@hints_told()
 def read_table(
     spark: SparkSession,
     uri: str,
@@ -48,8 +56,8 @@ def read_table(
         uri: ``lakefs://REPOSITORY/REF/PATH`` of a directory of files, or of one file.
         format: ``parquet``, ``csv`` or ``json`` (lines).
         schema: schema of the data, as in `DataFrameReader.schema`; by default Spark infers it.
-        columns: only these columns, in this order. Of Parquet, only they and the columns in `where`
-            are fetched.
+        columns: only these columns, in this order; a text is one column. Of Parquet, only they and
+            the columns in `where` are fetched.
         where: an SQL condition. Directories that cannot satisfy it are not read, and of Parquet no
             row groups whose statistics show that they have no such row.
         native: have Spark read the objects itself, by its own connector to the store (s3a, gs or
@@ -68,6 +76,7 @@ def read_table(
 
     check_format(format)
     given = dict(options or {})
+    columns = names_of(columns)
     with opened(uri, home=home) as repository:
         files, origin = table_files(repository, uri)
         is_linked = is_here(spark) and not native
@@ -112,4 +121,5 @@ def explained(uri: str) -> Iterator[None]:
                 f"Spark cannot infer the schema of {uri}",
                 hint='check the format, or give the schema: schema="id INT, …"',
             ) from error
-        raise UsageError(f"Spark cannot read {uri}: {gist(text)}") from error
+        hint = next((hint for word, hint in _HINTS.items() if word in text), None)
+        raise UsageError(f"Spark cannot read {uri}: {gist(text)}", hint=hint) from error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+from contextlib import contextmanager
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +12,7 @@ from lakecli.spark.conditions import IN, IS_NULL, NOT_NULL, OPERATORS, condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from logging import LogRecord
 
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
@@ -20,6 +23,24 @@ _UNRESOLVED: Final = "UNRESOLVED_COLUMN"
 _PART: Final = re.compile(r"`((?:[^`]|``)*)`")
 _FRACTION: Final = re.compile(r"\.(\d{6})\d*")
 _AND: Final = "And"
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Have PySpark log no errors of SQL in this thread, where they are expected."""
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    thread = threading.get_ident()
+
+    def is_other(_record: LogRecord) -> bool:
+        return threading.get_ident() != thread
+
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
 
 
 def find_columns(
@@ -44,7 +65,8 @@ def find_columns(
     while where and needed != names:
         fields = [each for each in schema.fields if each.name.lower() in needed]
         try:
-            _ = spark.createDataFrame([], StructType(fields)).where(where).schema
+            with unlogged():
+                _ = spark.createDataFrame([], StructType(fields)).where(where).schema
         except AnalysisException as error:
             missing = _missing(error) & names
             if missing <= needed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.logger import PySparkLogger
 
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound, Unsupported, UsageError
@@ -202,8 +203,9 @@ def test_paths_that_are_not_tables_are_refused(
         (f"{URI}/deep", "json", "Spark cannot infer the schema of lakefs://demo/main/t/deep"),
         (URI, "csv", r"Spark cannot read lakefs://demo/main/t: .*Conflicting directory"),
     ]:
-        with pytest.raises(UsageError, match=message):
+        with pytest.raises(UsageError, match=message) as refused:
             table(uri, format=kind)
+        assert refused.value.hint
 
 
 def test_options_that_need_local_files_are_refused_in_a_bucket(
@@ -279,8 +281,11 @@ def test_only_needed_columns_and_row_groups_are_read(
     keep(in_bucket, tmp_path / "t")
     expected = spark.read.parquet(str(tmp_path / "t"))
     both = ["kind=1/f.parquet", "kind=2/f.parquet"]
-    cases: list[tuple[list[str], str, list[str], list[str]]] = [
-        (["NAME"], "id = 1050", ["id", "name"], both),
+    logged: list[Any] = []
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    monkeypatch.setattr(logger, "callHandlers", logged.append)
+    cases: list[tuple[str | list[str], str, list[str], list[str]]] = [
+        ("NAME", "id = 1050", ["id", "name"], both),
         (["more"], "id = 1050 and kind = 2", ["id", "more"], both[1:]),
         (["id"], "kind in (1) and name like '10%'", ["id", "name"], both[:1]),
         (["id"], "at >= timestamp'1970-01-01 00:33:20Z' or more < 0", ["id", "at", "more"], both),
@@ -295,8 +300,10 @@ def test_only_needed_columns_and_row_groups_are_read(
     for columns, where, names, files in cases:
         found = table(columns=columns, where=where)
         wanted = expected.where(where) if where else expected
-        assert same(found, wanted.select(*columns) if columns else wanted)
+        chosen = [columns] if isinstance(columns, str) else columns
+        assert same(found, wanted.select(*chosen) if chosen else wanted)
         assert made.pop() == (names, files), where
+    assert logged == []
     alone = f"{URI}/kind=1"
     one = expected.where("kind = 1 and id < 1200").select("id")
     assert same(table(alone, where="id < 1200", columns=["id"]), one)
