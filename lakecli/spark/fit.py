@@ -170,6 +170,8 @@ class Fit:
         present = {each.name.lower(): each for each in self._fields}
         result = []
         for field in stored.fields:
+            if field.name.lower() in self._by:
+                continue  # the directories have it, and those come first
             own = present.pop(field.name.lower(), None)
             if own is None and not self._merges:
                 raise SchemaMismatch(

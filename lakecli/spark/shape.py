@@ -10,14 +10,20 @@ from lakecli.spark.options import check_format, quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
     from lakecli.spark.sink import Shape
 
 _VALUE: Final = "value"
+_COMPRESSIONS: Final = ("snappy", "gzip", "zstd", "lz4", "none", "uncompressed")
 _TEXT_COMPRESSIONS: Final = {"": "none", "none": "none", "uncompressed": "none", "gzip": "gzip"}
 _EXTENSIONS: Final = {"none": "", "uncompressed": "", "gzip": ".gz"}
+_NOT_IN_CSV: Final = frozenset({"array", "map", "struct", "variant"})
+"""Types that Spark does not write as CSV either."""
+_NOT_IN_NAMES: Final = _NOT_IN_CSV | {"binary"}
+"""Types without a place in a path: Spark takes bytes, and changes those that are not UTF-8."""
 
 
 def shape_of(
@@ -57,18 +63,24 @@ def shape_of(
             raise UsageError(
                 f"cannot partition by {name!r}", hint=f"columns: {', '.join(schema.names)}"
             )
+    places = [field for field in schema.fields if field.name.lower() in by]
+    _check_types(places, _NOT_IN_NAMES, "partition by")
     fields = [field for field in schema.fields if field.name.lower() not in by]
+    if format == "csv":
+        _check_types(fields, _NOT_IN_CSV, "write as CSV")
     if not fields:
-        raise UsageError("all columns are partition columns, so the files would be empty")
+        raise UsageError(
+            "all columns are partition columns, so the files would be empty",
+            hint="leave one of them out of the partition columns",
+        )
     given = {name.lower(): str(value) for name, value in options.items()}
     compression = given.get("compression", "snappy" if format == "parquet" else "").lower()
     if format == "parquet":
-        stored = StructType(fields)
-        metadata = {
-            "org.apache.spark.version": version,
-            "org.apache.spark.sql.parquet.row.metadata": stored.json(),
-        }
-        arrow = to_arrow_schema(stored, timezone="UTC").with_metadata(metadata)
+        if compression not in _COMPRESSIONS:
+            raise UsageError(
+                f"unknown compression {compression!r}", hint=f"one of {', '.join(_COMPRESSIONS)}"
+            )
+        arrow = _stored(StructType(fields), version)
         extension = (
             "" if compression in _EXTENSIONS and compression != "gzip" else f".{compression}"
         )
@@ -88,8 +100,45 @@ def shape_of(
         extension=extension,
         compression="none" if compression == "uncompressed" else compression,
         header="",
-        max_rows=int(given.get("maxrecordsperfile", 0)),
+        max_rows=_max_rows(given.get("maxrecordsperfile", "0")),
     )
+
+
+def _stored(schema: StructType, version: str) -> pa.Schema:
+    """Return the schema of Parquet files, with that of Spark in its metadata."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    metadata = {
+        "org.apache.spark.version": version,
+        "org.apache.spark.sql.parquet.row.metadata": schema.json(),
+    }
+    try:
+        return to_arrow_schema(schema, timezone="UTC").with_metadata(metadata)
+    except PySparkException as error:
+        raise UsageError(
+            f"cannot write the rows: {error}", hint="cast the column to another type"
+        ) from error
+
+
+def _max_rows(text: str) -> int:
+    """Return the maximum number of rows in a file; 0, as for Spark by a negative one: none."""
+    try:
+        return max(0, int(text))
+    except ValueError:
+        raise UsageError(
+            f"maxRecordsPerFile is not a number: {text!r}", hint="for example 1000000"
+        ) from None
+
+
+def _check_types(fields: Sequence[StructField], kinds: frozenset[str], purpose: str) -> None:
+    """Refuse columns of some types."""
+    for field in fields:
+        if field.dataType.typeName() in kinds:
+            raise UsageError(
+                f"cannot {purpose} {field.name!r}, {field.dataType.simpleString()}",
+                hint="cast it to string, or drop it",
+            )
 
 
 def header_of(frame: DataFrame, *, partition_by: Sequence[str], options: Mapping[str, Any]) -> str:

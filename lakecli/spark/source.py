@@ -10,11 +10,11 @@ all other queries on the same DataFrame.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
-from lakecli.errors import LakeError, UsageError
+from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.pipeline.errors_as_json import dump_error, load_error
 from lakecli.spark import history
 from lakecli.spark.entries import EntriesReader, FilteringEntriesReader
@@ -158,6 +158,19 @@ class LakefsSource(DataSource):
 
         with told():
             return TableWriter(self._given, schema, overwrite=overwrite, home=self.home)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: FBT001, N802 - Spark's
+        """Refuse to write a stream, whose batches would have to be commits.
+
+        Raises:
+            Unsupported: always.
+        """
+        del schema, overwrite
+        with told():
+            raise Unsupported(
+                "the data source writes no streams",
+                hint="write batches by lakecli.spark.write_table in writeStream.foreachBatch(…)",
+            )
 
     def _look(self, uri: str, home: str | None, prefix: str) -> Any:  # noqa: ANN401 - as the reader takes it
         if self._what == ENTRIES:

@@ -13,11 +13,11 @@ from lakecli.errors import LakeError, UsageError
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.batches import batch_of
 from lakecli.spark.fit import Fit
-from lakecli.spark.options import option_text
+from lakecli.spark.options import names_of, option_text
 from lakecli.spark.origin import origins
 from lakecli.spark.sessions import user_of
 from lakecli.spark.shape import arranged, header_of, shape_of
-from lakecli.spark.snapshot import opened
+from lakecli.spark.snapshot import hints_told, opened
 from lakecli.spark.target import Target
 from lakecli.spark.uploads import Uploaded, new_entries, new_write_id, uploads_in
 from lakecli.uri import parse_path, ref_of
@@ -53,6 +53,7 @@ class Written(NamedTuple):
 _NOTHING: Final = Written(0, 0, 0, None)
 
 
+@hints_told()
 def write_table(
     frame: DataFrame,
     uri: str,
@@ -84,7 +85,7 @@ def write_table(
             ``overwrite_partitions`` those in the directories of the rows. The two are a conflict
             if what they replace has changed since `expected`; see `lakecli.spark.target`.
         format: ``parquet``, ``csv`` or ``json`` (lines).
-        partition_by: columns that become directories ``column=value``.
+        partition_by: columns that become directories ``column=value``; a text is one column.
         message: commit message; by default one with the path.
         metadata: commit metadata.
         committer: committer; by default Spark's user.
@@ -112,6 +113,12 @@ def write_table(
     """
     parsed = parse_path(uri, allow_empty=True)
     branch = ref_of(parsed)
+    partition_by = names_of(partition_by)
+    if frame.isStreaming:
+        raise UsageError(
+            "the rows are a stream, which has no end",
+            hint="write its batches: writeStream.foreachBatch(FUNCTION)",
+        )
     if mode == "overwrite_partitions" and not partition_by:
         raise UsageError(
             "overwrite_partitions needs partition columns",

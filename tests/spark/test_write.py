@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    LongType,
+    StructField,
+    StructType,
+    VariantType,
+    YearMonthIntervalType,
+)
 
 from lakecli.errors import DirtyBranch, ErrorKind, LakeError, NotFound, UsageError
 from lakecli.layout import DATA
@@ -22,6 +31,7 @@ from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
 from lakecli.spark import read_table, write_table
+from lakecli.spark.shape import shape_of
 from lakecli.spark.sink import Shape, Sink, escape
 from lakecli.spark.target import TableExists
 from tests.support.clones import machine
@@ -29,6 +39,8 @@ from tests.support.lakes import read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pyspark.sql.types import DataType
 
     from lakecli.repository.core.lake import Repository
 
@@ -272,14 +284,47 @@ def test_wrong_arguments_are_refused_before_anything_runs(
         ({"partition_by": ["p", "id"]}, "all columns are partition columns"),
         ({"mode": "overwrite_partitions"}, "needs partition columns"),
         ({"format": "csv", "options": {"compression": "zip"}}, "unknown compression 'zip'"),
+        ({"options": {"compression": "lzo"}}, "unknown compression 'lzo'"),
+        ({"options": {"maxRecordsPerFile": "many"}}, "maxRecordsPerFile is not a number: 'many'"),
+        ({"txn": ("app", 1), "commit": False}, "does not go with commit=False"),
     ]
     for options, message in cases:
-        with pytest.raises(UsageError, match=message):
+        with pytest.raises(UsageError, match=message) as refused:
             write(frame, **options)
+        assert refused.value.__notes__ == [f"hint: {refused.value.hint}"]
+    with pytest.raises(UsageError, match="the rows are a stream") as refused:
+        write(spark.readStream.format("rate").load())
+    assert "foreachBatch" in str(refused.value.hint)
     with pytest.raises(UsageError, match="two columns have the name 'p'"):
         write(frame.selectExpr("p", "p as P"))
     with pytest.raises(NotFound, match="no branch 'nope'"):
         write(frame, "lakefs://demo/nope/t")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (ArrayType(LongType()), {"partition_by": ["x"]}, "cannot partition by 'x', array<bigint>"),
+        (BinaryType(), {"partition_by": ["X"]}, "cannot partition by 'x', binary"),
+        (VariantType(), {"format": "csv"}, "cannot write as CSV 'x', variant"),
+        (YearMonthIntervalType(), {}, "cannot write the rows: .*YearMonth"),
+    ],
+)
+def test_types_that_files_cannot_have_are_refused(
+    kind: DataType, options: dict[str, Any], message: str
+) -> None:
+    schema = StructType([StructField("id", LongType()), StructField("x", kind)])
+    given = {"format": "parquet", "partition_by": [], "options": {}, "version": "4", **options}
+    with pytest.raises(UsageError, match=message):
+        shape_of(schema, **given)
+    shape_of(StructType(schema.fields[:1]), **{**given, "partition_by": []})
+
+
+def test_without_a_limit_a_file_has_all_rows() -> None:
+    schema = StructType([StructField("id", LongType())])
+    options = {"maxRecordsPerFile": -1}  # as for Spark
+    shape = shape_of(schema, format="json", partition_by=[], options=options, version="4")
+    assert shape.max_rows == 0
 
 
 class _Touch:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
@@ -21,6 +23,7 @@ from pyspark.sql.types import (
 )
 
 from lakecli.errors import DirtyBranch, LakeError, UsageError
+from lakecli.repository.commit import commit
 from lakecli.repository.core.view import branch_at
 from lakecli.spark import register, writer
 from lakecli.spark.fit import SchemaMismatch
@@ -184,6 +187,22 @@ def test_rows_must_have_the_columns_of_the_table(
     assert schema_of(table).names == ["id", "day", "n", "more"]
 
 
+def test_files_may_have_the_partition_column_too(
+    repository: Repository, save: Save, home: Path
+) -> None:
+    data = io.BytesIO()
+    pq.write_table(pa.table({"day": [20260101], "id": [7], "n": ["n7"]}), data)
+    stage(repository, "main", {b"t/day=2026-01-01/f.parquet": data.getvalue()})
+    commit(repository, "main", message="As other programs write it", committer="test")
+    for merges in ("false", "true"):
+        save([rows(0, 1)], partitionBy="day", mergeSchema=merges)
+    assert present(home) == [
+        {"id": 0, "n": "n0", "day": DAYS[0]},
+        {"id": 0, "n": "n0", "day": DAYS[0]},
+        {"id": 7, "n": "n7", "day": DAYS[0]},
+    ]
+
+
 def test_what_changed_meanwhile_is_not_replaced(
     repository: Repository, save: Save, begin: Save, home: Path
 ) -> None:
@@ -233,6 +252,8 @@ def test_a_batch_is_written_once(
         ({"partitionOverwriteMode": "x"}, "must be static or dynamic"),
         ({"mergeSchema": "maybe"}, "mergeSchema must be true or false"),
         ({"txnAppId": "app"}, "belong together"),
+        ({"compression": "zip"}, "unknown compression 'zip'"),
+        ({"maxRecordsPerFile": "many"}, "maxRecordsPerFile is not a number"),
         ({"txnAppId": "app", "txnVersion": "-1"}, "not an application and a version"),
     ],
 )
@@ -278,6 +299,12 @@ def test_spark_writes_reads_and_queries_tables(
     joined = spark.sql("select f.day, count(*) as n from few f group by f.day order by f.day")
     assert [row["n"] for row in joined.collect()] == [5, 5]
     spark.catalog.dropTempView("few")
+
+    checkpoint = {"checkpointLocation": str(home / "checkpoint")}
+    stream = spark.readStream.format("rate").load().writeStream.format("lakefs")
+    with pytest.raises(PySparkException, match=r"hint: .*foreachBatch") as caught:
+        stream.options(**checkpoint).start(URI).awaitTermination(60)
+    assert "Traceback" not in str(caught.value)
 
     frame.limit(7).write.format("lakefs").mode("overwrite").save(URI)
     assert spark.read.format("lakefs").option("format", "parquet").load(URI).count() == 7
