@@ -62,6 +62,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     meetings.addoption("--meetings-minutes", metavar="N", type=float, default=10, help="each kind")
     fuzz = parser.getgroup("fuzz", "tests/test_fuzz.py, with -m nightly")
     fuzz.addoption("--fuzz-minutes", metavar="N", type=float, default=60, help="all targets")
+    benchmarks = parser.getgroup("benchmarks", "tests/benchmarks, with --benchmark-only")
+    benchmarks.addoption(
+        "--loaded", action="store_true", help="keep the machine busy; allow 1.5 times the limits"
+    )
     mutants = parser.getgroup("mutants", "tests/mutants")
     mutants.addoption("--mutants-since", metavar="COMMIT", help="first what changed since, whole")
     mutants.addoption(

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +23,7 @@ DISK = Path("/var/tmp")  # /tmp is memory on many machines
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[REPORT] = Report()
+    config.stash[REPORT] = Report(is_loaded=config.getoption("--loaded"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -43,6 +45,17 @@ def pytest_terminal_summary(
             terminalreporter.line(str(row))
         for note in report.notes:
             terminalreporter.line(f"note    {note}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _load(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Keep each processor busy with a process of its own, if --loaded says so."""
+    count = len(os.sched_getaffinity(0)) if pytestconfig.getoption("--loaded") else 0
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    yield
+    for process in busy:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture(scope="session")
