@@ -8,7 +8,7 @@ remembers the result: then every commit and merge writes only the ranges that it
 from __future__ import annotations
 
 from lakecli.committed.writer import TreeWriter
-from lakecli.typed import TYPE_CHECKING, Protocol
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId
     from lakecli.progress import Progress
+    from lakecli.typed import Protocol
 
+    class Rebuilt(Protocol):
+        """Remembers which tree of lakecli has the contents of a tree of lakeFS."""
 
-class Rebuilt(Protocol):
-    """Remembers which tree of lakecli has the contents of a tree of lakeFS."""
+        def find(self, tree: MetarangeId) -> MetarangeId | None:
+            """Return the tree of lakecli if it is still there; it is claimed."""
 
-    def find(self, tree: MetarangeId) -> MetarangeId | None:
-        """Return the tree of lakecli if it is still there; it is claimed."""
+        def put(self, tree: MetarangeId, rebuilt: MetarangeId) -> None:
+            """Remember the tree of lakecli, which is durable and claimed."""
 
-    def put(self, tree: MetarangeId, rebuilt: MetarangeId) -> None:
-        """Remember the tree of lakecli, which is durable and claimed."""
-
-    def show(self, entries: int) -> AbstractContextManager[Progress]:
-        """Show the progress of rebuilding a tree of so many entries."""
+        def show(self, entries: int) -> AbstractContextManager[Progress]:
+            """Show the progress of rebuilding a tree of so many entries."""
 
 
 def canonical(trees: TreeStore, tree: MetarangeId, *, build: bool) -> Metarange:

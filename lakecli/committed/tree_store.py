@@ -18,7 +18,7 @@ from lakecli.committed.ranges import check_described
 from lakecli.committed.reads import BUCKET, DISK, MEMORY, no_reads
 from lakecli.objectstore.base import ObjectNotFound, get_bounded
 from lakecli.sstable.reader import BytesSource, CorruptTable, Table
-from lakecli.typed import TYPE_CHECKING, Protocol
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -30,6 +30,29 @@ if TYPE_CHECKING:
     from lakecli.committed.rebuild import Rebuilt
     from lakecli.model import MetarangeId, RangeId
     from lakecli.objectstore.base import Batch, ObjectStore
+    from lakecli.typed import Protocol
+
+    class GcGuard(Protocol):
+        """Protects tables, new ones and those that existed already, from garbage collection."""
+
+        @property
+        def is_active(self) -> bool:
+            """Whether tables that existed already need protection."""
+
+        def begin(self) -> None:
+            """Prepare; called before any check for existing tables."""
+
+        def settle(
+            self, *, found: Collection[str], written: Collection[str], whole: bool = False
+        ) -> None:
+            """Claim objects against collection; called before anything refers to them.
+
+            Args:
+                found: keys of objects that existed already.
+                written: keys of new objects, durable by now.
+                whole: the objects refer to others that are not listed here.
+            """
+
 
 MEMORY_SIZE = 1 << 30
 """Bytes of the parts of trees that are kept in memory, unless a setting says otherwise.
@@ -48,28 +71,6 @@ class TreeCounts:
         self.metaranges_opened = 0
         self.metaranges_written = 0
         self.bytes_written = 0
-
-
-class GcGuard(Protocol):
-    """Protects tables, new ones and those that existed already, from garbage collection."""
-
-    @property
-    def is_active(self) -> bool:
-        """Whether tables that existed already need protection."""
-
-    def begin(self) -> None:
-        """Prepare; called before any check for existing tables."""
-
-    def settle(
-        self, *, found: Collection[str], written: Collection[str], whole: bool = False
-    ) -> None:
-        """Claim objects against collection; called before anything refers to them.
-
-        Args:
-            found: keys of objects that existed already.
-            written: keys of new objects, durable by now.
-            whole: the objects refer to others that are not listed here.
-        """
 
 
 class TableBatch:

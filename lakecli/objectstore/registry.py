@@ -6,12 +6,34 @@ from importlib import import_module
 
 from lakecli.model import NO_ACCOUNT
 from lakecli.objectstore.uri import parse
-from lakecli.typed import TYPE_CHECKING, Protocol, cast
+from lakecli.typed import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from lakecli.model import Account
     from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.uri import NamespaceUri
+    from lakecli.typed import Protocol
+
+    class Adapter(Protocol):
+        """The functions of an adapter's module."""
+
+        def open_namespace(self, uri: NamespaceUri, *, region: str) -> ObjectStore:
+            """Return the store of a namespace, without a request."""
+
+        def prepare_namespace(self, uri: NamespaceUri) -> str:
+            """Prepare a namespace for a new repository; see `registry.prepare_namespace`."""
+
+    class AccountAdapter(Adapter, Protocol):
+        """An adapter whose stores may be accessed in another way than its tools use by default."""
+
+        def open_namespace(
+            self, uri: NamespaceUri, *, region: str, account: Account = NO_ACCOUNT
+        ) -> ObjectStore:
+            """Return the store of a namespace, without a request."""
+
+        def prepare_namespace(self, uri: NamespaceUri, *, account: Account = NO_ACCOUNT) -> str:
+            """Prepare a namespace for a new repository; see `registry.prepare_namespace`."""
+
 
 # A new adapter needs a row here, its scheme in `uri.parse`, and a module with two functions.
 ADAPTERS = {
@@ -21,28 +43,6 @@ ADAPTERS = {
     "memory": "lakecli.objectstore.memory.store",
     "s3": "lakecli.objectstore.s3.store",
 }
-
-
-class Adapter(Protocol):
-    """The functions of an adapter's module."""
-
-    def open_namespace(self, uri: NamespaceUri, *, region: str) -> ObjectStore:
-        """Return the store of a namespace, without a request."""
-
-    def prepare_namespace(self, uri: NamespaceUri) -> str:
-        """Prepare a namespace for a new repository; see `registry.prepare_namespace`."""
-
-
-class AccountAdapter(Adapter, Protocol):
-    """An adapter whose stores may be accessed in another way than its tools use by default."""
-
-    def open_namespace(
-        self, uri: NamespaceUri, *, region: str, account: Account = NO_ACCOUNT
-    ) -> ObjectStore:
-        """Return the store of a namespace, without a request."""
-
-    def prepare_namespace(self, uri: NamespaceUri, *, account: Account = NO_ACCOUNT) -> str:
-        """Prepare a namespace for a new repository; see `registry.prepare_namespace`."""
 
 
 def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:

@@ -66,7 +66,7 @@ class KeptAnnotations:
         self._load()
 
     def _load(self) -> None:
-        from lakecli.sstable.errors import CorruptTable
+        from lakecli.sstable.format import CorruptTable
         from lakecli.sstable.reader import Table
         from lakecli.sstable.source import BytesSource
 

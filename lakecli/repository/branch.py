@@ -58,7 +58,7 @@ def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
         Gone: the tree of the commit is no longer in the bucket.
         SweepRunning: garbage collection is deleting, and does not end.
     """
-    from lakecli.repository.core.gate import claim_target
+    from lakecli.repository.core.commit_gate import claim_target
 
     with repository.lake.kv.read() as txn:
         return claim_target(txn, repository, commit_at(repository, txn, expression))

@@ -8,7 +8,7 @@ from lakecli.errors import ConflictError, NothingToDo
 from lakecli.model import MergeStrategy
 from lakecli.named_tuple import NamedTuple
 from lakecli.repository.core import staging_tokens
-from lakecli.repository.core.gate import claim_head
+from lakecli.repository.core.commit_gate import claim_head
 from lakecli.repository.core.transaction import Draft, commit_staged
 from lakecli.typed import TYPE_CHECKING, Final
 from lakecli.uri import as_directory

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from lakecli.errors import NothingToDo
 from lakecli.model import ChangeType, Difference, MergeStrategy
 from lakecli.repository.core.clean import check_clean
+from lakecli.repository.core.commit_gate import claim_commit, claim_head
 from lakecli.repository.core.commit_record import MERGE_STRATEGY
-from lakecli.repository.core.gate import claim_commit, claim_head
 from lakecli.repository.core.merge_base import find_merge_points
 from lakecli.repository.core.same_bytes import SameBytes
 from lakecli.repository.core.transaction import Draft, commit_clean

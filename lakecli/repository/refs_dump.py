@@ -14,7 +14,7 @@ from lakecli.kv.tracking import TrackingStore
 from lakecli.model import RefKind
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.gate import claim_commit, claim_trees
+from lakecli.repository.core.commit_gate import claim_commit, claim_trees
 from lakecli.repository.lakefs.dump import trees_missing
 from lakecli.repository.lakefs.kept import keep_dump
 from lakecli.repository.lakefs.lists import write_dump

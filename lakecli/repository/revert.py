@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakecli.errors import Refused
 from lakecli.model import EMPTY_TREE
 from lakecli.repository.core.apply_change import apply_change, parent_of
-from lakecli.repository.core.gate import claim_commit, claim_head
+from lakecli.repository.core.commit_gate import claim_commit, claim_head
 from lakecli.repository.core.same_bytes import SameBytes
 from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.core.view import commit_at

@@ -232,7 +232,7 @@ class Target:
             The commit; ``None`` if nothing changes, or the batch is written already.
         """
         from lakecli.committed.apply import apply
-        from lakecli.repository.core.gate import claim_head
+        from lakecli.repository.core.commit_gate import claim_head
         from lakecli.repository.core.transaction import Draft, commit_clean
 
         trees = self._repository.trees

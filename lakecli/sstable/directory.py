@@ -10,7 +10,6 @@ from operator import lt
 
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint
 from lakecli.sstable.block import decode_pairs, payload_of, verify
-from lakecli.sstable.errors import CorruptTable, UnknownTableFormat
 from lakecli.sstable.format import (
     BLOCK_TRAILER_SIZE,
     CHECKSUM_CRC32C,
@@ -28,6 +27,8 @@ from lakecli.sstable.format import (
     NUM_ENTRIES,
     PROPERTIES_BLOCK,
     VERSION,
+    CorruptTable,
+    UnknownTableFormat,
 )
 from lakecli.typed import TYPE_CHECKING, Final
 

@@ -13,7 +13,7 @@ from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import decode_records, find_value, payload_of, unpacked, verify
 from lakecli.sstable.directory import read_directory
-from lakecli.sstable.errors import CorruptTable, UnknownTableFormat
+from lakecli.sstable.format import CorruptTable, UnknownTableFormat
 from lakecli.sstable.run import RUN_SIZE, Run
 from lakecli.sstable.source import BytesSource, FileSource, Source
 from lakecli.typed import TYPE_CHECKING

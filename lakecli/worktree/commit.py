@@ -11,7 +11,8 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError, NothingToDo, Refused
 from lakecli.model import ChangeType
 from lakecli.repository.core.clean import unstage_equal
-from lakecli.repository.core.gate import claim_head, claim_uploaded
+from lakecli.repository.core.commit_gate import claim_head
+from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.core.read import digest_of
 from lakecli.repository.core.transaction import Draft, commit_on_top
 from lakecli.repository.core.view import view_of_branch

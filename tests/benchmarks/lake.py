@@ -87,7 +87,7 @@ class Large:
 
         def build(view: View) -> Draft:
             from lakecli.committed.apply import apply
-            from lakecli.repository.core.gate import claim_head
+            from lakecli.repository.core.commit_gate import claim_head
 
             trees = view.repository.trees
             applied = apply(trees, EMPTY_TREE, dataset.records(self.count))

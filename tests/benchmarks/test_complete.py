@@ -52,7 +52,7 @@ def wide(place: Place) -> None:
 
     def build(view: View) -> Draft:
         from lakecli.committed.apply import apply
-        from lakecli.repository.core.gate import claim_head
+        from lakecli.repository.core.commit_gate import claim_head
 
         applied = apply(view.repository.trees, EMPTY_TREE, entries())
         return Draft(

@@ -138,7 +138,7 @@ def test_memory_at_a_million_files(
 
     def build(view: View) -> Draft:
         from lakecli.committed.apply import apply
-        from lakecli.repository.core.gate import claim_head
+        from lakecli.repository.core.commit_gate import claim_head
 
         entries = ((path, value) for path in paths())
         applied = apply(view.repository.trees, EMPTY_TREE, entries)

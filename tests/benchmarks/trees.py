@@ -28,7 +28,7 @@ from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core.gate import claim_head
+from lakecli.repository.core.commit_gate import claim_head
 from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.merge import MergeOptions, merge

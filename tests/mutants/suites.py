@@ -89,7 +89,11 @@ SUITES = (
     ),
     Suite(
         "use of collected objects",
-        ("repository/core/gc_guard.py", "repository/core/gate.py"),
+        (
+            "repository/core/gc_guard.py",
+            "repository/core/gate.py",
+            "repository/core/commit_gate.py",
+        ),
         (
             "repository/test_reuse.py",
             "repository/test_gate.py",

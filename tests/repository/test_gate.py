@@ -17,14 +17,8 @@ from lakecli.remote.collection import Phase, SweepRunning, look, move
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.core import gate
-from lakecli.repository.core.gate import (
-    Gone,
-    Reclaimed,
-    claim_entry,
-    claim_trees,
-    claim_values,
-    unless_away,
-)
+from lakecli.repository.core.commit_gate import Gone, claim_trees, unless_away
+from lakecli.repository.core.gate import Reclaimed, claim_entry, claim_values
 from tests.support.collection import make_state
 from tests.support.counting import CountingStore
 from tests.support.lakes import Numbered, entry_of, stage, through

@@ -16,7 +16,7 @@ from lakecli.committed.ranges import Mismatch
 from lakecli.committed.values import MalformedValue, encode_value
 from lakecli.model import Entry, RangeId
 from lakecli.spark import area, decode
-from lakecli.sstable.errors import CorruptTable
+from lakecli.sstable.format import CorruptTable
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
 

@@ -27,7 +27,7 @@ from lakecli.pipeline.imports.verify import Choice, choose
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.store_location import StoreLocation, account_of
 from lakecli.repository.core.clean import check_clean
-from lakecli.repository.core.gate import claim_head
+from lakecli.repository.core.commit_gate import claim_head
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.core.view import view_of_branch

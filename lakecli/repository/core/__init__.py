@@ -25,6 +25,7 @@
     sharing        tracking, unsent, intents, pending, under_way: what was moved in the bucket, and
                    what is still to be; deletion_lease: from where; packs: commits in the bucket
     lakeFS         rebuilt: trees of lakeFS that were written again
-    collecting     gate: the one way for objects and commits into use; gc_guard, unpushed
+    collecting     gate, commit_gate: the one way for objects and commits into use; gc_guard,
+                   unpushed
     checking       findings: what fsck reports
 """

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lakecli.refs.ref_store import RefStore
 
 ClaimedCommit = NewType("ClaimedCommit", Commit)
-"""A commit that refs and other commits may stand on: `lakecli.repository.core.gate` has claimed its
-tree against garbage collection. Nothing else makes one."""
+"""A commit that refs and other commits may stand on: `lakecli.repository.core.commit_gate` has
+claimed its tree against garbage collection. Nothing else makes one."""
 
 INITIAL_MESSAGE = "Repository created"
 MERGE_STRATEGY = ".lakefs.merge.strategy"

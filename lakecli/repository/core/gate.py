@@ -1,29 +1,21 @@
-"""Claim objects and commits against garbage collection before anything refers to them.
+"""Claim objects against garbage collection before anything refers to them.
 
 An object in the bucket may be garbage to every other clone, condemned, or deleted already. Before
 this clone refers to one, this module checks that it exists and claims it (see
-`lakecli.repository.core.gc_guard`). Only then does the value or commit get the type that staging
-areas, commits, branches and tags require: only this module makes `ClaimedValue` and
-`ClaimedCommit`.
+`lakecli.repository.core.gc_guard`). Only then does the value get the type that staging areas
+require: only this module makes `ClaimedValue`. `lakecli.repository.core.commit_gate` does the same
+for commits, branches and tags.
 
-A claimed tree protects everything that it refers to: a sweep follows the trees that are recent or
-kept, and deletes trees before what they refer to.
-
-If nothing was ever collected, a claim costs one GET of the state.
-
-Refs are local: without the bucket, branches and tags are created and operations undone unclaimed;
-a push finds out what was lost. Whatever writes to the bucket or stages fails without the bucket.
+If nothing was ever collected, a claim costs one GET of the state. Whatever writes to the bucket or
+stages fails without the bucket.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from itertools import chain, islice
 
-from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
-from lakecli.layout import data_digest, lakefs_object, sstable_key
+from lakecli.layout import data_digest, lakefs_object
 from lakecli.named_tuple import NamedTuple
-from lakecli.objectstore.base import BucketNotFound
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 from lakecli.typed import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
@@ -31,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, Entry, MetarangeId
-    from lakecli.repository.core.commit_record import ClaimedCommit
+    from lakecli.model import Commit, Entry
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
 
@@ -48,18 +39,11 @@ MAX_LISTED: Final = 1_000
 """Paths that an error lists, at most."""
 
 
-class Gone(IntegrityError):
-    """An object that is needed is no longer in the bucket."""
-
-
 class _Data(NamedTuple):
     """The data object in the namespace that a value refers to."""
 
     key: str
     size: int
-
-
-# -- entries ---------------------------------------------------------------------------------
 
 
 def claim_entry(repository: Repository, path: bytes, entry: Entry) -> ClaimedValue:
@@ -91,6 +75,8 @@ def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) 
     for start in range(0, len(claimed), BATCH):
         gone += _claim(repository, claimed[start : start + BATCH])
     if gone:
+        from lakecli.repository.core.commit_gate import Gone
+
         what = "the objects of these paths are" if gone[1:] else "the object of this path is"
         raise Gone(
             f"{what} no longer in {repository.store.uri}, or damaged: {len(gone)}",
@@ -142,6 +128,8 @@ def claim_below(view: View, *, prefix: bytes) -> Iterator[Change]:
     first = next(found, None)
     if first is None:
         return
+    from lakecli.repository.core.commit_gate import claim_tree
+
     claim_tree(view)
     staged = view.staged(prefix=prefix) if view.tokens else iter(())
     while batch := list(islice(staged, BATCH)):
@@ -180,7 +168,9 @@ class Reclaimed:
 
     def add_commit(self, txn: ReadTransaction, commit: Commit) -> None:
         """Claim a commit that a ref is put back to."""
-        self.gone += not _claim_history(txn, self._repository, commit)
+        from lakecli.repository.core.commit_gate import claim_history
+
+        self.gone += not claim_history(txn, self._repository, commit)
 
     def add_values(self, values: Iterator[tuple[bytes, bytes]]) -> None:
         """Claim values that are staged again, as (path, encoded entry or tombstone)."""
@@ -230,108 +220,3 @@ def _data_of(repository: Repository, value: bytes) -> _Data | None:
     if key is None or (data_digest(key) is None and lakefs_object(key) is None):
         return None
     return _Data(key, entry.size)
-
-
-# -- commits ---------------------------------------------------------------------------------
-
-
-def claim_head(view: View) -> ClaimedCommit:
-    """Return the head of a branch as the parent of a new commit.
-
-    Trees of its history that only this clone knows are claimed as far as they exist. A push finds
-    the missing ones, which can be uploaded again.
-
-    Raises:
-        Swept: its tree was deleted just now.
-        SweepRunning: a sweep does not end.
-    """
-    _claim_history(view.txn, view.repository, view.commit)
-    return cast("ClaimedCommit", view.commit)
-
-
-def claim_tree(view: View) -> None:
-    """Claim the tree of a view's commit, so that all that it refers to stays.
-
-    Raises:
-        Gone: the tree is no longer in the bucket.
-        Swept: it was deleted just now.
-        SweepRunning: a sweep does not end.
-    """
-    claim_commit(view.txn, view.repository, view.commit)
-
-
-def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
-    """Return a commit that a ref of this clone may point to, even without the bucket.
-
-    Raises:
-        Gone: its tree is no longer in the bucket.
-        Swept: the tree was deleted just now.
-        SweepRunning: a sweep does not end.
-    """
-    with unless_away():
-        claim_commit(txn, repository, commit)
-    return cast("ClaimedCommit", commit)
-
-
-@contextmanager
-def unless_away() -> Iterator[None]:
-    """Claim in the block; leave it silently if the bucket cannot be read."""
-    from lakecli.remote.collection import SweepRunning
-
-    try:
-        yield
-    except SweepRunning:
-        raise
-    except (Unreachable, BucketNotFound, PermissionDenied):
-        return
-
-
-def claim_commit(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
-    """Return a commit that refs and commits may refer to; claim it and its history.
-
-    Raises:
-        Gone: its tree is no longer in the bucket.
-        Swept: the tree was deleted just now.
-        SweepRunning: a sweep does not end.
-    """
-    if not _claim_history(txn, repository, commit):
-        raise Gone(
-            f"the tree of commit {commit.id} is no longer in {repository.store.uri}",
-            hint="garbage collection has deleted it; if a copy of it is known here: "
-            f"lakecli fsck {repository.uri} --repair",
-        )
-    return cast("ClaimedCommit", commit)
-
-
-def claim_trees(repository: Repository, trees: Iterable[MetarangeId]) -> None:
-    """Claim trees that were found in the bucket, before refs and commits refer to them.
-
-    Raises:
-        Gone: a tree is no longer in the bucket.
-        Swept: a tree was deleted just now.
-        SweepRunning: a sweep does not end.
-    """
-    guard = repository.guard
-    guard.begin()
-    if not guard.is_active:
-        return
-    keys = sorted(sstable_key(tree) for tree in trees if tree)
-    sizes = guard.claim(keys)
-    if sizes is not None and (gone := [key for key in keys if key not in sizes]):
-        raise Gone(
-            f"trees are no longer in {repository.store.uri}: {len(gone)}, such as {gone[0]}",
-            hint="garbage collection has deleted them; make the dump again without these commits",
-        )
-
-
-def _claim_history(txn: ReadTransaction, repository: Repository, commit: Commit) -> bool:
-    """Claim the trees that only this clone knows; tell whether the commit's tree exists."""
-    guard = repository.guard
-    guard.begin()
-    if not guard.is_active:
-        return True
-    from lakecli.repository.core.unpushed import unreached_trees
-
-    trees = unreached_trees(txn, repository, commit)
-    sizes = guard.claim(sorted(map(sstable_key, trees)))
-    return not commit.metarange_id or sizes is None or sstable_key(commit.metarange_id) in sizes

@@ -13,7 +13,8 @@ A reading of the state is trusted for `MAX_STATE_AGE`: the collector waits that 
 Every command that writes reads the state. Where nothing was ever collected, this module is all that
 it needs; `lakecli.remote` is imported for a state that exists.
 
-Nothing but `lakecli.repository.core.gate`, uploads and the writing of trees calls it.
+Nothing but `lakecli.repository.core.gate`, `lakecli.repository.core.commit_gate`, uploads and the
+writing of trees calls it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.ids import MetarangeId
 from lakecli.kv.env import Table
-from lakecli.repository.core.gate import Gone, claim_trees
+from lakecli.repository.core.commit_gate import Gone, claim_trees
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

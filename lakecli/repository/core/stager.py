@@ -157,9 +157,11 @@ class Stager:
 
     def _unstage(self, part: Sequence[bytes], *, has_asked: bool) -> bool:
         """Unstage some paths, unless the head has moved since it was claimed."""
+        from lakecli.repository.core.commit_gate import claim_head
+
         with self._repository.lake.kv.read() as txn:
             view = view_of_branch(self._repository, txn, self._branch)
-            head = gate.claim_head(view).id if view.tokens[1:] else None
+            head = claim_head(view).id if view.tokens[1:] else None
         with self._repository.lake.kv.write() as txn:
             refs = RefStore(txn, self._repository.key)
             branch = branch_at(self._repository, txn, self._branch)

@@ -46,7 +46,7 @@ class Draft(NamedTuple):
     """A commit before it has an ID.
 
     Attributes:
-        parents: first parent first; claimed, as `lakecli.repository.core.gate` does it.
+        parents: first parent first; claimed by `lakecli.repository.core.commit_gate`.
         also_counts: commits that count for the generation without being parents.
     """
 

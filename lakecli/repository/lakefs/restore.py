@@ -28,8 +28,8 @@ from lakecli.repository.core import (
     ref_changes,
     staging_tokens,
 )
+from lakecli.repository.core.commit_gate import claim_trees
 from lakecli.repository.core.commit_record import initial_commit
-from lakecli.repository.core.gate import claim_trees
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.lakefs.dump import read_dump, trees_missing
 from lakecli.repository.lakefs.manifest import find_manifest, manifest_fields

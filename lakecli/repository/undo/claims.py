@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from lakecli.kv import operations as log
 from lakecli.model import CommitId, RefKind, StagingToken
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.gate import Reclaimed, unless_away
+from lakecli.repository.core.commit_gate import unless_away
+from lakecli.repository.core.gate import Reclaimed
 from lakecli.staging import area
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from lakecli.layout import sstable_key
 from lakecli.objectstore.base import ANY
 from lakecli.pipeline.gc.run import status
 from lakecli.repository import branch
-from lakecli.repository.core.gate import Gone
+from lakecli.repository.core.commit_gate import Gone
 from lakecli.repository.lakefs.kept import DUMPS, KEPT_FOR, BadRecord, LostDump
 from lakecli.repository.lakefs.restore import restore_refs
 from lakecli.repository.push import PushOptions, push_deletion

@@ -46,7 +46,8 @@ from lakecli.repository.check.fsck import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.core.address import is_external
-from lakecli.repository.core.gate import Gone, claim_entry
+from lakecli.repository.core.commit_gate import Gone
+from lakecli.repository.core.gate import claim_entry
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.view import open_view
 from lakecli.repository.lakefs.kept import DUMPS, LostDump

@@ -33,7 +33,7 @@ from lakecli.repository import branch, repo, tag
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.core import transaction
-from lakecli.repository.core.gate import Gone
+from lakecli.repository.core.commit_gate import Gone
 from lakecli.repository.core.gc_guard import Swept
 from lakecli.repository.core.view import open_view
 from lakecli.repository.core.walk import LinkPolicy

@@ -28,9 +28,9 @@ from lakecli.repository import repo
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
 from lakecli.repository.core import records
+from lakecli.repository.core.commit_gate import Gone, claim_trees
 from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.core.findings import FsckCounts
-from lakecli.repository.core.gate import Gone, claim_trees
 from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.lake import Lake
 from lakecli.repository.core.read import read_object
