@@ -14,6 +14,7 @@
     contents      writes objects named by their contents; parallel_batch: many at once
     http_client   requests over connections that are kept; http_connection: one of them
     http_answer   reads answers strictly
+    server_url    takes URLs of servers apart
     presigned     presigned URLs; presigning: what making them shares in all stores
     rsa           signatures by a private key; rsa_processes: by several processes
     signing_key   finds the private key that signs the URLs of a namespace

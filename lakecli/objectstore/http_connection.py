@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import select
 import socket
-import struct
+from array import array
 
 from lakecli.objectstore.http_answer import PIECE
 from lakecli.typed import TYPE_CHECKING, Final
@@ -42,7 +42,7 @@ class Connection:
         self._is_plain = not hasattr(stream, "pending")
         if self._is_plain:
             stream.settimeout(None)
-            limit = struct.pack("ll", int(timeout), int(timeout % 1 * 1_000_000))
+            limit = array("l", (int(timeout), int(timeout % 1 * 1_000_000)))
             for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
                 stream.setsockopt(socket.SOL_SOCKET, option, limit)
         else:

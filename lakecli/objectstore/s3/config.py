@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 from lakecli.errors import UsageError
 from lakecli.model import NO_ACCOUNT
 from lakecli.named_tuple import NamedTuple
+from lakecli.objectstore.server_url import split_url
 from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class S3Config(NamedTuple):
     @property
     def host(self) -> str:
         """The host that requests go to, without path and credentials, for messages."""
-        return urlsplit(self.endpoint or self.aws_endpoint()).netloc.rpartition("@")[2]
+        return split_url(self.endpoint or self.aws_endpoint()).netloc.rpartition("@")[2]
 
     def object_url(self, bucket: str, key: str) -> str:
         """Return the plain URL of an object, percent-encoded as it is signed."""
@@ -84,7 +84,7 @@ class S3Config(NamedTuple):
 
 @lru_cache(64)
 def _bucket_url(config: S3Config, bucket: str) -> str:
-    base = urlsplit(config.endpoint or config.aws_endpoint())
+    base = split_url(config.endpoint or config.aws_endpoint())
     path = base.path.rstrip("/")
     if config.is_virtual_host(bucket):
         return f"{base.scheme}://{bucket}.{base.netloc}{path}"
@@ -161,8 +161,10 @@ def check_endpoint(endpoint: str) -> str:
     Raises:
         UsageError: it is no URL of a server.
     """
-    split = urlsplit(endpoint)
-    if endpoint and not (split.scheme in {"http", "https"} and split.hostname and not split.query):
+    if not endpoint:
+        return ""
+    split = split_url(endpoint)
+    if split.scheme not in {"http", "https"} or not split.hostname or split.query:
         shown = endpoint.partition("?")[0].rpartition("@")[2]
         raise UsageError(
             f"the S3 endpoint is no URL of a server: {shown!r}",

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-import zlib
-from base64 import b64encode
+from binascii import b2a_base64
 from datetime import UTC, datetime
 from http import HTTPStatus
 from threading import Lock
@@ -249,15 +248,21 @@ def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
 def _crc32c(body: bytes) -> str:
     import google_crc32c
 
-    return b64encode(google_crc32c.value(body).to_bytes(4)).decode()
+    return _base64(google_crc32c.value(body).to_bytes(4))
 
 
 def _crc32(body: bytes) -> str:
-    return b64encode(zlib.crc32(body).to_bytes(4)).decode()
+    import zlib
+
+    return _base64(zlib.crc32(body).to_bytes(4))
 
 
 def _sha256(body: bytes) -> str:
-    return b64encode(hashlib.sha256(body).digest()).decode()
+    return _base64(hashlib.sha256(body).digest())
+
+
+def _base64(data: bytes) -> str:
+    return b2a_base64(data, newline=False).decode()
 
 
 _CHECKSUMS = {

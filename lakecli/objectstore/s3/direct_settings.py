@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from urllib.parse import urlsplit
 
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.http_answer import Answer
 from lakecli.objectstore.http_client import HttpClient, Origin
+from lakecli.objectstore.server_url import split_url
 from lakecli.typed import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
@@ -101,11 +101,12 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
     if source is None:
         return None
     setting = source.setting
-    url = urlsplit(config.object_url(bucket, ""))
+    start = config.object_url(bucket, "")
+    url = split_url(start)
     ca_bundle = ca_bundle_of(setting("ca_bundle"))
     if ca_bundle is not None and not ca_bundle.strip():
         return None  # the SDK refuses it
-    transport = _open_transport(url.geturl(), ca_bundle)
+    transport = _open_transport(start, ca_bundle)
     if transport is None:
         return None
     return DirectSettings(
@@ -157,7 +158,7 @@ def _is_default(setting: str | None) -> bool:
 
 
 def _open_transport(url: str, ca_bundle: str | None) -> Transport | None:
-    parts = urlsplit(url)
+    parts = split_url(url)
     proxies = _find_proxies(url)
     if proxies.get(parts.scheme):
         return _SdkTransport(url, ca_bundle, proxies)
@@ -200,7 +201,7 @@ class _SdkTransport:
     def __init__(self, url: str, ca_bundle: str | None, proxies: dict[str, str]) -> None:
         from botocore.httpsession import URLLib3Session
 
-        parts = urlsplit(url)
+        parts = split_url(url)
         self._server = f"{parts.scheme}://{parts.netloc}"
         self._session = URLLib3Session(
             verify=ca_bundle or True,

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.s3.uploads import S3Uploads
     from lakecli.objectstore.uri import NamespaceUri
 
-_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_NOT_IN_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # compiled on first use
 
 
 class S3Store(CloudStore, HasVersions, OpensRanges):
@@ -220,7 +220,7 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         client = self._connection.client(max_attempts=REQUESTS.attempts)
         plain = []
         for full in names:
-            if not _NOT_IN_XML.search(full):
+            if not re.search(_NOT_IN_XML, full):
                 plain.append({"Key": full})
                 continue
             with self.translator.translated(full):
