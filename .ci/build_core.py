@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -22,6 +24,14 @@ LIMITED_API = 0x030B0000
 OPTIONS = ("-std=c99", "-O3", "-Wall", "-Wextra", "-Werror=implicit-function-declaration")
 CLONED = '__attribute__((target_clones("default", "avx2")))'
 """Compiles a function twice, and lets each processor take its own. Not every system can do that."""
+
+
+def compiler() -> list[str]:
+    """Return the words that call the compiler: that of ``CC``, of Python's own build, or ``cc``."""
+    if os.environ.get("CC"):
+        return shlex.split(os.environ["CC"])
+    words = shlex.split(sysconfig.get_config_var("CC") or "cc")
+    return words if shutil.which(words[0]) else ["cc"]
 
 
 class NotCompiled(Exception):
@@ -44,11 +54,11 @@ def build(directory: Path = PACKAGE, *options: str) -> Path:
     if sys.byteorder != "little":
         raise NotCompiled("this machine puts the highest byte of a number first")
     digest = hashlib.sha256(source.read_bytes()).hexdigest()
-    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
+    called = compiler()
     unfinished = target.with_suffix(".part")
     includes = {sysconfig.get_path(name) for name in ("include", "platinclude")}
     command = [
-        *(compiler, *OPTIONS, *options, "-fPIC", "-shared"),
+        *(*called, *OPTIONS, *options, "-fPIC", "-shared"),
         *(f"-DPy_LIMITED_API={LIMITED_API:#x}", f'-DSOURCE="{digest}"'),
         *(f"-I{path}" for path in sorted(includes)),
         *(str(source), "-o", str(unfinished)),

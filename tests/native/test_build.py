@@ -36,7 +36,7 @@ def test_a_core_that_does_not_compile_replaces_none(
         builder.build(tmp_path, "-include", "no_such_header.h")
     assert list(tmp_path.iterdir()) == []
     compiled(tmp_path)
-    monkeypatch.setattr(builder.sysconfig, "get_config_var", lambda _: "no-such-compiler -pthread")
+    monkeypatch.setenv("CC", "no-such-compiler -pthread")
     with pytest.raises(builder.NotCompiled, match="no-such-compiler: No such file"):
         builder.build(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -58,6 +58,21 @@ def test_a_machine_that_puts_the_highest_byte_first_does_without(
     with pytest.raises(builder.NotCompiled, match="highest byte"):
         builder.build(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_compiler_is_the_users_choice_then_that_of_python(
+    builder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python may have been compiled elsewhere, by a compiler that is not here."""
+    compiled(tmp_path)
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(builder.sysconfig, "get_config_var", lambda _: "no-such-compiler -pthread")
+    assert builder.build(tmp_path).exists()
+    monkeypatch.setattr(builder.sysconfig, "get_config_var", lambda _: "false")
+    with pytest.raises(builder.NotCompiled, match=r"^false "):
+        builder.build(tmp_path)
+    monkeypatch.setenv("CC", "env cc")
+    assert builder.build(tmp_path).exists()
 
 
 def test_the_core_has_no_warnings(tmp_path: Path) -> None:
