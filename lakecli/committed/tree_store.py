@@ -1,9 +1,9 @@
 """`TreeStore`: ranges and metaranges by their ID, from the nearest copy.
 
 A table is read from the namespace itself if that is on this machine, else from the cache, else from
-the bucket: whole (and then cached) for scans and rewrites, by two ranged reads for one point. All
-copies of a table hold the same keys and identities, so any copy may be read, but one process must
-not mix two.
+the bucket: whole (and then cached) for scans and rewrites, by two ranged reads for one point. A
+table that the first of them returns whole is cached, too. All copies of a table hold the same keys
+and identities, so any copy may be read, but one process must not mix two.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from lakecli.committed.metaranges import NO_RANGES, check_kind, load_metarange
 from lakecli.committed.ranges import check_described
 from lakecli.committed.reads import BUCKET, DISK, MEMORY, no_reads
 from lakecli.objectstore.base import ObjectNotFound, get_bounded
-from lakecli.sstable.reader import BytesSource, CorruptTable, Table
+from lakecli.sstable.format import COPY
+from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, Table
 from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -171,7 +172,8 @@ class TreeStore:
             table, data = self._open_whole(tree)
             self.counts.metaranges_opened += 1
             found = load_metarange(tree, table)
-            self._keep(tree, data)
+            if data:
+                self._keep(tree, data)
             self._metaranges.put(tree, found, found.size)
         else:
             self.reads[MEMORY] += 1
@@ -189,7 +191,9 @@ class TreeStore:
             self.counts.ranges_opened += 1
             check_kind(found, "range")
             check_described(found, record)
-            self._keep(record.id, data)
+            if data:
+                found.verify()
+                self._keep(record.id, data)
             self._tables.put(record.id, found, found.size)
         else:
             self.reads[MEMORY] += 1
@@ -214,9 +218,13 @@ class TreeStore:
         if found is not None:
             self.reads[MEMORY] += 1
             return found, MEMORY
+        found = self._open_file(record.id)
+        if found is None and is_exact and record.size <= TAIL_SIZE and self._cache is not None:
+            whole = self.table(record)
+            copy = self._open_file(record.id)
+            return (whole, MEMORY) if copy is None else (copy, DISK)
         self.counts.ranges_opened += 1
         key = layout.sstable_key(record.id)
-        found = self._open_file(record.id)
         tier: Tier = BUCKET if found is None else DISK
         self.reads[tier] += 1
         if found is None:
@@ -327,7 +335,7 @@ class TreeStore:
         path = cache.find(table_id)
         if path is not None:
             try:
-                found = Table(BytesSource(f"{key} in the cache", _bytes_of(path)))
+                found = Table(BytesSource(key + COPY, _bytes_of(path)))
             except (OSError, CorruptTable):
                 cache.drop(table_id)
             else:
@@ -338,7 +346,7 @@ class TreeStore:
         return Table(BytesSource(key, data)), data
 
     def _keep(self, table_id: str, data: bytes) -> None:
-        if data and self._cache is not None:
+        if self._cache is not None:
             self._cache.put(table_id, data)
 
     def _open_file(self, table_id: str) -> Table | None:
@@ -353,7 +361,7 @@ class TreeStore:
         path = cache.find(table_id)
         if path is not None:
             try:
-                return Table(PathSource(f"{key} in the cache", path))
+                return Table(PathSource(key + COPY, path))
             except (OSError, CorruptTable):
                 cache.drop(table_id)
         return None

@@ -16,7 +16,7 @@ from lakecli.sstable.directory import read_directory
 from lakecli.sstable.format import CorruptTable, UnknownTableFormat
 from lakecli.sstable.run import RUN_SIZE, Run
 from lakecli.sstable.source import BytesSource, FileSource, Source
-from lakecli.typed import TYPE_CHECKING
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence
@@ -36,7 +36,9 @@ __all__ = [
     "decode_block",
 ]
 
-_TAIL_SIZE = 64 << 10
+TAIL_SIZE: Final = 64 << 10
+"""Bytes of the end of a file that are read first, so that most indexes need one read."""
+
 _BLOCKS_AT_ONCE = 32
 """Blocks that `Table.blocks` reads at a time: so few that the same memory is used again."""
 
@@ -118,7 +120,7 @@ class Table:
     """
 
     def __init__(
-        self, source: Source, *, tail_size: int = _TAIL_SIZE, cache: BlockCache | None = None
+        self, source: Source, *, tail_size: int = TAIL_SIZE, cache: BlockCache | None = None
     ) -> None:
         directory = read_directory(source, tail_size=tail_size)
         self.name = source.name
@@ -264,6 +266,15 @@ class Table:
                 stored = data[position : position + size]
                 self._verify(number, stored)
                 yield self._decoded(number, stored)
+
+    def verify(self) -> None:
+        """Compare the checksums of all blocks with their bytes; no record is decoded.
+
+        Raises:
+            CorruptTable: a block is damaged.
+        """
+        for number in range(self.block_count):
+            self.stored_block(number)
 
     def _verify(self, number: int, stored: bytes) -> None:
         try:

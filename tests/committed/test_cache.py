@@ -37,7 +37,9 @@ from tests.committed.trees import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from lakecli.model import MetarangeId
 
 MODEL = large_model(400)
 A = "a" * 64
@@ -287,6 +289,36 @@ def test_a_damaged_object_is_not_cached(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError):
         contents(new_trees(store, cache=cache), tree)
     assert cache.find(tree) is None
+
+
+@pytest.mark.parametrize("read", [contents, lambda trees, tree: find(trees, tree, min(MODEL))])
+def test_a_range_with_a_damaged_block_is_not_cached(
+    tmp_path: Path, read: Callable[[TreeStore, MetarangeId], object]
+) -> None:
+    """What was damaged on its way, or in a bucket that was repaired, would fail for ever."""
+    store = RecordingStore()
+    tree = build(new_trees(store), MODEL)
+    first, *_ = iter_ranges(new_trees(store), tree)
+    name = f"_lakefs/{first.id}"
+    sound = store.get(name)
+    store.put(name, bytes([sound[0] ^ 1]) + sound[1:], ANY)
+    with pytest.raises(IntegrityError, match="checksum of the block does not match"):
+        read(new_trees(store, cache=SstableCache(tmp_path)), tree)
+    store.put(name, sound, ANY)
+    assert contents(new_trees(store, cache=SstableCache(tmp_path)), tree) == MODEL
+
+
+def test_the_hint_for_a_damaged_block_of_a_copy_says_what_deletes_it(tmp_path: Path) -> None:
+    """`fsck` itself reads the bucket, and finds nothing."""
+    store = RecordingStore()
+    tree = build(new_trees(store), MODEL)
+    contents(new_trees(store, cache=SstableCache(tmp_path)), tree)
+    first, *_ = iter_ranges(new_trees(store), tree)
+    copy = tmp_path / first.id
+    copy.write_bytes(bytes([copy.read_bytes()[0] ^ 1]) + copy.read_bytes()[1:])
+    with pytest.raises(IntegrityError, match="in the cache") as caught:
+        find(new_trees(store, cache=SstableCache(tmp_path)), tree, first.min_key)
+    assert "fsck --repair" in str(caught.value.hint)
 
 
 def test_a_metarange_under_anothers_name_is_neither_believed_nor_cached(tmp_path: Path) -> None:

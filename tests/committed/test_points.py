@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.committed import tree_store
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.metaranges import Metarange, encode_range_record
 from lakecli.committed.points import _RECORD_SIZE, FETCH_AFTER, LOAD_AFTER, PointReader
@@ -345,7 +346,27 @@ def test_a_cached_file_that_another_process_evicts_is_read_from_the_bucket(
     for file in tmp_path.iterdir():
         file.unlink()
     assert find(trees, tree, key(300)) == MODEL[key(300)]
-    assert len(store.reads) == 2
+    assert len(store.reads) == 1  # it is small
+
+
+def test_one_read_fetches_a_small_range_and_none_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end, with the index, would be all of it; a larger one is read by its end and a block."""
+    store = RecordingStore()
+    tree = build(new_trees(store, range_entries=4096), MODEL)
+    record, *_ = iter_ranges(new_trees(store), tree)
+
+    def reads_of_range(directory: Path) -> int:
+        store.reads.clear()
+        trees = new_trees(store, range_entries=4096, cache=SstableCache(directory))
+        assert find(trees, tree, key(0)) == MODEL[key(0)]
+        return [name for name, *_ in store.reads].count(f"_lakefs/{record.id}")
+
+    monkeypatch.setattr(tree_store, "TAIL_SIZE", record.size - 1)
+    assert [reads_of_range(tmp_path / "large") for _ in range(2)] == [2, 2]
+    monkeypatch.setattr(tree_store, "TAIL_SIZE", record.size)
+    assert [reads_of_range(tmp_path / "small") for _ in range(2)] == [1, 0]
 
 
 @pytest.mark.parametrize("how", ["point", "scan"])
