@@ -1,14 +1,15 @@
 """What `gc run`, `fsck`, `export` and `import` of a prefix cost at a billion objects on Spark.
 
-Run it: ``python -m tests.benchmarks.billion_others``. As in `billion`, the planners of `lakecli`
-divide a synthetic namespace; the speeds of one core are measured here first by processor time, and
-a request takes `REQUEST`. Spark's own shuffle and start are not included.
+Run it: ``python -m tests.benchmarks.billion_others [OBJECTS]``. As in `billion`, the planners of
+`lakecli` divide a synthetic namespace; the speeds of one core are measured here first by processor
+time, and a request takes `REQUEST`. Spark's own shuffle and start are not included.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import sys
 import tempfile
 import tracemalloc
 from itertools import pairwise
@@ -71,10 +72,12 @@ class Speeds(NamedTuple):
     Attributes:
         searching: finding the digests in ranges, for garbage collection.
         checking: verifying ranges, for fsck.
+        size: bytes of a range for each entry.
     """
 
     searching: float
     checking: float
+    size: float
 
 
 def measure() -> Speeds:
@@ -93,7 +96,8 @@ def measure() -> Speeds:
         found = checked_rows(records, location)
         checked = process_time()
         assert found == MEASURED + len(records)
-    return Speeds(MEASURED / (searched - begin), MEASURED / (checked - searched))
+    size = sum(each.size for each in records) / MEASURED
+    return Speeds(MEASURED / (searched - begin), MEASURED / (checked - searched), size)
 
 
 def checked_rows(records: tuple[RangeRecord, ...], location: StoreLocation) -> int:
@@ -127,9 +131,9 @@ def memory_of(ranges: int) -> int:
     return used
 
 
-def prefix_parts() -> tuple[list[int], int]:
-    """Return the objects of each part of a prefix with a billion objects, and the requests."""
-    store: Any = Listing(BILLION, dated)
+def prefix_parts(objects: int) -> tuple[list[int], int]:
+    """Return the objects of each part of a prefix of so many, and the requests."""
+    store: Any = Listing(objects, dated)
     with (
         patch.object(listing_split, "open_by_uri", lambda *_, **__: store),
         patch.object(listing_split, "FIRST_PAGES", 80),  # keys are computed; requests are added
@@ -138,28 +142,32 @@ def prefix_parts() -> tuple[list[int], int]:
         pieces = listing_split.refine(LocalRunner(), first, uri=store.uri, account=NO_ACCOUNT)
     starts = [store.position(piece.low) if piece.low else 0 for piece in pieces]
     pages = listing_split.FIRST_PAGES // PAGE
-    return [b - a for a, b in pairwise([*starts, BILLION])], store.requests + pages * len(pieces)
+    return [b - a for a, b in pairwise([*starts, objects])], store.requests + pages * len(pieces)
 
 
-def main() -> None:
+def main(objects: int) -> None:
     """Print the tasks and the times."""
     speeds = measure()
     print(f"one core: {speeds.searching:,.0f} searched, {speeds.checking:,.0f} checked entries/s")
-    listings = 16 ** digits_of(BILLION)
-    requests = -(-BILLION // listings // PAGE)
-    searches = tasks_of(BILLION, PART_TABLES * RANGE)
-    checks = tasks_of(BILLION, PART_RANGES * RANGE)
-    ranges = -(-BILLION // RANGE)
+    listings = 16 ** digits_of(objects)
+    requests = -(-objects // listings // PAGE)
+    searches = tasks_of(objects, PART_TABLES * RANGE)
+    checks = tasks_of(objects, PART_RANGES * RANGE)
+    ranges = -(-objects // RANGE)
     names = [Kept(n.to_bytes(32), 32 * size) for n, size in enumerate(searches)]
-    exports = tasks_of(BILLION, PART_ENTRIES)
-    imports, probes = prefix_parts()
+    exports = tasks_of(objects, PART_ENTRIES)
+    imports, probes = prefix_parts(objects)
     print(
         f"{listings:,} listings of {requests} requests, {len(searches):,} tasks that search, "
         f"{len(group_names(names)):,} that read digests, {len(checks):,} that check, "
-        f"{partitions_of(BILLION):,} that join, {-(-ranges // RESULT_RANGES):,} results of "
+        f"{partitions_of(objects):,} that join, {-(-ranges // RESULT_RANGES):,} results of "
         f"{memory_of(ranges) / 1e6:,.0f} MB in the driver, "
         f"{len(exports):,} parts of an export; a prefix: {len(imports):,} parts, the largest "
         f"{max(imports):,} objects, found by {probes:,} requests"
+    )
+    print(
+        f"gc reads {ranges:,} ranges of {objects * speeds.size / 1e9:,.1f} GB and sends "
+        f"{ranges + listings * requests:,} requests"
     )
     for cores in CORES:
         listing = makespan([requests] * listings, cores, 1 / REQUEST)
@@ -181,4 +189,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.nice(5)
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else BILLION)

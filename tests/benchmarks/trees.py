@@ -3,12 +3,14 @@
 Run it: ``python -m tests.benchmarks.trees [OBJECTS ...]``. A synthetic metarange names as many
 ranges as the objects need; only the ranges that the commands open are real, and the others are
 empty objects with their names. Everything else is the library: two clones, a store in memory that
-counts requests and bytes. What is printed for each command are processor time, requests, and the
-bytes read from and written to the bucket; then the memory that the largest tree needed.
+counts requests and bytes. What is printed for each command are processor time, requests, the bytes
+read from and written to the bucket, and the memory that it took beyond what was in use before it;
+then the memory that the largest tree needed.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import sys
@@ -36,6 +38,7 @@ from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.stat import stat
 from tests.benchmarks import dataset
+from tests.benchmarks.measure import KIB
 from tests.support.clones import machine
 from tests.support.counting import CountingStore
 from tests.support.lakes import stage
@@ -95,11 +98,13 @@ class Cost(NamedTuple):
     requests: int
     read: int
     written: int
+    memory: int
 
     def __str__(self) -> str:
         return (
             f"{self.seconds * 1000:8,.0f} ms {self.requests:5,} requests "
-            f"{self.read / 1e6:8,.2f} MB read {self.written / 1e6:8,.2f} MB written"
+            f"{self.read / 1e6:8,.2f} MB read {self.written / 1e6:8,.2f} MB written "
+            f"{self.memory / 1e6:6,.0f} MB of memory"
         )
 
 
@@ -107,9 +112,20 @@ def cost(store: Weighing, command: Callable[[], object]) -> Cost:
     """Return what a command costs."""
     store.reset()
     store.read = store.written = 0
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins at what is in use now
+    before = memory_of("VmRSS")
     begin = process_time()
     command()
-    return Cost(process_time() - begin, sum(store.counts.values()), store.read, store.written)
+    seconds = process_time() - begin
+    memory = max(memory_of("VmHWM") - before, 0)
+    return Cost(seconds, sum(store.counts.values()), store.read, store.written, memory)
+
+
+def memory_of(name: str) -> int:
+    """Return a figure of this process's memory, in bytes."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition(f"{name}:")[2].split()[0]) * KIB
 
 
 def key_of(place: int, number: int) -> bytes:
