@@ -176,7 +176,7 @@ def test_the_middle_of_a_document_does_not_stay_in_memory(
             target = io.BytesIO()
             document.write(target, handoff.header, handoff.totals)
         assert len(target.getvalue()) > 1_500 * 60
-        assert sum(trace.size for trace in kept.traces) < 50_000
+        assert sum(trace.size for trace in kept.traces) < 100_000  # all lines take 450,000
 
 
 class Forgetful(list):  # type: ignore[type-arg]
