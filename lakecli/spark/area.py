@@ -58,6 +58,9 @@ _ROW: Final = np.dtype([("size", "<i8"), ("seconds", "<i8"), ("ends", "<u4", (4,
 _TEXTS: Final = (PATH, ADDRESS, CHECKSUM, CONTENT_TYPE)
 
 
+_LAST_ASCII: Final = 0x7F
+
+
 class Area:
     """Entries that are decoded, and not yet taken. It has 17 MiB, and serves many ranges.
 
@@ -179,7 +182,7 @@ class Area:
         else:
             data = lent.slice(_place_of(at), size)
         buffers = [None, pa.py_buffer(offsets), data]
-        if not checked:
+        if not checked or np.frombuffer(data, np.uint8).max(initial=0) <= _LAST_ASCII:
             return pa.Array.from_buffers(pa.string(), self.count, buffers)
         try:
             return pa.Array.from_buffers(pa.binary(), self.count, buffers).cast(pa.string())
@@ -212,8 +215,9 @@ def read_whole(
         ends = _Ends(table, record)
         waiting = Waiting()
         above = b""
-        for number, payload in enumerate(table.payloads()):
-            end = table.separators[number]
+        for number, (end, payload) in enumerate(
+            zip(table.separators, table.payloads(), strict=True)
+        ):
             is_added = not waiting.keys and area.add(payload, above, end)
             if area.count and not is_added:
                 ends.note_area(area)

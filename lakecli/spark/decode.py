@@ -275,12 +275,9 @@ def empty_maps(count: int) -> pa.Array:
 
 def range_ids(counts: Sequence[tuple[str, int]]) -> pa.Array:
     """Return the IDs of ranges, each as often as the range has entries here."""
-    sizes = np.repeat([len(name) for name, _ in counts], [count for _, count in counts])
-    data = b"".join([name.encode() * count for name, count in counts])
-    offsets = np.zeros(len(sizes) + 1, np.int32)
-    np.cumsum(sizes, out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.string(), len(sizes), buffers)
+    names = _paths([name.encode() for name, _ in counts])
+    at = np.repeat(np.arange(len(counts), dtype=np.int32), [count for _, count in counts])
+    return names.take(numbers_of(pa.int32(), at))  # into memory that Arrow uses again
 
 
 def _maps(

@@ -40,6 +40,9 @@ _SHARING_BUDGET = 64 << 20
 _header = Struct("4B").unpack_from
 """The start of an entry; the eight bytes of restarts after the entries keep it inside the block."""
 
+_SUM_SIZE = 4
+"""Bytes of a block's checksum, the end of its trailer."""
+
 _u32 = Struct("<I").unpack_from
 _pack_u32 = Struct("<I").pack
 _RAW = bytes((STORED_RAW,))
@@ -170,17 +173,32 @@ def buffer_of(stored: bytes) -> bytes | Buffer:
         raise Malformed("a block that is not Snappy") from error
 
 
-def unpacked(stored: bytes, room: memoryview) -> bytes | Buffer | memoryview:
-    """Return the same payload, in a room if it is compressed and fits, which is faster.
+def unpacked(data: bytes, start: int, size: int, room: memoryview) -> bytes | Buffer | memoryview:
+    """Return the payload of a stored block inside other data, its checksum verified.
+
+    As `verify` and `payload_of`, in half of their time: in a room if it is compressed and fits.
+
+    Args:
+        data: with the block.
+        start: of the block in the data.
+        size: of the block, its trailer included.
+        room: for the payload.
 
     Raises:
-        Malformed: as `payload_of`.
+        Malformed: as `verify` and `payload_of`.
     """
-    if stored[-BLOCK_TRAILER_SIZE] == STORED_SNAPPY:
-        try:
-            return room[: codec().decompress_into(stored[:-BLOCK_TRAILER_SIZE], room)]
-        except Exception:  # noqa: BLE001, S110 - too large, or not Snappy
-            pass
+    checked = data[start : start + size - _SUM_SIZE]
+    used = codec()
+    if start + size <= len(data) and size >= MIN_STORED_SIZE and checked[-1] == STORED_SNAPPY:
+        crc = used.crc32c(checked)
+        masked = ((crc >> 15 | crc << 17) + CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
+        if masked == _u32(data, start + size - _SUM_SIZE)[0]:
+            try:
+                return room[: used.decompress_into(checked[:-1], room)]
+            except Exception:  # noqa: BLE001, S110 - too large, or not Snappy
+                pass
+    stored = data[start : start + size]
+    verify(stored, size)
     return buffer_of(stored)
 
 

@@ -233,15 +233,13 @@ class Table:
             CorruptTable: a block is damaged.
         """
         room = memoryview(bytearray(_ROOM))
+        offsets, sizes = self._offsets, self._sizes
         for start, stop in self._parts():
-            base = self._offsets[start]
-            data = self._read(base, self._offsets[stop - 1] + self._sizes[stop - 1] - base)
+            base = offsets[start]
+            data = self._read(base, offsets[stop - 1] + sizes[stop - 1] - base)
             for number in range(start, stop):
-                at, size = self._offsets[number] - base, self._sizes[number]
-                stored = data[at : at + size]
                 try:
-                    verify(stored, size)
-                    payload = unpacked(stored, room)
+                    payload = unpacked(data, offsets[number] - base, sizes[number], room)
                 except Malformed as error:
                     raise self._corrupt(number, str(error)) from None
                 yield payload

@@ -29,7 +29,13 @@ from lakecli.sstable.block import (
     unpacked,
     verify,
 )
-from lakecli.sstable.format import BLOCK_TRAILER_SIZE, MIN_STORED_SIZE, RECORD_TRAILER
+from lakecli.sstable.format import (
+    BLOCK_TRAILER_SIZE,
+    MIN_STORED_SIZE,
+    RECORD_TRAILER,
+    STORED_SNAPPY,
+)
+from tests.sstable.test_damage import sealed
 
 if TYPE_CHECKING:
     from cramjam import Buffer
@@ -268,14 +274,31 @@ def test_a_payload_is_unpacked_into_a_room_that_it_fits() -> None:
     payload = b"0123456789" * 20
     room = memoryview(bytearray(len(payload)))
     packed = seal(payload, compress=True)
-    found = unpacked(packed, room)
+    found = unpacked(b"before" + packed + b"after", 6, len(packed), room)
     assert isinstance(found, memoryview)
     assert found.obj is room.obj
     assert found == payload
-    assert bytes(unpacked(packed, room[:-1])) == payload
-    assert unpacked(seal(payload, compress=False), room) == payload
+    assert bytes(unpacked(packed, 0, len(packed), room[:-1])) == payload
+    raw = seal(payload, compress=False)
+    assert unpacked(b"before" + raw + b"after", 6, len(raw), room) == payload
+
+
+def test_a_damaged_block_is_not_unpacked() -> None:
+    payload = b"0123456789" * 20
+    room = memoryview(bytearray(len(payload)))
+    packed = seal(payload, compress=True)
+    for at in range(len(packed)):
+        flipped = packed[:at] + bytes((packed[at] ^ 1,)) + packed[at + 1 :]
+        with pytest.raises(Malformed, match="the checksum of the block does not match"):
+            unpacked(flipped, 0, len(packed), room)
+    with pytest.raises(Malformed, match=f"{len(packed) - 1} bytes, not a block of {len(packed)}"):
+        unpacked(packed[:-1], 0, len(packed), room)
+    short = sealed(b"\0", kind=STORED_SNAPPY)
+    with pytest.raises(Malformed, match="6 bytes, not a block of 6"):
+        unpacked(short, 0, len(short), room)
+    foreign = sealed(b"\5abc", kind=STORED_SNAPPY)
     with pytest.raises(Malformed, match="a block that is not Snappy"):
-        unpacked(b"\x05abc" + b"\1" + bytes(4), room)
+        unpacked(foreign, 0, len(foreign), room)
 
 
 def test_a_block_is_compressed_if_that_saves_more_than_an_eighth() -> None:
