@@ -168,6 +168,12 @@ class Settings:
         return self._text("user.email")
 
     @property
+    def user(self) -> str | None:
+        """``Name <email>`` of the committer, if there is a setting for both."""
+        name, email = self.user_name, self.user_email
+        return f"{name} <{email}>" if name and email else None
+
+    @property
     def base_uri(self) -> str:
         """The prefix of URIs that do not start with ``lakefs://``; may be empty."""
         return self._text("base_uri") or ""

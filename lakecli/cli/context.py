@@ -189,6 +189,9 @@ class Context:
 
     def committer(self) -> str:
         """Return the committer: ``Name <email>`` of the settings, else of git, else user@host."""
+        user = self.settings.user
+        if user is not None:
+            return user
         from lakecli.committer import committer
 
         return committer(self.settings, self.environ)

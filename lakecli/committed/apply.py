@@ -11,7 +11,6 @@ from itertools import chain, islice
 from operator import lt
 
 from lakecli.committed.ranges import is_ours, iter_runs
-from lakecli.committed.rebuild import canonical
 from lakecli.committed.values import identity_of
 from lakecli.committed.writer import TreeWriter
 from lakecli.named_tuple import NamedTuple
@@ -72,7 +71,11 @@ def apply(
     first = next(pending, None)
     if first is None:
         return ApplyResult(base, 0, 0, 0)
-    tree = canonical(trees, base, build=True)
+    tree = trees.metarange(base)
+    if not trees.cuts_as(tree):
+        from lakecli.committed.rebuild import canonical
+
+        tree = canonical(trees, base, build=True)
     writer = TreeWriter(trees, bases=(tree,))
     counts = ChangeCounts()
     Application(trees, writer, counts).run(tree, 0, len(tree), chain([first], pending), more=False)

@@ -44,18 +44,13 @@ def canonical(trees: TreeStore, tree: MetarangeId, *, build: bool) -> Metarange:
         IntegrityError: a table that had to be read is missing or damaged.
     """
     found = trees.metarange(tree)
-    if trees.rebuilt is None or is_canonical(trees, found):
+    if trees.rebuilt is None or trees.cuts_as(found):
         return found
     rebuilt = trees.rebuilt()
     known = rebuilt.find(tree)
     if known is not None:
         return trees.metarange(known)
     return trees.metarange(_rebuild(trees, found, rebuilt)) if build else found
-
-
-def is_canonical(trees: TreeStore, tree: Metarange) -> bool:
-    """Return whether a tree is cut as this repository cuts trees, or is empty."""
-    return not len(tree) or tree.range_entries == trees.range_entries
 
 
 def _rebuild(trees: TreeStore, tree: Metarange, rebuilt: Rebuilt) -> MetarangeId:

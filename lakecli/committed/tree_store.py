@@ -179,6 +179,10 @@ class TreeStore:
             self.reads[MEMORY] += 1
         return found
 
+    def cuts_as(self, tree: Metarange) -> bool:
+        """Return whether a tree is cut as this repository cuts trees, or is empty."""
+        return not len(tree) or tree.range_entries == self.range_entries
+
     def table(self, record: RangeRecord) -> Table:
         """Return a range with all its bytes in memory, for reading much of it.
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.ranges import iter_runs
-from lakecli.committed.rebuild import canonical, is_canonical
+from lakecli.committed.rebuild import canonical
 from lakecli.errors import Refused
 from lakecli.pipeline.imports.join_parts import join_parts
 from lakecli.pipeline.imports.sink import Cut, Sink
@@ -46,7 +46,7 @@ def rebuild_heads(repository: Repository, runner: Runner) -> int:
         IntegrityError: a table of a tree is missing or damaged.
     """
     trees = repository.trees
-    foreign = [tree for tree in _heads(repository) if not is_canonical(trees, tree)]
+    foreign = [tree for tree in _heads(repository) if not trees.cuts_as(tree)]
     if runner.name == "local":
         for tree in foreign:
             canonical(trees, tree.id, build=True)

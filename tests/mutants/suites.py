@@ -293,6 +293,8 @@ SUITES = (
             "objectstore/local/staging_dirs.py",
             "objectstore/local/leftovers.py",
             "objectstore/local/store.py",
+            "objectstore/local/writing.py",
+            "objectstore/local/removing.py",
         ),
         (
             "objectstore/test_staging_dirs.py",

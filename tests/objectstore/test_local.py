@@ -334,10 +334,9 @@ def test_content_is_durable_before_names_and_names_before_success(
     store.put("data/00/x", b"", ANY)  # so that the directory exists
     for name in ("write", "link", "rename"):
         record(os, name)
-    from lakecli.objectstore.local import staging_dirs
-    from lakecli.objectstore.local import store as local
+    from lakecli.objectstore.local import staging_dirs, writing
 
-    for module in (local, local_batch, directory, files, staging_dirs):
+    for module in (writing, local_batch, directory, files, staging_dirs):
         for name in ("sync_file", "sync_names", "sync_file_system"):
             if hasattr(module, name):
                 record(module, name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed.rebuild import canonical, is_canonical
+from lakecli.committed.rebuild import canonical
 from lakecli.errors import Refused
 from lakecli.kv.env import Table
 from lakecli.pipeline.rebuild import count_heads, rebuild_heads
@@ -71,7 +71,7 @@ def forget(repository: Repository) -> None:
 
 def rebuilt(repository: Repository) -> list[MetarangeId]:
     found = [canonical(repository.trees, each, build=False) for each in heads(repository)]
-    assert all(is_canonical(repository.trees, each) for each in found)
+    assert all(repository.trees.cuts_as(each) for each in found)
     return [each.id for each in found]
 
 

@@ -8,20 +8,16 @@ nanoseconds, its inode and its size: they need no read of the file, each put mak
 
 from __future__ import annotations
 
-import errno
 import os
 import time
-from contextlib import suppress
 
 from lakecli.errors import Unsupported
 from lakecli.objectstore.base import (
     ABSENT,
     ANY,
     PLAIN,
-    Absent,
     Attributes,
     ConditionFailed,
-    Match,
     ObjectInfo,
     ObjectNotFound,
     Version,
@@ -32,15 +28,12 @@ from lakecli.objectstore.local.directory import TEMPORARY, Directory, are_possib
 from lakecli.objectstore.local.files import (
     info_of,
     object_status,
-    sync_file,
-    sync_names,
     version_of,
-    write_all,
 )
 from lakecli.typed import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from datetime import datetime, timedelta
 
     from lakecli.objectstore.access import Access
@@ -48,9 +41,6 @@ if TYPE_CHECKING:
     from lakecli.objectstore.local.batch import LocalBatch
     from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
     from lakecli.objectstore.uri import NamespaceUri
-
-COPY_SIZE = 1 << 20
-COPY_LIMIT = 1 << 30
 
 
 class LocalStore:
@@ -110,7 +100,9 @@ class LocalStore:
             ConditionFailed: `condition` did not hold.
         """
         del attributes
-        return self._put(key, condition, lambda descriptor: _write(descriptor, body))
+        from lakecli.objectstore.local.writing import put, write_body
+
+        return put(self._directory, key, condition, lambda descriptor: write_body(descriptor, body))
 
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; return whether it was absent."""
@@ -155,37 +147,15 @@ class LocalStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; a missing one is fine. Directories stay, as writers may be using them."""
-        self._delete((key, None) for key in keys)
+        from lakecli.objectstore.local.removing import delete
+
+        delete(self._directory, ((key, None) for key in keys))
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
         """Delete objects that are still of these versions."""
-        return self._delete(objects)
+        from lakecli.objectstore.local.removing import delete
 
-    def _delete(self, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
-        """Delete objects that have these versions, ``None`` for any; return the other keys."""
-        files = self._directory
-        kept = []
-        with files.translated("temporary files"):
-            temporaries = files.open_directory(TEMPORARY, create=True)
-        try:
-            for key, version in objects:
-                names = split_key(key)
-                with (
-                    files.translated(key),
-                    suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError),
-                    files.opened(names[:-1]) as parent,
-                    files.locked(temporaries),
-                ):
-                    current = object_status(parent, names[-1])
-                    if current is None:
-                        continue
-                    if version is None or version_of(current) == version:
-                        os.unlink(names[-1], dir_fd=parent)
-                    else:
-                        kept.append(key)
-        finally:
-            os.close(temporaries)
-        return kept
+        return delete(self._directory, objects)
 
     def renew(self, key: str) -> None:
         """Give an object a new time and version.
@@ -213,9 +183,11 @@ class LocalStore:
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object, inside the kernel if possible."""
+        from lakecli.objectstore.local.writing import copy_body, put
+
         original, _ = self._open_file(source)
         try:
-            self._put(key, ANY, lambda descriptor: _copy(original, descriptor))
+            put(self._directory, key, ANY, lambda descriptor: copy_body(original, descriptor))
         finally:
             os.close(original)
 
@@ -246,16 +218,9 @@ class LocalStore:
         Also removes lakecli's directory of temporary files if the namespace has no other of its
         files.
         """
-        names = key_bytes(prefix).rstrip(b"/").split(b"/")
-        with self._directory.translated(prefix):
-            with (
-                suppress(FileNotFoundError),
-                self._directory.opened(names[:-1]) as parent,
-                suppress(OSError),
-            ):
-                os.rmdir(names[-1], dir_fd=parent)
-            with suppress(FileNotFoundError):
-                self._directory.remove_own()
+        from lakecli.objectstore.local.removing import prune
+
+        prune(self._directory, prefix)
 
     def clear_temporaries(self, *, older_than: timedelta) -> int:
         """Remove the temporary files of killed processes; see `leftovers`."""
@@ -282,42 +247,6 @@ class LocalStore:
 
         return LocalBatch(self._directory)
 
-    def _put(self, key: str, condition: Condition, write: Callable[[int], None]) -> Version:
-        names = split_key(key)
-        files = self._directory
-        with (
-            files.translated(key),
-            files.opened(names[:-1], create=True) as parent,
-            files.opened(TEMPORARY, create=True) as temporaries,
-        ):
-            # Checked here to save the write, and again under the lock.
-            _check(condition, object_status(parent, names[-1]), key)
-            temporary, descriptor = files.create_temporary(temporaries)
-            try:
-                write(descriptor)
-                files.stamp(descriptor)
-                sync_file(descriptor)
-                if isinstance(condition, Absent):
-                    files.publish_new(temporaries, temporary, parent, names[-1])
-                else:
-                    with files.locked(temporaries):
-                        current = object_status(parent, names[-1])
-                        _check(condition, current, key)
-                        if current is not None:
-                            files.stamp(descriptor, later_than=current.st_mtime_ns)
-                        os.rename(temporary, names[-1], src_dir_fd=temporaries, dst_dir_fd=parent)
-                version = version_of(os.fstat(descriptor))
-            except BaseException as error:
-                with suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=temporaries)
-                if isinstance(error, FileExistsError):
-                    raise _failed(key, "there already") from None
-                raise
-            finally:
-                os.close(descriptor)
-            sync_names(parent)
-        return version
-
     def _open_file(self, key: str) -> tuple[int, os.stat_result]:
         names = split_key(key)
         try:
@@ -331,22 +260,6 @@ class LocalStore:
         return ObjectNotFound(f"no such object in {self.uri}: {key!r}")
 
 
-def _failed(key: str, state: str) -> ConditionFailed:
-    return ConditionFailed(f"object is {state}, nothing was written: {key!r}")
-
-
-def _check(condition: Condition, current: os.stat_result | None, key: str) -> None:
-    match condition:
-        case Absent() if current is not None:
-            raise _failed(key, "there already")
-        case Match() if current is None:
-            raise _failed(key, "not there")
-        case Match(version) if current is not None and version_of(current) != version:
-            raise _failed(key, "of another version")
-        case _:
-            pass
-
-
 def _read(descriptor: int, start: int, length: int) -> bytes:
     data = os.pread(descriptor, length, start)
     if len(data) == length:
@@ -356,28 +269,6 @@ def _read(descriptor: int, start: int, length: int) -> bytes:
         data = os.pread(descriptor, missing, start + length - missing)
         pieces.append(data)
     return b"".join(pieces)
-
-
-def _write(descriptor: int, body: bytes | BinaryIO) -> None:
-    if isinstance(body, bytes | bytearray | memoryview):
-        write_all(descriptor, body)
-        return
-    while piece := body.read(COPY_SIZE):
-        write_all(descriptor, piece)
-
-
-def _copy(source: int, descriptor: int) -> None:
-    try:
-        while os.copy_file_range(source, descriptor, COPY_LIMIT):
-            pass
-    except (AttributeError, OSError) as error:
-        # This platform or file system cannot; a full disk fails again below.
-        if getattr(error, "errno", None) in {errno.EIO, errno.ENOSPC, errno.EDQUOT}:
-            raise
-    offset = os.lseek(descriptor, 0, os.SEEK_CUR)
-    while piece := os.pread(source, COPY_SIZE, offset):
-        write_all(descriptor, piece)
-        offset += len(piece)
 
 
 def open_namespace(uri: NamespaceUri, *, region: str) -> LocalStore:
