@@ -15,7 +15,7 @@ from lakecli.sstable.block import decode_records, find_value, payload_of, unpack
 from lakecli.sstable.directory import read_directory
 from lakecli.sstable.format import CorruptTable, UnknownTableFormat
 from lakecli.sstable.run import RUN_SIZE, Run
-from lakecli.sstable.source import BytesSource, FileSource, Source
+from lakecli.sstable.source import BytesSource
 from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     from cramjam import Buffer
 
+    from lakecli.sstable.source import Source
+
     BlockCache = MutableMapping[tuple[str, int], Mapping[bytes, bytes]]
 
 __all__ = [
     "Block",
     "BytesSource",
     "CorruptTable",
-    "FileSource",
-    "Source",
     "Table",
     "UnknownTableFormat",
     "decode_block",

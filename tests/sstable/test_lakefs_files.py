@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.proto.varint import decode_canonical_varint, encode_varint
 from lakecli.sstable.block import decode_records, encode_restarts, payload_of, seal
-from lakecli.sstable.reader import FileSource, Table
+from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
 from tests.sstable.tables import Record, build, open_bytes
 from tests.support.lakefs_files import DIRECTORY
@@ -65,10 +65,13 @@ def directory() -> Path:
     return DIRECTORY
 
 
+def open_file(path: Path) -> Table:
+    return Table(BytesSource(path.name, path.read_bytes()))
+
+
 def read(path: Path) -> tuple[list[Record], dict[str, bytes]]:
-    with FileSource(path) as source:
-        table = Table(source)
-        return list(table.records()), dict(table.properties)
+    table = open_file(path)
+    return list(table.records()), dict(table.properties)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -80,12 +83,11 @@ def test_all_records_and_properties_read(directory: Path, name: str) -> None:
     for text, value in TEXTS[name].items():
         assert properties[text] == value
     assert records[-1][0] == properties["max_key"]
-    with FileSource(directory / name) as source:
-        table = Table(source)
-        assert table.block_count == NUMBERS[name]["rocksdb.num.data.blocks"]
-        for key, value in records[:: len(records) // 500 + 1]:
-            assert table.get(key) == value
-            assert table.get(key + b"\0") is None
+    table = open_file(directory / name)
+    assert table.block_count == NUMBERS[name]["rocksdb.num.data.blocks"]
+    for key, value in records[:: len(records) // 500 + 1]:
+        assert table.get(key) == value
+        assert table.get(key + b"\0") is None
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -110,16 +112,15 @@ def test_a_table_of_one_block_is_written_byte_by_byte_as_lakefs_does(
 @pytest.mark.parametrize("name", FILES)
 def test_every_block_is_compressed_and_sealed_as_lakefs_does(directory: Path, name: str) -> None:
     """Pebble cuts its blocks elsewhere, so they are compared one by one."""
-    with FileSource(directory / name) as source:
-        table = Table(source)
-        for number in range(table.block_count):
-            block = table.block(number)
-            assert seal(payload_of(block.stored), compress=True) == block.stored
-            assert decode_records(encode_block(block.keys, block.values)) == (
-                block.keys,
-                block.values,
-            )
-            assert encode_block(block.keys, block.values) == payload_of(block.stored)
+    table = open_file(directory / name)
+    for number in range(table.block_count):
+        block = table.block(number)
+        assert seal(payload_of(block.stored), compress=True) == block.stored
+        assert decode_records(encode_block(block.keys, block.values)) == (
+            block.keys,
+            block.values,
+        )
+        assert encode_block(block.keys, block.values) == payload_of(block.stored)
 
 
 def shared_size(left: bytes, right: bytes) -> int:
@@ -143,9 +144,8 @@ def encode_block(keys: list[bytes], values: list[bytes]) -> bytes:
 
 
 def test_lakefs_blocks_can_be_copied_or_taken_apart(directory: Path) -> None:
-    with FileSource(directory / "56569996.sst") as source:
-        table = Table(source)
-        writer = TableWriter(properties={"type": b"ranges"})
-        for run in table.runs():
-            writer.copy_run(run)
-        assert list(open_bytes(writer.finish()).records()) == list(table.records())
+    table = open_file(directory / "56569996.sst")
+    writer = TableWriter(properties={"type": b"ranges"})
+    for run in table.runs():
+        writer.copy_run(run)
+    assert list(open_bytes(writer.finish()).records()) == list(table.records())

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.committed.sources import PathSource
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import entries_end, payload_of, payload_size, seal
-from lakecli.sstable.reader import BytesSource, FileSource, Table
+from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
 from tests.sstable.tables import batches, build, keys, many_records, open_bytes, records
 
@@ -183,19 +184,13 @@ def test_a_file_reads_like_its_bytes(tmp_path: Path) -> None:
     data = build(rows)
     path = tmp_path / "range"
     path.write_bytes(data)
-    with FileSource(path) as source:
-        table = Table(source)
-        assert list(table.records()) == rows
-        assert table.size == len(data)
-        assert source.name == str(path)
-    source.close()  # a second time does nothing
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        table.get(rows[0][0])
-
-
-def test_a_missing_file_is_the_callers_to_explain(tmp_path: Path) -> None:
+    source = PathSource("range", str(path))
+    table = Table(source)
+    assert list(table.records()) == rows
+    assert table.size == len(data)
+    path.unlink()
     with pytest.raises(FileNotFoundError):
-        FileSource(tmp_path / "absent")
+        table.get(rows[0][0])
 
 
 class CountingSource(BytesSource):
