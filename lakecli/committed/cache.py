@@ -60,6 +60,8 @@ class SstableCache:
         """
         path = self._path(table_id)
         if len(data) > self._size_limit:
+            with suppress(OSError):
+                self._evict(0)  # what a larger limit left
             return
         with suppress(OSError):
             make_private(self._directory)

@@ -65,6 +65,12 @@ def test_put_and_find(tmp_path: Path) -> None:
     cache.drop(A)
 
 
+def test_a_limit_below_each_table_frees_what_a_larger_one_left(tmp_path: Path) -> None:
+    SstableCache(tmp_path).put(A, bytes(20))
+    SstableCache(tmp_path, size_limit=0).put("b" * 64, bytes(20))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     cache = SstableCache(tmp_path, size_limit=100)
     for age_of, name in enumerate("dcba"):
