@@ -40,3 +40,21 @@ class RecordedProgress(Progress):
             self.size += size
             self.parts += parts
         self._on_advance(items)
+
+
+class Interrupting(RecordedProgress):
+    """Interrupts when so many parts are finished."""
+
+    def __init__(self, parts: int) -> None:
+        super().__init__()
+        self._last = parts
+
+    def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
+        """Add finished work.
+
+        Raises:
+            KeyboardInterrupt: it is enough.
+        """
+        super().advance(items=items, size=size, parts=parts)
+        if self.parts >= self._last:
+            raise KeyboardInterrupt

@@ -2,7 +2,8 @@
 
 ::
 
-    job           the verb; report: options and report; sources: what ``--from`` names
+    job           the verb; report: options and report; shown: its progress
+    sources       what ``--from`` names
     files, listing, manifest, inventory   the kinds of sources
     manifest_file opens and names the files of a manifest; remote_file: reads one in a bucket
     listing_split divides a long listing

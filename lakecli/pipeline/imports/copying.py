@@ -25,6 +25,8 @@ from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.readers import PIECE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakecli.model import Account
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.imports.part import Task
@@ -40,6 +42,11 @@ class Copier:
 
     The bytes are durable before the encoded entries are returned.
 
+    Args:
+        task: shared by all parts.
+        failures: receives those that cannot be copied.
+        tell: called with 1 and the bytes of each object that was copied, by several threads.
+
     Attributes:
         places: empty, as no object stays outside the namespace.
         verified: 0, as all objects are read.
@@ -48,7 +55,8 @@ class Copier:
     places: frozenset[str] = frozenset()
     verified: int = 0
 
-    def __init__(self, task: Task, failures: Failures) -> None:
+    def __init__(self, task: Task, failures: Failures, tell: Callable[[int, int], None]) -> None:
+        self._tell = tell
         self._task = task
         self._failures = failures
         self._addresses = Addresses(task, failures)
@@ -61,11 +69,13 @@ class Copier:
 
         def copy(at: int) -> Ingested | str:
             try:
-                return _copy(ingest, rows, at, writes=writes, account=location.account)
+                done = _copy(ingest, rows, at, writes=writes, account=location.account)
             except LakeError as error:
                 return error.message
             except OSError as error:
                 return (error.strerror or str(error)).lower()
+            self._tell(1, done.size)
+            return done
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             outcomes = list(pool.map(copy, range(len(rows))))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from lakecli.pipeline.imports.join_parts import join_parts
 from lakecli.pipeline.imports.listed import take_pieces
-from lakecli.pipeline.imports.merging import Tally
 from lakecli.pipeline.imports.part import Item
 from lakecli.pipeline.imports.report import ImportReport
 from lakecli.pipeline.imports.rows import SHOWN_FAILURES
@@ -30,7 +29,6 @@ class FinishedParts:
         journal: stores the results of the parts.
         report: totals of the finished parts.
         duplicates: paths that the source has more than once.
-        last_tally: counts of the part that finished last.
         skipped: parts that an earlier run finished, since the caller set it to 0.
 
     Args:
@@ -55,7 +53,6 @@ class FinishedParts:
         self._named: tuple[str, ...] = task.roots if task.walks and not task.copies else ()
         self.report = ImportReport(places=set(self._named))
         self.duplicates: list[bytes] = []
-        self.last_tally = Tally()
         self.skipped = 0
         self._repository = repository
         self._high = high
@@ -91,7 +88,6 @@ class FinishedParts:
             return
         report = self.report
         report.tally += result.tally
-        self.last_tally = result.tally
         report.ranges_written += result.ranges_written
         report.failed += result.failed
         report.failures = sorted((*report.failures, *result.failures))[:SHOWN_FAILURES]
@@ -109,7 +105,6 @@ class FinishedParts:
         self.report.tally += found.tally
         self.report.places.update(found.places)
         self.report.verified += found.verified
-        self.last_tally = found.tally
         self._files[number] = self.journal.path(part)
 
     def join(self) -> MetarangeId:

@@ -22,8 +22,10 @@ from lakecli.pipeline.imports.finished_parts import FinishedParts
 from lakecli.pipeline.imports.journal import Journal
 from lakecli.pipeline.imports.listed import Listing, iter_steps
 from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Task, import_item
+from lakecli.pipeline.imports.shown import ShownProgress
 from lakecli.pipeline.imports.sources import Directory, Manifest, check_pinnable, roots_of
 from lakecli.pipeline.imports.verify import Choice, choose
+from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.store_location import StoreLocation, account_of
 from lakecli.repository.core.clean import check_clean
@@ -290,8 +292,11 @@ class _Run:
         if not isinstance(self._source, Directory):  # whose files are found while others go on
             total = len(planned := list(parts))
             parts = iter(planned)
+        shown = ShownProgress(self._options.progress)
         task = partial(import_item, done.task)
-        self._take(done, runner.run(task, done.items(parts)), total)
+        if isinstance(runner, LocalRunner):
+            task = partial(import_item, done.task, tell=shown.tell)
+        self._take(done, runner.run(task, done.items(parts)), total, shown)
 
     def _shuffle(self, done: FinishedParts, source: Manifest, runner: SparkRunner) -> None:
         """Have Spark sort a manifest and import it."""
@@ -302,13 +307,14 @@ class _Run:
         parts = shuffle.plan_intervals(plan.bounds, task.prefix, self._high, origin=source.origin())
         items = list(done.items(iter(parts)))
         results = shuffle.import_shuffled(runner, task, plan.portions, parts, items)
-        self._take(done, results, len(parts))
+        self._take(done, results, len(parts), ShownProgress(self._options.progress))
 
     def _take(
         self,
         done: FinishedParts,
         results: Iterator[tuple[Item, PartResult | None]],
         total: int,
+        shown: ShownProgress,
     ) -> None:
         """Take results, and show the progress.
 
@@ -316,24 +322,24 @@ class _Run:
             done: receives the results.
             results: of parts, in any order.
             total: number of all parts; 0: unknown.
+            shown: the progress, of which parts may tell.
         """
         on_step, progress = self._repository.lake.runtime.on_step, self._options.progress
-        objects = parts = 0
+        size = parts = 0
         progress.expect(parts=total)
         try:
             for item, result in results:
                 done.take(item, result)
                 on_step("part")
                 # With the objects and the parts that an earlier run finished.
-                before, objects = objects, done.report.tally.objects
-                others, parts = parts, parts + 1 + done.skipped
+                parts += 1 + done.skipped
                 done.skipped = 0
-                # Without copies, their bytes stay where they are.
-                size = done.last_tally.size if self._options.copies else 0
-                progress.advance(items=objects - before, size=size, parts=parts - others)
+                if self._options.copies and result is not None:  # else no byte moves
+                    size += result.tally.size
+                shown.reach(items=done.report.tally.objects, size=size, parts=parts)
         except NotSorted:
             progress.expect(parts=-total)
-            progress.advance(items=-objects, parts=-parts)
+            shown.take_back()
             raise
 
 

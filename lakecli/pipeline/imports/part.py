@@ -23,7 +23,7 @@ from lakecli.pipeline.imports.sink import EMPTY, Cut, Sink
 from lakecli.pipeline.imports.verify import Choice, Verifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lakecli.committed.metaranges import Metarange
     from lakecli.committed.tree_store import TreeStore
@@ -157,8 +157,19 @@ class Item(NamedTuple):
     known: str = ""
 
 
-def import_item(task: Task, item: Item) -> PartResult | None:
+def tell_nobody(_items: int, _size: int) -> None:
+    """Keep to oneself what a part has done so far."""
+
+
+def import_item(
+    task: Task, item: Item, *, tell: Callable[[int, int], None] = tell_nobody
+) -> PartResult | None:
     """Import one part; return ``None`` if the result of an earlier run still holds.
+
+    Args:
+        task: shared by all parts.
+        item: the part.
+        tell: called with numbers of objects that are done, and of their bytes that were copied.
 
     Raises:
         NotSorted: the source is not sorted by key.
@@ -175,11 +186,11 @@ def import_item(task: Task, item: Item) -> PartResult | None:
     rows = part.source.rows(task, failures)
     if task.listing is not None:
         lister = Lister(failures, task.listing, item.number)
-        return import_rows(task, part, rows, failures, lister=lister)
+        return import_rows(task, part, rows, failures, lister=lister, tell=tell)
     if not part.is_live:
-        return import_rows(task, part, rows, failures)
+        return import_rows(task, part, rows, failures, tell=tell)
     said = Said()
-    result = import_rows(task, part, said.noted(rows), failures)
+    result = import_rows(task, part, said.noted(rows), failures, tell=tell)
     return replace(result, listed=said.digest())
 
 
@@ -211,6 +222,7 @@ def import_rows(
     failures: Failures,
     *,
     lister: Lister | None = None,
+    tell: Callable[[int, int], None] = tell_nobody,
 ) -> PartResult:
     """Import the objects of an interval of paths.
 
@@ -220,6 +232,7 @@ def import_rows(
         rows: the objects, sorted by key; keys are relative to the prefix.
         failures: failures that `rows` has recorded; the import adds its own.
         lister: lists what would be done with each path; made for `failures`.
+        tell: see `import_item`.
     """
     trees, base = open_base(task)
     written_before = trees.counts.ranges_written
@@ -230,7 +243,7 @@ def import_rows(
         sink=sink,
         lister=lister,
     )
-    encode = _encoder(task, failures)
+    encode = _encoder(task, failures, tell)
     duplicates: list[bytes] = []
     last: bytes | None = None
     prefix = task.prefix
@@ -247,6 +260,8 @@ def import_rows(
         chunk, values = encode(chunk)
         if not chunk.keys:
             continue
+        if not task.copies:
+            tell(len(chunk), 0)
         merging.tally.objects += len(chunk)
         merging.tally.size += sum(chunk.sizes)
         keys = [prefix + key for key in chunk.keys] if prefix else chunk.keys
@@ -313,9 +328,9 @@ class _Encoder:
         return rows, encode_external(columns)
 
 
-def _encoder(task: Task, failures: Failures) -> Any:  # noqa: ANN401
+def _encoder(task: Task, failures: Failures, tell: Callable[[int, int], None]) -> Any:  # noqa: ANN401
     if task.copies:
         from lakecli.pipeline.imports.copying import Copier
 
-        return Copier(task, failures)
+        return Copier(task, failures, tell)
     return _Encoder(task, failures)

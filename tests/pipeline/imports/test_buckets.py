@@ -30,7 +30,7 @@ from lakecli.repository.core.view import open_view
 from lakecli.repository.core.walk import LinkPolicy
 from tests.pipeline.imports.lists import inventory_manifest, inventory_row, write_csv
 from tests.support.lakes import make_repository, open_lake
-from tests.support.recorded_progress import RecordedProgress
+from tests.support.recorded_progress import Interrupting, RecordedProgress
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket
 
 if TYPE_CHECKING:
@@ -136,11 +136,8 @@ def test_pins_of_an_earlier_run_are_used_only_while_current(
     store = open_store(f"s3://{new_bucket(moto_endpoint, keeps_versions=True)}/data")
     store.put("a", b"same", ANY)
 
-    def die(_items: int) -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run(repository, store.uri, pins=True, progress=RecordedProgress(die))
+        run(repository, store.uri, pins=True, progress=Interrupting(1))
     store.put("a", b"same", ANY)
     assert run(repository, store.uri, pins=True).resumed == 0
     ((_, version),) = versions_of(store).list_versions()
@@ -187,16 +184,8 @@ def test_a_finished_part_is_listed_again(
 ) -> None:
     monkeypatch.setattr(listing_split, "FIRST_PAGES", 5)
     monkeypatch.setattr(listing, "LISTING_PARTS", 6)
-    seen = 0
-
-    def interrupt(_items: int) -> None:
-        nonlocal seen
-        seen += 1
-        if seen == 3:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run(repository, source.uri, LocalRunner(), progress=RecordedProgress(interrupt))
+        run(repository, source.uri, LocalRunner(), progress=Interrupting(3))
     if change:
         source.put("a", b"other now", ANY)
     progress = RecordedProgress()
