@@ -36,7 +36,11 @@ ROUNDS: Final = 3
 _POLL: Final = 0.2
 _LOG_TAIL: Final = 65_536
 _CLUSTER: Final = re.compile(r"local-cluster\[\s*(\d+)\s*,")
-_WARNING: Final = re.compile(r"^\d\d/\d\d/\d\d [\d:]+ (?:WARN|ERROR) \w+: (.+)$", re.MULTILINE)
+_WARNING: Final = re.compile(
+    r"^\d\d/\d\d/\d\d [\d:]+ (?:WARN|ERROR) (?!(?:NativeCodeLoader|Utils):)\w+: (.+)$",
+    re.MULTILINE,
+)
+"""A warning of the cluster, and not one of those about this machine."""
 _LOST: Final = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+)\)")
 _NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)".*?: error=\d+, ([^\n]+)')
 _VERSIONS: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")

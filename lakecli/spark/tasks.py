@@ -9,6 +9,7 @@ import pyarrow as pa
 from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.fetch import fetched, line_batches
 from lakecli.spark.parquet import parquet_batches
+from lakecli.spark.worker_errors import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,7 +90,8 @@ class Reader:
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from self._read(self._tasks[number], schema)
+                with told():
+                    yield from self._read(self._tasks[number], schema)
         freeze_modules()
 
     def _read(self, files: list[Remote], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,9 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from lakecli.errors import LakeError
+from pyspark import TaskContext
+
+from lakecli.errors import LakeError, PermissionDenied
 from lakecli.spark.snapshot import hints_told
 
 if TYPE_CHECKING:
@@ -25,7 +27,22 @@ def told() -> Iterator[None]:
     """
     try:
         with hints_told():
-            yield
+            try:
+                yield
+            except PermissionDenied as error:
+                if TaskContext.get() is not None:
+                    hint_for_executors(error)
+                raise
     except LakeError:
         os.environ[_HIDE] = "1"
         raise
+
+
+def hint_for_executors(error: LakeError) -> LakeError:
+    """Return an error of a task, with the hint for executors if it lacks a permission."""
+    if isinstance(error, PermissionDenied):
+        error.hint = (
+            "give the executors credentials, too, for example by the settings "
+            "spark.executorEnv.AWS_ACCESS_KEY_ID and spark.executorEnv.AWS_SECRET_ACCESS_KEY"
+        )
+    return error

@@ -186,6 +186,7 @@ def _upload(
     from lakecli.pipeline.errors_as_json import carried, new_nonce
     from lakecli.pipeline.spark_runner import raise_translated
     from lakecli.spark.sink import RESULT_DDL, Sink
+    from lakecli.spark.worker_errors import hint_for_executors
 
     sink = Sink(StoreLocation.of(repository), shape, new_write_id(repository))
     rows = arranged(frame, shape, {name: option_text(value) for name, value in options.items()})
@@ -196,7 +197,7 @@ def _upload(
         try:
             yield from sink(batches)
         except LakeError as error:
-            raise carried(error, nonce) from error
+            raise carried(hint_for_executors(error), nonce) from error
 
     try:
         files = [Uploaded(*row) for row in rows.mapInArrow(write, RESULT_DDL).collect()]

@@ -12,7 +12,7 @@ import pytest
 
 import lakecli
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.pipeline import master
+from lakecli.pipeline import executors, master
 from lakecli.pipeline.executors import Finding, NoLakecli, _check, _make_probe, _raise_lost
 from lakecli.pipeline.master import addresses_of, check_master, ending_refused
 
@@ -51,6 +51,17 @@ def test_a_lost_probe_names_executor_and_lack(told: str, says: str) -> None:
     assert caught.value.message == says
     assert "spark.archives" in str(caught.value.hint)
     assert "spark.pyspark.python" in str(caught.value.hint)
+
+
+def test_what_is_awaited_is_explained_by_the_cluster(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    assert executors._warning(log) == executors._warning(None) == ""
+    started = "26/11/23 10:50:00 WARN NativeCodeLoader: Unable to load native-hadoop library\n"
+    log.write_text(started + "26/11/23 10:50:01 WARN Utils: Set SPARK_LOCAL_IP\n")
+    assert executors._warning(log) == ""
+    warned = "26/11/23 10:50:16 WARN TaskSchedulerImpl: Initial job has not accepted any resources"
+    log.write_text(warned + "\n" + started)
+    assert executors._warning(log) == ": Initial job has not accepted any resources"
 
 
 def test_an_unknown_loss_is_quoted() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark import TaskContext
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNull, LessThan, Not
 from pyspark.sql.types import (
     DateType,
@@ -22,6 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from lakecli.errors import NotFound, PermissionDenied
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark import conditions, tasks
 from lakecli.spark.conditions import Bounds, Condition, can_match, conditions_of, of_value
@@ -133,6 +138,39 @@ def test_statistics_that_are_not_utf_8_tell_nothing(tmp_path: Path) -> None:
         _ = pq.read_metadata(tmp_path / "f.parquet").row_group(0).column(1).statistics.min
     assert _ids(_location(tmp_path), file, Condition("name", "EqualTo", ("x",))) == [1, 2]
     assert _ids(_location(tmp_path), file, Condition("name", "IsNull", ())) == []
+
+
+def test_errors_of_tasks_have_no_traceback_and_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionDenied("no credentials for S3", hint="set AWS_PROFILE")
+
+    reader = Reader(
+        _location(tmp_path),
+        [[Remote("f.parquet", "data/aa/bb", 100, 0)]],
+        format="parquet",
+        schema=serialised(pa.schema([(DIRECTORY, pa.int32())])),
+        skip=False,
+        conditions=[],
+    )
+    for context, error, hint in (
+        (None, NotFound, "fsck"),
+        (None, PermissionDenied, "set AWS_PROFILE"),
+        (object(), PermissionDenied, r"spark\.executorEnv\.AWS"),
+    ):
+        monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+        monkeypatch.setattr(TaskContext, "get", partial(_same, context))
+        if error is PermissionDenied:
+            monkeypatch.setattr(tasks, "fetched", refuse)
+        with pytest.raises(error) as caught:
+            list(reader(iter([pa.record_batch({"id": [0]})])))
+        assert re.match(f"hint: .*{hint}", caught.value.__notes__[0])
+        assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def test_the_reader_of_tasks_takes_conditions(tmp_path: Path) -> None:
