@@ -31,6 +31,9 @@ if TYPE_CHECKING:
         def decode_records(self, payload: bytes, /) -> tuple[list[bytes], list[bytes]] | None:
             """As `lakecli.sstable.block.decode_records`."""
 
+        def decode_index(self, payload: bytes, /) -> tuple[list[bytes], list[int]] | None:
+            """As `lakecli.sstable.directory.decode_handles`."""
+
         def columns(
             self,
             payload: bytes | Buffer | memoryview,
@@ -62,7 +65,7 @@ if TYPE_CHECKING:
             """As `lakecli.committed.encode.encode_external`; single values may be ``None``."""
 
 
-INTERFACE: Final = 3
+INTERFACE: Final = 4
 """The meaning of the functions; a core with another one is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

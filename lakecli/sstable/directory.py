@@ -8,6 +8,8 @@ from __future__ import annotations
 from itertools import islice
 from operator import lt
 
+from lakecli import native
+from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint
 from lakecli.sstable.block import decode_pairs, payload_of, verify
 from lakecli.sstable.format import (
@@ -40,6 +42,31 @@ _TAIL_SIZE_MIN = 4096
 """Enough for the properties, the largest of which are two keys, and everything after them."""
 
 
+class Blocks(NamedTuple):
+    """What an index says of blocks, in three lists of the same length.
+
+    Attributes:
+        keys: for each block a key, no less than its last.
+        offsets: of each block, none less than the end of the one before.
+        sizes: of each block, trailer included.
+    """
+
+    keys: list[bytes]
+    offsets: list[int]
+    sizes: list[int]
+
+    @property
+    def end(self) -> int:
+        """Where the last block ends, 0 if there is none."""
+        return self.offsets[-1] + self.sizes[-1] if self.sizes else 0
+
+    def extend(self, more: Blocks) -> None:
+        """Add the blocks of another part of the index."""
+        self.keys.extend(more.keys)
+        self.offsets.extend(more.offsets)
+        self.sizes.extend(more.sizes)
+
+
 class Directory:
     """What is known of an open file. No dataclass: defining one takes a millisecond at start-up.
 
@@ -53,20 +80,18 @@ class Directory:
         sizes: of each data block, trailer included.
     """
 
-    def __init__(
-        self, size: int, properties: dict[str, bytes], blocks: list[tuple[bytes, int, int]]
-    ) -> None:
+    def __init__(self, size: int, properties: dict[str, bytes], blocks: Blocks) -> None:
         self.size = size
         self.properties = properties
         self.count = _number(properties, NUM_ENTRIES)
-        self.separators = [key for key, _, _ in blocks]
-        self.offsets = [offset for _, offset, _ in blocks]
-        self.sizes = [size + BLOCK_TRAILER_SIZE for _, _, size in blocks]
+        self.separators = blocks.keys
+        self.offsets = blocks.offsets
+        self.sizes = blocks.sizes
         if not all(map(lt, self.separators, islice(self.separators, 1, None))):
             raise Malformed("index keys that are not in ascending order")
         expected = _number(properties, NUM_DATA_BLOCKS)
-        if len(blocks) != expected:
-            raise Malformed(f"an index of {len(blocks)} blocks, not {expected}")
+        if len(self.sizes) != expected:
+            raise Malformed(f"an index of {len(self.sizes)} blocks, not {expected}")
 
 
 class _Tail:
@@ -121,11 +146,10 @@ def read_directory(source: Source, *, tail_size: int) -> Directory:
         # The top index holds handles of data blocks, or of index partitions.
         blocks = decode_index(tail.payload(at, size), start=0, end=at if two_levels else data_size)
         if two_levels:
-            partitions, blocks, start = blocks, [], 0
-            for _, offset, size in partitions:
-                at = offset
-                blocks += decode_index(tail.payload(offset, size), start=start, end=data_size)
-                start = blocks[-1][1] + blocks[-1][2] + BLOCK_TRAILER_SIZE
+            partitions, blocks = blocks, Blocks([], [], [])
+            for at, size in zip(partitions.offsets, partitions.sizes, strict=True):
+                payload = tail.payload(at, size - BLOCK_TRAILER_SIZE)
+                blocks.extend(decode_index(payload, start=blocks.end, end=data_size))
         at, _ = index
         return Directory(tail.size, properties, blocks)
     except Malformed as error:
@@ -184,8 +208,8 @@ def _decode_index_handle(handle: bytes) -> tuple[int, int]:
     return offset, size
 
 
-def decode_index(payload: bytes, *, start: int, end: int) -> list[tuple[bytes, int, int]]:
-    """Decode an index block into (user key, offset, size) of the blocks it refers to.
+def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
+    """Decode an index block.
 
     Args:
         payload: uncompressed.
@@ -196,19 +220,37 @@ def decode_index(payload: bytes, *, start: int, end: int) -> list[tuple[bytes, i
         Malformed: it is not an index of consecutive blocks within these limits, which also bound
             the number of blocks that a small file can claim.
     """
-    entries: list[tuple[bytes, int, int]] = []
-    for key, handle in decode_pairs(payload, limit=(end - start) // MIN_STORED_SIZE):
-        offset, size = _decode_index_handle(handle)
+    limit = (end - start) // MIN_STORED_SIZE
+    core = native.core()
+    found = None if core is None else core.decode_index(payload)
+    keys, numbers = decode_handles(payload, limit=limit) if found is None else found
+    if not keys:
+        raise Malformed("an index without entries")
+    if len(keys) > limit:
+        raise Malformed(f"more than {limit} entries")
+    blocks = Blocks(keys, numbers[0::2], [size + BLOCK_TRAILER_SIZE for size in numbers[1::2]])
+    for offset, size in zip(blocks.offsets, blocks.sizes, strict=True):
+        if offset < start or offset + size > end:
+            what = f"offset {offset}, {size - BLOCK_TRAILER_SIZE} bytes"
+            raise Malformed(f"an index entry that points at {what}")
+        start = offset + size
+    return blocks
+
+
+def decode_handles(payload: bytes, *, limit: int) -> tuple[list[bytes], list[int]]:
+    """Decode an index block into its user keys, and the offset and the size of each block in turn.
+
+    Raises:
+        Malformed: it is not an index, or has more than `limit` entries.
+    """
+    keys: list[bytes] = []
+    numbers: list[int] = []
+    for key, handle in decode_pairs(payload, limit=limit):
         if len(key) < KEY_TRAILER_SIZE:
             raise Malformed(_NO_INDEX_ENTRY)
-        after = offset + size + BLOCK_TRAILER_SIZE
-        if offset < start or after > end:
-            raise Malformed(f"an index entry that points at offset {offset}, {size} bytes")
-        start = after
-        entries.append((key[:-KEY_TRAILER_SIZE], offset, size))
-    if not entries:
-        raise Malformed("an index without entries")
-    return entries
+        keys.append(key[:-KEY_TRAILER_SIZE])
+        numbers += _decode_index_handle(handle)
+    return keys, numbers
 
 
 def _number(properties: dict[str, bytes], name: str) -> int:

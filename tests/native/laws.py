@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, cast
@@ -20,8 +21,10 @@ from lakecli.committed.encode import Columns
 from lakecli.model import Entry
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import decode_records, encode_pairs, find_value
-from lakecli.sstable.format import RECORD_TRAILER
+from lakecli.sstable.directory import decode_handles
+from lakecli.sstable.format import RECORD_TRAILER, SEPARATOR_TRAILER
 from lakecli.sstable.framing import MalformedValue
+from lakecli.sstable.index import encode_handle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +66,22 @@ def check_payload(core: Core, payload: bytes, keys: Sequence[bytes]) -> bool:
         else:
             assert value == find_value(payload, key)
     return is_decided
+
+
+def index_of(rows: dict[bytes, tuple[int, int]], *, interval: int = 1) -> bytes:
+    """Return the payload of an index: the offset and the size of a block by key."""
+    trailers = cycle((SEPARATOR_TRAILER, RECORD_TRAILER))
+    pairs = [(key + next(trailers), encode_handle(*rows[key])) for key in sorted(rows)]
+    return encode_pairs(pairs, restart_interval=interval)
+
+
+def check_index(core: Core, payload: bytes) -> bool:
+    """Compare the answers about an index, which may be of any bytes."""
+    found = core.decode_index(payload)
+    if found is None:
+        return False
+    assert found == decode_handles(payload, limit=len(payload))
+    return True
 
 
 def check_records(core: Core, keys: list[bytes], encoded: list[bytes]) -> bool:
@@ -217,9 +236,11 @@ def fuzz(core: Core, seconds: float, seed: int) -> int:
         payload = block_of(rows, interval=rng.choice((1, 2, 16)))
         asked = [*rng.sample(sorted(rows), min(4, len(rows))), b"", b"a" * 130, b"\xff" * 700]
         decided += check_payload(core, payload, asked)
+        index = index_of({key: (rng.getrandbits(50), rng.getrandbits(20)) for key in rows})
         for _ in range(8):
             try:
                 check_payload(core, mutated(rng, payload), asked)
+                check_index(core, mutated(rng, index))
             except Malformed as error:  # the core has decided what the twin refuses
                 raise AssertionError(str(error)) from error
         record = b"\x40" + rng.randbytes(rng.choice((0, 31, 32, 100)))

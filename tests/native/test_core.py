@@ -18,17 +18,19 @@ from lakecli.committed.encode import Columns, _rows, encode_entry, encode_extern
 from lakecli.committed.values import digests
 from lakecli.identity import h, record_id
 from lakecli.model import Entry
-from lakecli.sstable.block import decode_records, find_value
+from lakecli.sstable.block import decode_records, encode_pairs, find_value
 from lakecli.sstable.format import RECORD_TRAILER
 from lakecli.sstable.framing import MalformedValue
 from tests.native.laws import (
     AREA,
     block_of,
     check_columns,
+    check_index,
     check_payload,
     check_records,
     check_rows,
     check_sizes,
+    index_of,
     mutated,
     random_columns,
     random_entries,
@@ -81,6 +83,45 @@ def test_every_cut_and_every_flipped_bit_of_a_block(core: Core) -> None:
         flipped = bytearray(payload)
         flipped[bit // 8] ^= 1 << bit % 8
         check_payload(core, bytes(flipped), [b"key/00", b"key/18", b"z"])
+
+
+HANDLES = st.dictionaries(
+    st.binary(max_size=40), st.tuples(st.integers(0, (1 << 56) - 1), st.integers(0, 1 << 27))
+)
+
+
+@given(HANDLES, st.sampled_from([1, 2, 16]))
+def test_a_sound_index_is_never_left_to_the_twin(
+    core: Core, rows: dict[bytes, tuple[int, int]], interval: int
+) -> None:
+    assert check_index(core, index_of(rows, interval=interval))
+
+
+@given(SEEDS)
+def test_damaged_indexes(core: Core, rng: random.Random) -> None:
+    payload = index_of({b"%03d" % at: (at << 12, 1 << rng.randrange(20)) for at in range(40)})
+    for _ in range(10):
+        check_index(core, mutated(rng, payload))
+
+
+def test_every_cut_and_every_flipped_bit_of_an_index(core: Core) -> None:
+    payload = index_of({b"key/%02d" % at: (at << 12, 4_000) for at in range(9)})
+    for size in range(len(payload)):
+        check_index(core, payload[:size])
+    for bit in range(8 * len(payload)):
+        flipped = bytearray(payload)
+        flipped[bit // 8] ^= 1 << bit % 8
+        check_index(core, bytes(flipped))
+
+
+@pytest.mark.parametrize("handle", [b"", b"\1", b"\1\2\3", b"\x81", b"\x81\0\2", b"\xff" * 8])
+def test_a_handle_of_other_than_two_numbers_is_left_to_the_twin(core: Core, handle: bytes) -> None:
+    pairs = [(b"a" + RECORD_TRAILER, b"\1\2"), (b"b" + RECORD_TRAILER, handle)]
+    payload = encode_pairs(pairs, restart_interval=1)
+    assert core.decode_index(payload) is None
+    others = b"\1\2\3\4"[len(handle) :]
+    pairs.append((b"c" + RECORD_TRAILER, others))
+    assert core.decode_index(encode_pairs(pairs, restart_interval=1)) is None
 
 
 def test_long_keys_are_left_to_the_twin(core: Core) -> None:
