@@ -369,6 +369,17 @@ def test_one_read_fetches_a_small_range_and_none_follows(
     assert [reads_of_range(tmp_path / "small") for _ in range(2)] == [1, 0]
 
 
+def test_a_small_range_is_read_in_memory_where_the_cache_keeps_nothing(tmp_path: Path) -> None:
+    store = RecordingStore()
+    tree = build(new_trees(store, range_entries=4096), MODEL)
+    cache = SstableCache(tmp_path, size_limit=0)
+    trees = new_trees(store, range_entries=4096, cache=cache)
+    for _ in range(2):
+        assert trees.points.find(tree, key(0)) == MODEL[key(0)]
+    assert len(store.reads) == 2  # the metarange and the range
+    assert trees.reads == {"memory": 2, "disk": 0, "bucket": 2}
+
+
 @pytest.mark.parametrize("how", ["point", "scan"])
 @pytest.mark.parametrize("side", ["min_key", "max_key"])
 def test_a_block_that_reaches_over_the_end_of_its_range_is_refused(
