@@ -178,7 +178,9 @@ def test_each_answer_comes_before_the_next_question(
         assert process.stdout.read() == b""
 
 
-def test_a_repository_that_was_created_anew_is_asked_anew(filled: Cli) -> None:
+def test_a_ref_that_moved_and_a_repository_that_was_created_anew_are_asked_anew(
+    filled: Cli,
+) -> None:
     """A process may ask for longer than a repository lives."""
     with subprocess.Popen(
         [sys.executable, "-m", "lakecli", "rev-parse", "--stdin"],
@@ -194,7 +196,9 @@ def test_a_repository_that_was_created_anew_is_asked_anew(filled: Cli) -> None:
             process.stdin.flush()
             return process.stdout.readline().decode()
 
-        assert ask() == filled.ok("rev-parse", "lakefs://demo/main").stdout
+        before = ask()
+        filled.ok("commit", "lakefs://demo/main", "-m", "second", "--allow-empty-commit")
+        assert before != ask() == filled.ok("rev-parse", "lakefs://demo/main").stdout
         filled.ok("repo", "delete", "-y", "lakefs://demo")
         assert ask() == "missing lakefs://demo/main\n"
         filled.ok("repo", "create", "lakefs://demo", filled.directory / "another")

@@ -36,7 +36,9 @@ def rev_parse(
 
     With --stdin, one command answers for many refs. Each answer is written at once, so a program
     can ask, read the answer and ask again. A ref that names no commit is answered by "missing" and
-    the ref; the exit code is then 3. Empty lines are skipped; a malformed ref ends the command.
+    the ref; the exit code is then 3. Empty lines are skipped; a malformed ref ends the command. A
+    ref that moves is answered anew, except where a repository is read without a clone: there, each
+    ref is read once.
 
     Examples:
         lakecli rev-parse lakefs://demo/main
