@@ -48,8 +48,8 @@ def main(directory: Path, master: str, conf: dict[str, str], bad: list[str]) -> 
         ) as runner:
             refused = [_refusal(runner, python, stores) for python in bad]
             refused.append(_refusal(runner, "", [("local:///nowhere/at/all", "")]))
-            spark = _tree(repository, "spark", directory, runner)
-        local = _tree(repository, "local", directory, LocalRunner())
+            spark = imported_tree(repository, "spark", directory, runner)
+        local = imported_tree(repository, "local", directory, LocalRunner())
     return {"notices": notices, "refused": refused, "spark": spark, "local": local}
 
 
@@ -66,7 +66,8 @@ def _refusal(runner: SparkRunner, python: str, stores: list[tuple[str, str]]) ->
     return ["", "nothing is missing", None]
 
 
-def _tree(repository: Repository, name: str, directory: Path, runner: Runner) -> str:
+def imported_tree(repository: Repository, name: str, directory: Path, runner: Runner) -> str:
+    """Return the tree of a new branch with the objects of the manifest in a directory."""
     branch.create(repository, name, source="main")
     report = import_objects(
         repository,

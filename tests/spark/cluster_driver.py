@@ -1,4 +1,4 @@
-"""A program that exports and writes tables on a cluster; an executor is killed in each of them.
+"""A program that imports, exports and writes tables on a cluster; an executor dies in each of them.
 
 It is a process of its own, as a process has one Spark at most, and other tests use that one.
 """
@@ -9,10 +9,14 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pyspark import SparkContext
 
 from lakecli.pipeline.exports import run
 from lakecli.pipeline.exports.part import export_part
@@ -21,6 +25,7 @@ from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.spark import read_table, register, write_table
+from tests.pipeline.cluster_driver import imported_tree
 from tests.spark.conftest import open_home
 from tests.support.lakes import make_repository, stage
 
@@ -36,7 +41,7 @@ ROWS = 400
 
 
 def main(directory: Path) -> dict[str, Any]:
-    """Return the files of exports with a death and without one, and the rows of both tables."""
+    """Return trees and files of an import and an export with a death and without one, and rows."""
     vars(run).update(PART_ENTRIES=100, PATHS=2)
     markers = {name: str(directory / f"{name}-died") for name in ("export", "write", "save")}
     with open_home(directory / "home") as lake:
@@ -52,12 +57,21 @@ def main(directory: Path) -> dict[str, Any]:
             cache=directory,
             quick_start=True,
         ) as runner:
+            with killing_an_executor(runner) as killed:
+                imported = imported_tree(repository, "imported", directory, runner)
             deadly = Deadly(runner, markers["export"])
             exported = _export(repository, directory / "there", deadly)
             tables = _write(runner.session, directory / "home", markers)
         expected = _export(repository, directory / "here", LocalRunner())
+        trees = [imported, imported_tree(repository, "expected", directory, LocalRunner())]
     died = sorted(name for name, path in markers.items() if Path(path).exists())
-    return {"died": died, "exported": exported, "expected": expected, "tables": tables}
+    return {
+        "died": ["import"] * len(killed) + died,
+        "trees": trees,
+        "exported": exported,
+        "expected": expected,
+        "tables": tables,
+    }
 
 
 def _write(spark: Any, home: Path, markers: dict[str, str]) -> list[list[int]]:
@@ -121,6 +135,43 @@ def die_once(marker: str) -> None:
     assert b"CoarseGrainedExecutorBackend" in command, command
     os.kill(executor, signal.SIGKILL)
     time.sleep(60)  # a worker ends with its executor
+
+
+@contextmanager
+def killing_an_executor(runner: SparkRunner) -> Iterator[list[int]]:
+    """Kill an executor as soon as a stage runs; yield where its process will be told."""
+    killed: list[int] = []
+    ended = threading.Event()
+    tracker = runner.context.statusTracker()
+
+    def kill() -> None:
+        while not ended.wait(0.01):
+            if tracker.getActiveStageIds():
+                killed.append(_executors()[0])
+                os.kill(killed[0], signal.SIGKILL)
+                return
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _executors() -> list[int]:
+    """Return the processes of the executors, which are children of this process's Java."""
+    gateway: Any = SparkContext._gateway
+    java = gateway.proc.pid
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            status = (path / "stat").read_text(encoding="ascii", errors="replace")
+            is_child = int(status.rpartition(")")[2].split()[1]) == java
+            if is_child and b"CoarseGrainedExecutorBackend" in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+    return sorted(found)
 
 
 class Deadly:
