@@ -74,7 +74,7 @@ class Cursor:
         self._position = max(first, tree.find(start)) if start else first
         self._record: RangeRecord | None = None
         self._table: Table | None = None
-        self._number = 0
+        self._number: int  # of the block; there is none before a range is entered
         self.standing = Standing.RANGE if self._position < self._last else Standing.END
 
     @property
