@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,7 +24,6 @@ from tests.pipeline import tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from lakecli.pipeline.runner import Runner
 
@@ -129,6 +129,13 @@ def test_the_interrupt_handler_is_restored(spark: Any) -> None:
 def test_executors_run_the_same_python(spark: Any) -> None:
     assert spark.sparkContext.pythonExec == sys.executable
     assert "PYSPARK_PYTHON" not in os.environ
+
+
+def test_embedded_spark_and_python_talk_through_sockets_of_this_user(spark: Any) -> None:
+    directory = Path(spark.conf.get("spark.python.unix.domain.socket.dir"))
+    assert directory.stat().st_mode & 0o77 == 0
+    assert spark.sparkContext.parallelize([1, 2]).map(str).collect() == ["1", "2"]
+    assert [path.suffix for path in directory.iterdir()].count(".sock") > 0
 
 
 @pytest.mark.parametrize(
