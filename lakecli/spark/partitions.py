@@ -18,7 +18,7 @@ from lakecli.spark.fetch import DIRECTORY
 from lakecli.spark.options import KINDS_HINT, quoted
 from lakecli.spark.sessions import is_here
 from lakecli.spark.sink import NO_VALUE
-from lakecli.spark.where import unlogged
+from lakecli.spark.where import needs_whole_rows, unlogged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,6 +114,8 @@ def prune(
     if not where or len(partitions.fields) == 1:
         return places
     possible = [place for place in places if _can_hold(partitions, place, conditions)]
+    if needs_whole_rows(where):
+        return possible
     try:
         with unlogged():
             rows = spark.createDataFrame(possible, partitions).where(where).collect()

@@ -23,6 +23,17 @@ _UNRESOLVED: Final = "UNRESOLVED_COLUMN"
 _PART: Final = re.compile(r"`((?:[^`]|``)*)`")
 _FRACTION: Final = re.compile(r"\.(\d{6})\d*")
 _AND: Final = "And"
+_WHOLE_ROWS: Final = re.compile(
+    r"[(,]\s*\*|\b(?:rand\w*|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id"
+    r"|input_file_\w+)\s*\(",
+    re.IGNORECASE,
+)
+"""All columns at once, or a function whose result depends on more than its arguments."""
+
+
+def needs_whole_rows(where: str) -> bool:
+    """Return whether a condition may mean something else for a part of the columns or rows."""
+    return _WHOLE_ROWS.search(where) is not None
 
 
 @contextmanager
@@ -58,7 +69,7 @@ def find_columns(
     from pyspark.sql.types import StructType
 
     names = {each.name.lower() for each in schema.fields}
-    needed = names if not columns else set()
+    needed = names if not columns or needs_whole_rows(where) else set()
     for name in map(str.lower, columns):
         top = name if name in names else name.partition(".")[0].strip("`")
         needed = needed | {top} if top in names else names

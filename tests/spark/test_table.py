@@ -26,7 +26,7 @@ from lakecli.spark import native, partitions, read_table, remote
 from lakecli.spark import table as table_module
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
 from lakecli.spark.tasks import Reader
-from lakecli.spark.where import find_conditions
+from lakecli.spark.where import find_columns, find_conditions
 from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
@@ -308,6 +308,20 @@ def test_only_needed_columns_and_row_groups_are_read(
     one = expected.where("kind = 1 and id < 1200").select("id")
     assert same(table(alone, where="id < 1200", columns=["id"]), one)
     assert table(alone).count() == 1_000
+
+
+@pytest.mark.parametrize(
+    "where", ["rand(7) < 0", "kind = 1 AND RAND () < 0", "hash(*) = 0", "hash(kind, *) = 0"]
+)
+def test_a_condition_on_whole_rows_chooses_no_directories(spark: Any, where: str) -> None:
+    schema = spark.createDataFrame([], "directory int, kind int").schema
+    places: list[tuple[Any, ...]] = [(0, 1), (1, 2)]
+    assert partitions.prune(spark, schema, places, where=where, conditions=[]) == places
+    named = partitions.prune(spark, schema, places, where="kind * 2 = 4", conditions=[])
+    assert named == places[1:]
+    rows = spark.createDataFrame([], "id int, kind int, more int").schema
+    assert find_columns(spark, rows, where, ["id"]) >= {"id", "kind"}
+    assert find_columns(spark, rows, "id * 2 = 4", ["id"]) == {"id"}
 
 
 def test_simple_conditions_are_found_in_sql(spark: Any) -> None:
