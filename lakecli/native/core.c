@@ -5,7 +5,8 @@
    answers or raises. Input may come from a bucket: every length is checked before it is used.
 
    This uses the limited API of Python 3.11, so one build serves all later versions. No function
-   releases the GIL or calls back into Python, so lists do not change meanwhile. */
+   releases the GIL or calls back into Python, so lists do not change meanwhile. It is compiled for
+   machines that put the lowest byte first; CLONED makes a function for each kind of processor. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -15,22 +16,14 @@
 #define INTERFACE 4  /* as in __init__.py; increase both if the meaning of a function changes */
 
 /* The format, as in sstable/format.py and sstable/block.py. */
-#define TRAILER_SIZE 8
-#define MAX_BLOCK_SIZE (128 << 20)
-#define MAX_BLOCK_ENTRIES (1 << 18)
-#define SHARING_BUDGET (64 << 20)
-#define MAX_KEY 4096    /* longer keys are left to the twin */
-#define MAX_HASHED 1024 /* one chunk of BLAKE3; longer data are hashed by the twin */
-#define DIGEST 32
-
+enum { TRAILER_SIZE = 8, MAX_BLOCK_SIZE = 128 << 20, MAX_BLOCK_ENTRIES = 1 << 18, DIGEST = 32 };
+enum { MAX_KEY = 4096, SHARING_BUDGET = 64 << 20 }; /* longer keys are left to the twin */
+enum { MAX_HASHED = 1024, LANES = 8 }; /* one chunk of BLAKE3; the twin hashes longer texts */
 static const uint8_t TRAILER[TRAILER_SIZE] = {1, 0, 0, 0, 0, 0, 0, 0};
-
 typedef struct { const uint8_t *at; Py_ssize_t size; } Bytes;
-
 static int view(PyObject *object, Bytes *bytes) {
     if (object == NULL || !PyBytes_Check(object)) return 0;
-    *bytes = (Bytes){(const uint8_t *)PyBytes_AsString(object), PyBytes_Size(object)};
-    return 1;
+    return *bytes = (Bytes){(const uint8_t *)PyBytes_AsString(object), PyBytes_Size(object)}, 1;
 }
 
 /* Item `at` of a list that has it, borrowed; NULL, without an error, if it has not. */
@@ -52,23 +45,15 @@ static PyObject *pair_of(PyObject *a, PyObject *b, int made) {
     return pair;
 }
 
-static PyObject *bytes_of(const uint8_t *at, Py_ssize_t size) {
-    return PyBytes_FromStringAndSize((const char *)at, size);
-}
-
+#define bytes_of(at, size) PyBytes_FromStringAndSize((const char *)(at), size)
 static int compare(const uint8_t *at, Py_ssize_t size, Bytes other) {
     int order = memcmp(at, other.at, size < other.size ? size : other.size);
     return order ? order : (size > other.size) - (size < other.size);
 }
-
-static uint32_t u32(const uint8_t *at) {
-    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
+static uint32_t u32(const uint8_t *at) { uint32_t n; return memcpy(&n, at, sizeof n), n; }
 static uint8_t *put(uint8_t *at, uint64_t number) {
     for (; number >= 0x80; number >>= 7) *at++ = (uint8_t)(number | 0x80);
-    *at++ = (uint8_t)number;
-    return at;
+    return *at++ = (uint8_t)number, at;
 }
 
 /* A number of at most `bits` bits in its shortest form; NULL if there is none. */
@@ -84,60 +69,74 @@ static const uint8_t *take(const uint8_t *at, const uint8_t *end, uint64_t *numb
 
 static const uint32_t IV[8] = {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
                                0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19};
-static const uint8_t ORDER[7][16] = {
-    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
-    {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8},
-    {3, 4, 10, 12, 13, 2, 7, 14, 6, 5, 9, 0, 11, 15, 8, 1},
-    {10, 7, 12, 9, 14, 3, 13, 15, 4, 0, 11, 2, 5, 8, 1, 6},
-    {12, 13, 9, 11, 15, 10, 14, 8, 7, 2, 5, 3, 0, 1, 6, 4},
-    {9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7},
-    {11, 15, 5, 0, 1, 9, 8, 6, 14, 10, 2, 12, 3, 4, 7, 13}};
+static const uint8_t ORDER[16] = {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8};
 
 #define ROTATED(x, n) ((x) >> (n) | (x) << (32 - (n)))
-#define MIX(a, b, c, d, x, y)                             \
-    a += b + (x); d = ROTATED(d ^ a, 16); c += d; b = ROTATED(b ^ c, 12); \
-    a += b + (y); d = ROTATED(d ^ a, 8);  c += d; b = ROTATED(b ^ c, 7);
+#define MIX(a, b, c, d, i)                                                                      \
+    v[a] += v[b] + m[i];     v[d] = ROTATED(v[d] ^ v[a], 16);                                   \
+    v[c] += v[d];            v[b] = ROTATED(v[b] ^ v[c], 12);                                   \
+    v[a] += v[b] + m[i + 1]; v[d] = ROTATED(v[d] ^ v[a], 8);                                    \
+    v[c] += v[d];            v[b] = ROTATED(v[b] ^ v[c], 7);
 
-static void compress(uint32_t chain[8], const uint8_t block[64], uint32_t size, uint32_t flags) {
-    uint32_t m[16], v[16];
-    for (int i = 0; i < 16; i++) m[i] = u32(block + 4 * i);
-    memcpy(v, chain, 32), memcpy(v + 8, IV, 16);
-    v[12] = v[13] = 0, v[14] = size, v[15] = flags;
-#pragma GCC unroll 7
-    for (int round = 0; round < 7; round++) {
-        const uint8_t *at = ORDER[round];
-        MIX(v[0], v[4], v[8], v[12], m[at[0]], m[at[1]])
-        MIX(v[1], v[5], v[9], v[13], m[at[2]], m[at[3]])
-        MIX(v[2], v[6], v[10], v[14], m[at[4]], m[at[5]])
-        MIX(v[3], v[7], v[11], v[15], m[at[6]], m[at[7]])
-        MIX(v[0], v[5], v[10], v[15], m[at[8]], m[at[9]])
-        MIX(v[1], v[6], v[11], v[12], m[at[10]], m[at[11]])
-        MIX(v[2], v[7], v[8], v[13], m[at[12]], m[at[13]])
-        MIX(v[3], v[4], v[9], v[14], m[at[14]], m[at[15]])
-    }
-    for (int i = 0; i < 8; i++) chain[i] = v[i] ^ v[i + 8];
+typedef uint32_t Lanes __attribute__((vector_size(4 * LANES)));
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (Lanes){__VA_ARGS__})
+#endif
+#define SWAP(i, n, a, b, c, d, e, f, g, h) if (!(i & n)) {                                      \
+        Lanes x = r[i], y = r[i + n]; r[i] = SHUFFLE(x, y, a, b, c, d, e, f, g, h);             \
+        r[i + n] = SHUFFLE(x, y, a + n, b + n, c + n, d + n, e + n, f + n, g + n, h + n); }
+
+/* Make columns of rows: eight words of eight lanes. */
+static inline __attribute__((always_inline)) void transpose(Lanes r[LANES]) {
+    for (int i = 0; i < LANES; i++) SWAP(i, 4, 0, 1, 2, 3, 8, 9, 10, 11)
+    for (int i = 0; i < LANES; i++) SWAP(i, 2, 0, 1, 8, 9, 4, 5, 12, 13)
+    for (int i = 0; i < LANES; i++) SWAP(i, 1, 0, 8, 2, 10, 4, 12, 6, 14)
 }
 
-/* The digest of at most MAX_HASHED bytes. */
-static void hash(const uint8_t *at, Py_ssize_t size, uint8_t digest[DIGEST]) {
-    enum { START = 1, END = 2, ROOT = 8 };
-    uint32_t chain[8], flags = START;
-    memcpy(chain, IV, sizeof chain);
-    do {
-        uint8_t block[64] = {0};
-        Py_ssize_t part = size < 64 ? size : 64;
-        memcpy(block, at, part);
-        compress(chain, block, (uint32_t)part, size <= 64 ? flags | END | ROOT : flags);
-        flags = 0, at += part, size -= part;
-    } while (size);
-    for (int i = 0; i < DIGEST; i++) digest[i] = (uint8_t)(chain[i / 4] >> i % 4 * 8);
+/* The digests of at most LANES texts, of at most MAX_HASHED bytes each, all at a time. */
+CLONED static void hash(int count, const Bytes *texts, uint8_t *const *digests) {
+    enum { START = 1, END = 2, ROOT = 8, BLOCK = 64 };
+    Lanes m[16], v[16], ended[8];
+    int more = 1;
+    for (int i = 0; i < 8; i++) v[i] = (Lanes){0} + IV[i];
+    for (Py_ssize_t done = 0; more; done += BLOCK) {
+        uint32_t sizes[2][LANES] = {{0}};
+        memset(m, more = 0, sizeof m);
+        for (int n = 0; n < count; n++) {
+            Py_ssize_t left = texts[n].size - done, size = left < BLOCK ? left : BLOCK;
+            uint8_t last[BLOCK] = {0};
+            const uint8_t *block = size == BLOCK ? texts[n].at + done : last;
+            if (block == last && size > 0) memcpy(last, texts[n].at + done, size);
+            memcpy(m + n, block, DIGEST), memcpy(m + 8 + n, block + DIGEST, DIGEST);
+            int ends = left <= BLOCK && (left > 0 || !done);
+            sizes[0][n] = (uint32_t)size, more |= left > BLOCK;
+            sizes[1][n] = (done ? 0 : START) | (ends ? END | ROOT : 0);
+        }
+        transpose(m), transpose(m + 8);
+        for (int i = 0; i < 4; i++) v[i + 8] = (Lanes){0} + IV[i];
+        v[12] = v[13] = (Lanes){0};
+        memcpy(v + 14, sizes, sizeof sizes);
+#pragma GCC unroll 7
+        for (int round = 0; round < 7; round++) {
+            MIX(0, 4, 8, 12, 0) MIX(1, 5, 9, 13, 2) MIX(2, 6, 10, 14, 4) MIX(3, 7, 11, 15, 6)
+            MIX(0, 5, 10, 15, 8) MIX(1, 6, 11, 12, 10) MIX(2, 7, 8, 13, 12) MIX(3, 4, 9, 14, 14)
+            Lanes old[16];
+            memcpy(old, m, sizeof m);
+            for (int i = 0; i < 16; i++) m[i] = old[ORDER[i]];
+        }
+        for (int i = 0; i < 8; i++) ended[i] = v[i] ^= v[i + 8];
+        transpose(ended);
+        for (int n = 0; n < count; n++)
+            if (sizes[1][n] & END) memcpy(digests[n], ended + n, DIGEST);
+    }
 }
 
 /* The records of a data block, one after the other. */
 typedef struct {
     const uint8_t *at, *end;
-    int64_t budget, count;
-    Bytes value;
+    int64_t budget, count; Bytes value;
     Py_ssize_t size; /* of the key, without its trailer; less than 0 before the first */
     uint8_t key[MAX_KEY];
 } Cursor;
@@ -191,7 +190,6 @@ static PyObject *decode(PyObject *payload, int is_index) {
     }
     return pair_of(keys, values, is_usual);
 }
-
 static PyObject *decode_records(PyObject *Py_UNUSED(m), PyObject *data) { return decode(data, 0); }
 static PyObject *decode_index(PyObject *Py_UNUSED(m), PyObject *data) { return decode(data, 1); }
 
@@ -201,8 +199,8 @@ static PyObject *find_value(PyObject *Py_UNUSED(module), PyObject *args) {
     Bytes block, wanted;
     Cursor cursor;
     if (!PyArg_ParseTuple(args, "OO", &payload, &key)) return NULL;
-    if (!view(payload, &block) || !view(key, &wanted)) return Py_NewRef(Py_NotImplemented);
-    uint32_t low = 0, high = enter(&cursor, block);
+    int are_bytes = view(payload, &block) && view(key, &wanted);
+    uint32_t low = 0, high = are_bytes ? enter(&cursor, block) : 0;
     if (!high--) return Py_NewRef(Py_NotImplemented);
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2, offset = u32(cursor.end + 4 * (size_t)middle);
@@ -267,8 +265,7 @@ static PyObject *columns(PyObject *Py_UNUSED(module), PyObject *args) {
     if (is_usual && at) memcpy(used, area->rows[at - 1].ends, sizeof used);
     for (; is_usual && cursor.at < cursor.end; at++) {
         is_usual = at < ROWS && step(&cursor, 0) && compare(cursor.key, cursor.size, above) > 0 &&
-                   compare(cursor.key, cursor.size, last) <= 0 &&
-                   read_entry(cursor.value, found);
+                   compare(cursor.key, cursor.size, last) <= 0 && read_entry(cursor.value, found);
         Bytes texts[TEXTS] = {{cursor.key, cursor.size}, found[0], found[3], found[5]};
         for (int i = 0; i < TEXTS && (is_usual &= texts[i].size <= (int64_t)ROOM - used[i]); i++) {
             memcpy(area->texts[i] + used[i], texts[i].at, texts[i].size);
@@ -285,8 +282,7 @@ static int identify(Bytes *value) {
     int wide = value->size > 1 && value->at[0] == 0x80 && value->at[1] == 1;
     Py_ssize_t start = 1 + wide, size = (1 + wide) * DIGEST;
     if (value->size < start + size || (!wide && value->at[0] != 2 * DIGEST)) return 0;
-    *value = (Bytes){value->at + start, size};
-    return 1;
+    return *value = (Bytes){value->at + start, size}, 1;
 }
 
 /* digests(keys, values) -> (digests of the keys, record IDs), each joined: twin
@@ -299,15 +295,21 @@ static PyObject *digests(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_ssize_t count = PyList_Size(keys), i = 0;
     PyObject *of_keys = bytes_of(NULL, DIGEST * count), *ids = bytes_of(NULL, DIGEST * count);
     int made = of_keys != NULL && ids != NULL;
-    for (; made && i < count; i++) {
-        Bytes key, identity;
-        uint8_t both[2 * DIGEST];
-        if (!view(item_of(keys, i), &key) || !view(item_of(values, i), &identity) ||
-            key.size > MAX_HASHED || !identify(&identity))
-            break;
-        hash(key.at, key.size, both), hash(identity.at, identity.size, both + DIGEST);
-        memcpy(PyBytes_AsString(of_keys) + DIGEST * i, both, DIGEST);
-        hash(both, sizeof both, (uint8_t *)PyBytes_AsString(ids) + DIGEST * i);
+    while (made && i < count) {
+        uint8_t pairs[LANES][2 * DIGEST], *to[3][LANES];
+        Bytes texts[3][LANES];
+        int n = 0;
+        for (; n < LANES && i < count; n++, i++) {
+            if (!view(item_of(keys, i), texts[0] + n) || !view(item_of(values, i), texts[1] + n) ||
+                texts[0][n].size > MAX_HASHED || !identify(texts[1] + n))
+                return pair_of(of_keys, ids, 0);
+            texts[2][n] = (Bytes){pairs[n], 2 * DIGEST};
+            to[0][n] = pairs[n], to[1][n] = pairs[n] + DIGEST;
+            to[2][n] = (uint8_t *)PyBytes_AsString(ids) + DIGEST * i;
+        }
+        for (int pass = 0; pass < 3; pass++) hash(n, texts[pass], to[pass]);
+        for (Py_ssize_t at = i - n; n--;)
+            memcpy(PyBytes_AsString(of_keys) + DIGEST * (at + n), pairs[n], DIGEST);
     }
     return pair_of(of_keys, ids, i == count);
 }
@@ -315,13 +317,11 @@ static PyObject *digests(PyObject *Py_UNUSED(module), PyObject *args) {
 static uint8_t *join(uint8_t *to, const void *from, Py_ssize_t size) {
     return (uint8_t *)memcpy(to, from, size) + size;
 }
-
 static uint8_t *frame(uint8_t *to, const char *tag, Py_ssize_t tag_size, int64_t number) {
     to = join(to, tag, tag_size);
     for (int shift = 56; shift >= 0; shift -= 8) *to++ = (uint8_t)((uint64_t)number >> shift);
     return to;
 }
-
 static uint8_t *text(uint8_t *to, uint8_t tag, Bytes data) {
     *to++ = tag;
     return join(put(to, (uint64_t)data.size), data.at, data.size);
@@ -331,62 +331,62 @@ static uint8_t *text(uint8_t *to, uint8_t tag, Bytes data) {
    `committed.encode.encode_external`. The value of an unusual row is None. */
 static PyObject *encode_external(PyObject *Py_UNUSED(module), PyObject *args) {
     static const char START[] = "\1\2\10\0\0\0\0\0\0\0\17lakecli:entry:1\2\10";
-    PyObject *columns[5], *values;
-    if (!PyArg_ParseTuple(args, "OOOOO", columns, columns + 1, columns + 2, columns + 3,
-                          columns + 4))
-        return NULL;
+    PyObject *in[5], *values;
+    if (!PyArg_ParseTuple(args, "OOOOO", in, in + 1, in + 2, in + 3, in + 4)) return NULL;
     for (int i = 0; i < 5; i++)
-        if ((i < 4 || columns[4] != Py_None) &&
-            (!PyList_Check(columns[i]) || PyList_Size(columns[i]) != PyList_Size(columns[0])))
+        if ((i < 4 || in[4] != Py_None) &&
+            (!PyList_Check(in[i]) || PyList_Size(in[i]) != PyList_Size(in[0])))
             return Py_NewRef(Py_None);
     values = PyList_New(0);
-    for (Py_ssize_t i = 0; values != NULL && i < PyList_Size(columns[0]); i++) {
-        Bytes address = {NULL, 0}, checksum = address, type = {(const uint8_t *)"", 0};
-        uint8_t hashed[MAX_HASHED], message[MAX_HASHED], value[MAX_HASHED], seconds[11] = {8};
-        int64_t numbers[2] = {0, 0};
-        int overflow = 0, usual = view(item_of(columns[0], i), &address) &&
-                                  view(item_of(columns[2], i), &checksum) &&
-                                  (columns[4] == Py_None || view(item_of(columns[4], i), &type));
-        for (int n = 0; usual && n < 2; n++) {
-            PyObject *number = item_of(columns[2 * n + 1], i);
-            usual = number != NULL && PyLong_Check(number);
-            if (usual) numbers[n] = PyLong_AsLongLongAndOverflow(number, &overflow);
-            usual = usual && !overflow && numbers[n] > 0;
+    for (Py_ssize_t i = 0; values != NULL && i < PyList_Size(in[0]);) {
+        uint8_t hashed[LANES][MAX_HASHED], coded[LANES][MAX_HASHED], *digests[LANES];
+        Bytes texts[LANES];
+        Py_ssize_t sizes[LANES] = {0};
+        int rows = 0, n = 0;
+        for (; rows < LANES && i < PyList_Size(in[0]); rows++, i++) {
+            Bytes address = {NULL, 0}, checksum = address, type = {(const uint8_t *)"", 0};
+            uint8_t message[MAX_HASHED], seconds[11] = {0x08};
+            int64_t numbers[2] = {0, 0};
+            int overflow /* makes it -1 */, usual = view(item_of(in[0], i), &address) &&
+                                  view(item_of(in[2], i), &checksum) &&
+                                  (in[4] == Py_None || view(item_of(in[4], i), &type));
+            for (int k = 0; usual && k < 2; k++) {
+                PyObject *number = item_of(in[2 * k + 1], i);
+                usual = number != NULL && PyLong_Check(number);
+                usual = usual && (numbers[k] = PyLong_AsLongLongAndOverflow(number, &overflow)) > 0;
+            }
+            /* Texts are in `hashed` with 80 bytes of frames, in `coded` with at most 71 more. */
+            usual = usual && address.size + checksum.size + type.size <= MAX_HASHED - 80;
+            if (!usual || !address.size || !checksum.size) continue;
+            uint8_t *to = frame(hashed[rows], START, sizeof START - 1, numbers[0]);
+            to = join(frame(to, "\1\2\10", 3, checksum.size), checksum.at, checksum.size);
+            to = frame(frame(to, "\4\2\10", 3, 0), "\1\2\10", 3, type.size);
+            to = join(to, type.at, type.size);
+            to = join(frame(to, "\1\2\10", 3, address.size), address.at, address.size);
+            texts[n] = (Bytes){hashed[rows], to - hashed[rows]};
+            digests[n++] = coded[rows] + 1;
+            Py_ssize_t seconds_size = put(seconds + 1, (uint64_t)numbers[1]) - seconds;
+            to = text(text(message, 0x0A, address), 0x12, (Bytes){seconds, seconds_size});
+            to = text(put(join(to, "\x18", 1), (uint64_t)numbers[0]), 0x22, checksum);
+            to = join(to, "\x30\2", 2);
+            if (type.size) to = text(to, 0x3A, type);
+            coded[rows][0] = 2 * DIGEST;
+            uint8_t *end = put(coded[rows] + 1 + DIGEST, (uint64_t)(to - message) << 1);
+            sizes[rows] = join(end, message, to - message) - coded[rows];
         }
-        /* Texts are in `hashed` with 80 bytes of frames, in `value` with at most 71 more. */
-        if (!usual || !address.size || !checksum.size || address.size > MAX_HASHED ||
-            checksum.size > MAX_HASHED || type.size > MAX_HASHED ||
-            address.size + checksum.size + type.size > MAX_HASHED - 80) {
-            if (!append(values, Py_NewRef(Py_None))) Py_CLEAR(values);
-            continue;
-        }
-        uint8_t *to = frame(hashed, START, sizeof START - 1, numbers[0]);
-        to = join(frame(to, "\1\2\10", 3, checksum.size), checksum.at, checksum.size);
-        to = frame(to, "\4\2\10", 3, 0);
-        to = join(frame(to, "\1\2\10", 3, type.size), type.at, type.size);
-        to = join(frame(to, "\1\2\10", 3, address.size), address.at, address.size);
-        value[0] = 2 * DIGEST;
-        hash(hashed, to - hashed, value + 1);
-        Py_ssize_t seconds_size = put(seconds + 1, (uint64_t)numbers[1]) - seconds;
-        to = text(text(message, 0x0A, address), 0x12, (Bytes){seconds, seconds_size});
-        *to++ = 0x18, to = text(put(to, (uint64_t)numbers[0]), 0x22, checksum);
-        to = join(to, "\x30\2", 2);
-        if (type.size) to = text(to, 0x3A, type);
-        uint8_t *end = put(value + 1 + DIGEST, (uint64_t)(to - message) << 1);
-        end = join(end, message, to - message);
-        if (!append(values, bytes_of(value, end - value))) Py_CLEAR(values);
+        hash(n, texts, digests);
+        for (n = 0; n < rows && values != NULL; n++)
+            if (!append(values, sizes[n] ? bytes_of(coded[n], sizes[n]) : Py_NewRef(Py_None)))
+                Py_CLEAR(values);
     }
     return values;
 }
 
 static PyMethodDef methods[] = {
-    {"decode_records", decode_records, METH_O, NULL},
-    {"decode_index", decode_index, METH_O, NULL},
-    {"columns", columns, METH_VARARGS, NULL},
-    {"find_value", find_value, METH_VARARGS, NULL},
+    {"decode_records", decode_records, METH_O, NULL}, {"columns", columns, METH_VARARGS, NULL},
+    {"decode_index", decode_index, METH_O, NULL}, {"find_value", find_value, METH_VARARGS, NULL},
     {"digests", digests, METH_VARARGS, NULL},
-    {"encode_external", encode_external, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL}};
+    {"encode_external", encode_external, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "_core", .m_size = -1, .m_methods = methods};
