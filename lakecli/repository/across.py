@@ -12,6 +12,7 @@ refer to it then. It is read and brought in if the other repository could not re
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -34,7 +35,7 @@ from lakecli.objectstore.uri import is_local
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.check.external import check_unchanged
 from lakecli.repository.core.address import is_external, locate
-from lakecli.repository.core.places import lies_below, remember, trust_of
+from lakecli.repository.core.places import bucket_of, lies_below, place_of, remember, trust_of
 from lakecli.repository.core.read import damaged, digest_of, gone, read_object
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.ingested import Ingested
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.places import Trust
 
 
 class AcrossOptions(NamedTuple):
@@ -187,18 +189,26 @@ class Across:
         assert place is not None
         bucket, key = place
         own = self._target.record.storage_namespace
-        if f"{bucket}/{key}".startswith(f"{own}/"):
-            return False  # a name of the target's own namespace, which garbage collection empties
+        within = (self._trust.namespace, own)
         if is_local(bucket):
-            trust = trust_of(self._source)
-            within = (trust.namespace, own)
             if not is_local(own) or lies_below(bucket, key, within):
                 return False
-            allowed = (each for each in trust.allowed if lies_below(bucket, key, [each]))
-            bucket = next(allowed, bucket)
+            wanted = self._trust.narrowest(bucket, key) or bucket
+        else:
+            if any(f"{bucket}/{key}".startswith(f"{each}/") for each in within):
+                return False  # garbage collection empties both namespaces
+            wanted = place_of(own, bucket, key)
+            if wanted == bucket_of(own):
+                return False  # only the whole bucket of the target covers it
+            # The target may read no more than it needs, and no more than the source may.
+            wanted = max(wanted, self._trust.narrowest(bucket, key) or "", key=len)
         with self._lock:
-            self._places.add(bucket)
+            self._places.add(wanted)
         return True
+
+    @cached_property
+    def _trust(self) -> Trust:
+        return trust_of(self._source)
 
     def _known(self, entry: Entry, digest: str) -> Ingested:
         """Bring in an object that is named by its contents."""

@@ -19,6 +19,7 @@ from lakecli.model import Entry
 from lakecli.objectstore import registry
 from lakecli.objectstore.base import ANY
 from lakecli.repository.core.lake import Home, Lake, Runtime
+from lakecli.repository.core.places import remembered
 from lakecli.repository.core.stager import Stager
 from tests.support.lakes import unclaimed
 from tests.support.servers import new_bucket
@@ -37,6 +38,9 @@ HOSTILE = (
     "file by link",
     "environment",
     "other bucket",
+    "other prefix",
+    "beside the prefix",
+    "prefix by dots",
     "outside by dots",
     "absolute",
     "metadata service",
@@ -53,6 +57,8 @@ class Stage:
         self.cli = cli
         self.namespace = namespace
         self.other = other
+        bucket = namespace if namespace.startswith("local://") else namespace.rpartition("/")[0]
+        self.bucket = other if bucket.startswith("local://") else bucket
         self.secret = cli.directory / "secrets" / "id_rsa"
         self.secret.parent.mkdir()
         self.secret.write_bytes(CANARY)
@@ -71,6 +77,9 @@ class Stage:
             "file": f"local://{self.secret}",
             "environment": "local:///proc/self/environ",
             "other bucket": f"{self.other}/secret",
+            "other prefix": f"{self.bucket}/team/secret",
+            "beside the prefix": f"{self.bucket}/lakes/secret",
+            "prefix by dots": f"{self.bucket}/lake/../team/secret",
             "outside by dots": "../secrets/id_rsa",
             "absolute": str(self.secret),
             "metadata service": "https://169.254.169.254/latest/meta-data/iam",
@@ -109,6 +118,9 @@ def stage(
     own = f"local://{cli.directory}/namespace"
     if request.param == "bucket":
         own = f"s3://{new_bucket(moto_endpoint)}/lake"
+        bucket = registry.open_store(own.removesuffix("/lake"))
+        for key in ("team/secret", "lakes/secret", "lake/../team/secret"):
+            bucket.put(key, CANARY, ANY)
     return Stage(cli, own, other)
 
 
@@ -394,3 +406,73 @@ def test_places_can_be_a_list_in_the_file(cli: Cli) -> None:
     assert cli.ok("config", "get", "repo.demo.trust.addresses").stdout == "s3://c\n"
     cli.ok("config", "set", "repo.demo.trust.addresses", "s3://d")
     assert cli.ok("config", "get", "repo.demo.trust.addresses").stdout == "s3://d\n"
+
+
+def test_a_bucket_may_be_shared_with_others(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shlex
+
+    stage.plant("other prefix")
+    refused = stage.cli("fs", "cat", f"{MAIN}/t/bad")
+    assert refused.exit_code == ExitCode.REFUSED
+    place = f"{stage.bucket}/team" if stage.namespace.startswith("s3://") else stage.bucket
+    assert f"not allowed: {place}\n" in refused.stderr
+    assert stage.cli("fsck", "lakefs://demo", "--json").json_lines[-1]["outside"] == [
+        {"place": place, "objects": 1, "allowed": False}
+    ]
+    command = shlex.split(hint_of(refused).partition("lakecli ")[2])
+    assert command == ["config", "set", "repo.demo.trust.addresses", place]
+    if place == stage.bucket:
+        return
+    stage.cli.ok(*command)
+    assert stage.cli.ok("fs", "cat", f"{MAIN}/t/bad").stdout_bytes == CANARY
+    for kind in ("beside the prefix", "prefix by dots"):
+        stage.plant(kind)
+        assert stage.cli("fs", "cat", f"{MAIN}/t/bad").exit_code == ExitCode.REFUSED
+    made = clone(stage)
+    assert f"{stage.bucket}: 1 objects (not allowed)" in made.stderr
+    stage.cli.ok("config", "unset", "repo.demo.trust.addresses")
+    stage.plant("other prefix")
+    for place, code in (
+        (f"{stage.bucket}/team/sec", ExitCode.REFUSED),
+        (f"{stage.bucket}/team/secret", ExitCode.OK),
+        (stage.bucket, ExitCode.OK),
+    ):
+        monkeypatch.setenv("LAKECLI_TRUST_ADDRESSES", place)
+        assert stage.cli("fs", "cat", f"{MAIN}/t/bad").exit_code == code, place
+
+
+def test_an_import_from_the_own_bucket_allows_only_its_prefix(stage: Stage) -> None:
+    if stage.namespace.startswith("local://"):
+        return
+    stage.cli.ok("commit", MAIN, "-m", "good")
+    stage.cli.ok("import", "--from", f"{stage.bucket}/team/", "--to", f"{MAIN}/in/")
+    assert stage.cli.ok("fs", "cat", f"{MAIN}/in/secret").stdout_bytes == CANARY
+    options = ("--size", str(len(CANARY)), "--checksum", h(CANARY).hex())
+    beside = f"{stage.bucket}/lakes/secret"
+    stage.plant("beside the prefix")
+    assert stage.cli("fs", "cat", f"{MAIN}/t/bad").exit_code == ExitCode.REFUSED
+    stage.cli.ok("fs", "stage", f"{MAIN}/t/own", "--location", beside, *options)
+    assert stage.cli.ok("fs", "cat", f"{MAIN}/t/bad").stdout_bytes == CANARY
+    for location in (f"{stage.bucket}/lake/../team/secret", stage.bucket + "/lake"):
+        refused = stage.cli("fs", "stage", f"{MAIN}/t/x", "--location", location, *options)
+        assert refused.exit_code == ExitCode.REFUSED, refused
+    stage.cli.ok("commit", MAIN, "-m", "staged")
+    (stage.cli.directory / "x.csv").write_text(
+        "path,physical_address,size,checksum\n"
+        f"a,{stage.bucket}/team/../team/secret,{len(CANARY)},e\n"
+    )
+    listed = stage.cli("import", "--from", stage.cli.directory / "x.csv", "--to", f"{MAIN}/in/")
+    assert listed.exit_code == ExitCode.PARTIAL
+    assert "only the whole bucket" in listed.stderr
+
+
+def test_copying_to_a_repository_allows_no_more_than_the_source_reads(stage: Stage) -> None:
+    if stage.namespace.startswith("local://"):
+        return
+    stage.plant("other prefix")
+    stage.cli.ok("config", "set", "repo.demo.trust.addresses", f"{stage.bucket}/team/secret")
+    stage.cli.ok("repo", "create", "lakefs://copy", f"{stage.bucket}/copies")
+    stage.cli.ok("fs", "cp", f"{MAIN}/t/bad", "lakefs://copy/main/a")
+    assert stage.cli.ok("fs", "cat", "lakefs://copy/main/a").stdout_bytes == CANARY
+    with lakecli.open("lakefs://copy") as copy, copy.lake.kv.read() as txn:
+        assert remembered(txn, copy) == (f"{stage.bucket}/team/secret",)

@@ -70,8 +70,9 @@ def fsck(
     listed with the affected paths, branches and tags, and the exit code is 8. Nothing is changed.
 
     Objects outside the storage namespace are counted by place. --external sends one request for
-    each of them that may be read, and compares the size and ETag with those recorded (for files:
-    size, time and BLAKE3). Changed and missing objects are problems.
+    each of them that may be read, and compares the size and the checksum with those recorded. An
+    object is read if its time differs and its store does not report such a checksum. Changed and
+    missing objects are problems.
 
     --repair restores what it can: unreadable objects are read again; lost data objects are uploaded
     from files of more than 1 MiB that were uploaded from this machine and have not changed, or from

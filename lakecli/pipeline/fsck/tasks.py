@@ -162,7 +162,7 @@ def _check(
         entries += 1
         address = item.physical_address
         if "://" in address:
-            outside.count(places, outside.place_of(address))
+            outside.count(places, outside.place_of_address(checking.location.uri, address))
             continue
         named = reference(address, item.size)
         if named is not None:

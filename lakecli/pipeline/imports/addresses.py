@@ -10,7 +10,7 @@ from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.address import split_address
 from lakecli.repository.core.pins import MARK as PIN_MARK
 from lakecli.repository.core.pins import split_pin
-from lakecli.repository.core.places import Trust, check_host, lies_below
+from lakecli.repository.core.places import Trust, bucket_of, check_host, lies_below, place_of
 
 if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import Task
@@ -30,7 +30,7 @@ class Addresses:
     """Checks the addresses of one part's objects; quick where consecutive ones share a bucket.
 
     Attributes:
-        places: buckets and directories outside the namespace that contain the objects.
+        places: places outside the namespace that contain the objects; see `places.place_of`.
     """
 
     def __init__(self, task: Task, failures: Failures) -> None:
@@ -40,6 +40,7 @@ class Addresses:
         self._root = b"\0"
         self._is_directory = False
         self._inside = (task.location.uri + "/").encode("utf-8", "surrogateescape")
+        self._own_bucket = bucket_of(task.location.uri)
 
     def checked(self, rows: Rows) -> Rows:
         """Return the rows without objects whose address cannot be read or recorded.
@@ -112,11 +113,25 @@ class Addresses:
             check_host(place)
         except LakeError as error:
             return error.message
+        if place == self._own_bucket and not self._task.copies:
+            return self._problem_beside(text, place, key)
         self.places.add(place)
         if scheme.lower() != "https":
             size = 2 if place.startswith("az://") else 1
             self._root = f"{scheme}://{'/'.join(rest.split('/')[:size])}/".encode()
             self._is_directory = False
+        return ""
+
+    def _problem_beside(self, text: str, bucket: str, key: str) -> str:
+        """Check an address in the namespace's own bucket, which others may share."""
+        place = place_of(self._task.location.uri, bucket, key)
+        if place == self._task.location.uri:
+            raise inside_error(text, place)
+        if place == bucket:
+            return f"only the whole bucket of the repository covers its address: {COPY_IT}"
+        self.places.add(place)
+        self._root = f"{place}/".encode("utf-8", "surrogateescape")
+        self._is_directory = False
         return ""
 
     def _problem_of_file(self, text: str, directory: str, name: str) -> str:

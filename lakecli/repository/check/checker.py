@@ -226,7 +226,9 @@ class Checker:
         self.counts.entries += 1
         if "://" in entry.physical_address:
             self.counts.external += 1
-            outside.count(self.counts.places, outside.place_of(entry.physical_address))
+            namespace = self._repository.record.storage_namespace
+            place = outside.place_of_address(namespace, entry.physical_address)
+            outside.count(self.counts.places, place)
             if self._how.external:
                 self._external.append((entry, name, commit_id))
                 if len(self._external) >= BATCH:

@@ -8,7 +8,7 @@ from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.errors import LakeError, UsageError
 from lakecli.repository.core.address import is_outside, split_address
 from lakecli.repository.core.pins import split_pin
-from lakecli.repository.core.places import trust_of
+from lakecli.repository.core.places import place_of, trust_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ NO_STORE: Final = "(addresses of no store)"
 
 
 class Place(NamedTuple):
-    """A bucket or directory outside the namespace.
+    """A place outside the namespace: a bucket, a directory, or a prefix in the namespace's bucket.
 
     Attributes:
         uri: its URI, or `OTHERS`, or `NO_STORE`.
@@ -54,10 +54,10 @@ class Outside(NamedTuple):
     ranges: int
 
 
-def place_of(address: str) -> str:
-    """Return the bucket or directory of an address outside the namespace."""
+def place_of_address(namespace: str, address: str) -> str:
+    """Return the place of an address that is a full URI; see `places.place_of`."""
     try:
-        return split_address(split_pin(address).uri)[0]
+        return place_of(namespace, *split_address(split_pin(address).uri))
     except UsageError:
         return NO_STORE
 
@@ -70,10 +70,14 @@ def count(counts: dict[str, int], place: str, objects: int = 1) -> None:
 
 
 def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[Place, ...]:
-    """Return the counted places, the most frequent first."""
+    """Return the counted places without the namespace itself, the most frequent first."""
     trust = trust_of(repository)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(Place(uri, objects, _is_allowed(trust, uri)) for uri, objects in ordered)
+    return tuple(
+        Place(uri, objects, _is_allowed(trust, uri))
+        for uri, objects in ordered
+        if uri != trust.namespace
+    )
 
 
 def allowable(places: Iterable[Place], trust: Trust) -> list[str]:
@@ -105,7 +109,8 @@ def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
     for record in chosen:
         for item in check_range(repository.trees, record):
             if not isinstance(item, Problem) and is_outside(item.physical_address):
-                count(counts, place_of(item.physical_address))
+                namespace = repository.record.storage_namespace
+                count(counts, place_of_address(namespace, item.physical_address))
     return Outside(places_in(repository, counts), len(chosen), len(records))
 
 

@@ -4,7 +4,7 @@ A place is a bucket, a container, a prefix in one, or a directory of this machin
 normalised URI. An entry may name any address, and everybody who can write to the namespace can
 write an entry. So an address is followed only into an allowed place:
 
-- the bucket or container of the namespace itself; of a namespace in a directory, that directory;
+- the namespace itself: its prefix in the bucket, or its directory;
 - places in the setting ``trust.addresses``, for all repositories or for one;
 - places that this clone imported from or staged, or that were allowed when it was cloned; these
   are remembered in the local store.
@@ -70,10 +70,22 @@ class Trust(NamedTuple):
             self._check_file(bucket, key)
             return
         check_host(bucket)
-        if bucket == bucket_of(self.namespace):
-            return
-        if not any(_covers(place, bucket, key) for place in self.allowed):
-            raise self.refusal(bucket)
+        if not _covers(self.namespace, bucket, key) and self.narrowest(bucket, key) is None:
+            raise self.refusal(place_of(self.namespace, bucket, key))
+
+    def narrowest(self, bucket: str, key: str) -> str | None:
+        """Return the longest of the allowed places that contain an object, or ``None``.
+
+        Args:
+            bucket: URI of the bucket, container or directory, normalised.
+            key: of the object in it.
+        """
+        if is_local(bucket):
+            found = [each for each in self.allowed if lies_below(bucket, key, [each])]
+        else:
+            uri = f"{bucket}/{key}"
+            found = [each for each in self.allowed if _covers(each, bucket, key) or each == uri]
+        return max(found, key=len, default=None)
 
     def _check_file(self, directory: str, name: str) -> None:
         if not is_local(self.namespace):
@@ -109,6 +121,31 @@ class Trust(NamedTuple):
 def bucket_of(uri: str) -> str:
     """Return the bucket or container of a normalised URI; of a directory, the directory."""
     return uri if is_local(uri) else str(parse(uri)._replace(path=""))
+
+
+def place_of(namespace: str, bucket: str, key: str) -> str:
+    """Return the place that has to be allowed before an object is read.
+
+    That is its bucket or directory. In the namespace's own bucket, which others may share, it is
+    the shortest prefix of the key that is no prefix of the namespace; and for an object inside the
+    namespace, the namespace itself. A key that has no such prefix needs the whole bucket.
+
+    Args:
+        namespace: the storage namespace, normalised.
+        bucket: URI of the object's bucket, container or directory, normalised.
+        key: of the object in it.
+    """
+    if is_local(bucket) or bucket != bucket_of(namespace):
+        return bucket
+    if _covers(namespace, bucket, key):
+        return namespace
+    parts = key.split("/")
+    if {".", ".."}.isdisjoint(parts):
+        own = namespace.removeprefix(f"{bucket}/").split("/")
+        for end, part in enumerate(parts, 1):
+            if part and parts[:end] != own[:end]:
+                return "/".join((bucket, *parts[:end]))
+    return bucket
 
 
 def real_path(uri: str) -> str:
@@ -174,13 +211,12 @@ def remembered(txn: ReadTransaction, repository: Repository) -> tuple[str, ...]:
 def remember(repository: Repository, places: Iterable[str]) -> None:
     """Allow places for one repository of this machine, from now on.
 
-    What the namespace's own bucket or directory covers is left out.
+    The namespace itself is left out.
 
     Raises:
         Refused: there would be more than `MAX_REMEMBERED`.
     """
-    own = bucket_of(repository.record.storage_namespace)
-    wanted = [place for place in places if place != own]
+    wanted = [place for place in places if place != repository.record.storage_namespace]
     with repository.lake.kv.read() as txn:
         if set(wanted) <= set(remembered(txn, repository)):
             return

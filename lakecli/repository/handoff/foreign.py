@@ -9,7 +9,7 @@ from lakecli.errors import Refused, UsageError
 from lakecli.model import Entry
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.address import split_address
-from lakecli.repository.core.places import check_host, remember
+from lakecli.repository.core.places import bucket_of, check_host, place_of, remember
 from lakecli.repository.core.stager import stage_entry
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.uri import check_path
@@ -69,6 +69,12 @@ def record_object(
             hint="upload it: lakecli fs upload",
         )
     check_host(bucket)
+    place = place_of(namespace, bucket, key)
+    if place == bucket_of(namespace):
+        raise Refused(
+            f"only the whole bucket of the storage namespace covers the location: {address}",
+            hint="upload a copy of the object: lakecli fs upload",
+        )
     entry = Entry(
         physical_address=address,
         size=size,
@@ -77,7 +83,7 @@ def record_object(
         content_type=content_type_of(path) if content_type is None else content_type,
         metadata=metadata,
     )
-    remember(repository, [bucket])
+    remember(repository, [place])
     stage_entry(repository, branch, path, entry, kind="stage")
     return entry
 
