@@ -91,7 +91,8 @@ class ObjectInfo(NamedTuple):
 
     ``modified_at`` is by the store's clock. Only `ObjectStore.head` fills ``content_type`` and
     ``metadata``, and only where the store keeps them: a directory does not. Stores may return the
-    keys of metadata in lower case.
+    keys of metadata in lower case. ``md5`` is the MD5 of the bytes in hex digits, if the store
+    reports it beside an ETag that is none.
     """
 
     key: str
@@ -101,6 +102,7 @@ class ObjectInfo(NamedTuple):
     etag: str = ""
     content_type: str = ""
     metadata: Mapping[str, str] = NO_METADATA
+    md5: str = ""
 
 
 class Attributes(NamedTuple):

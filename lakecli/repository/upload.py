@@ -189,13 +189,14 @@ class Upload:
         Outside the namespace it may have been replaced, unless the store reports the same MD5.
         """
         from lakecli.repository.core.address import is_external, locate
+        from lakecli.repository.core.read import md5_of
 
         try:
             store, key = locate(self._repository, entry)
             found = store.head(key)
         except LakeError:
             return False  # the file is uploaded
-        is_unchanged = not is_external(entry) or found.etag.strip('"') == entry.checksum
+        is_unchanged = not is_external(entry) or md5_of(found) == entry.checksum
         return found.size == entry.size and is_unchanged
 
     def entry(self, path: bytes, ingested: Ingested, *, at: datetime, has_mtime: bool) -> Entry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.registry import open_store
+from tests.support.azurite import ACCOUNT, connection_string, new_container
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
@@ -139,3 +141,58 @@ def test_presign_warns_about_objects_outside(cli: Cli, source: Source) -> None:
     one = cli.ok("fs", "presign", f"{MAIN}/t/same")
     assert "may be changed" in one.stderr
     assert "4 of the objects" in cli.ok("fs", "presign", "-r", f"{MAIN}/t/").stderr
+
+
+@pytest.fixture(params=["directory", "bucket", "azure", "azure without MD5"])
+def of_lakefs(
+    request: pytest.FixtureRequest,
+    cli: Cli,
+    aws_environment: pytest.MonkeyPatch,
+    moto_endpoint: str,
+) -> Callable[[bytes], str]:
+    """What writes an object outside the namespace and returns its URI; lakeFS imported it."""
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    cli.now = system_now()
+    if request.param == "bucket":
+        uri = f"s3://{new_bucket(moto_endpoint)}"
+    elif request.param == "directory":
+        uri = f"local://{cli.directory}/source"
+        (cli.directory / "source").mkdir()
+    else:
+        request.getfixturevalue("azure_environment")
+        uri = f"az://{ACCOUNT}/{new_container(request.getfixturevalue('azurite'))}"
+    store = open_store(uri)
+
+    def write(data: bytes) -> str:
+        if request.param != "azure without MD5":
+            store.put("a", data, ANY)
+        else:
+            from azure.storage.blob import BlobServiceClient
+
+            url = connection_string(request.getfixturevalue("azurite"))
+            with BlobServiceClient.from_connection_string(url) as service:
+                blob = service.get_blob_client(uri.rpartition("/")[2], "a")
+                blob.stage_block("MDAw", data)
+                blob.commit_block_list(["MDAw"])
+            assert not store.head("a").md5
+        return f"{uri}/a"
+
+    return write
+
+
+def test_an_md5_is_compared_with_an_md5(cli: Cli, of_lakefs: Callable[[bytes], str]) -> None:
+    uri = of_lakefs(b"12345")
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    options = ("--location", uri, "--size", "5", "--checksum", md5(b"12345").hexdigest())
+    cli.ok("fs", "stage", f"{MAIN}/t/a", *options, "--mtime", "1600000000")
+    cli.ok("commit", MAIN, "-m", "imported by lakeFS")
+    assert cli.ok("fs", "cat", f"{MAIN}/t/a").stdout_bytes == b"12345"
+    assert check(cli)[1] == {}
+    cli.ok("export", f"{MAIN}/t/", cli.directory / "out")
+    assert (cli.directory / "out" / "a").read_bytes() == b"12345"
+    of_lakefs(b"54321")
+    changed = cli("fs", "cat", f"{MAIN}/t/a")
+    assert (changed.exit_code, changed.stdout_bytes) == (ExitCode.INTEGRITY, b"")
+    assert check(cli)[1].keys() == {"t/a"}
+    assert cli("export", f"{MAIN}/t/", cli.directory / "other").exit_code == ExitCode.PARTIAL
+    assert not (cli.directory / "other" / "a").exists()

@@ -352,6 +352,7 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
             etag=version,
             content_type=content_type,
             metadata=metadata or {},
+            md5=bytes(blob.content_settings.content_md5 or b"").hex(),
         )
 
 

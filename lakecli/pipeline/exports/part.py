@@ -22,6 +22,7 @@ from lakecli.model import Difference
 from lakecli.pipeline.exports.records import MARKER, Failure, Hands, Outcome
 from lakecli.pipeline.exports.target import WHOLE, Item, open_target
 from lakecli.pipeline.steps import pack_steps
+from lakecli.repository.check.external import Recorded, change_of
 from lakecli.repository.core.read import read_located
 from lakecli.repository.transfer.destination import NoRoom, State, UnsafeName
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
@@ -228,13 +229,12 @@ def _check_external(store: ObjectStore, key: str, entry: Entry) -> None:
     """Compare an object outside the namespace with what was recorded at its import.
 
     Raises:
-        IntegrityError: its size or ETag changed.
+        IntegrityError: it changed.
     """
     if "://" not in entry.physical_address:
         return
-    found = store.head(key)
-    is_other = bool(found.etag and entry.checksum) and found.etag != entry.checksum.strip('"')
-    if found.size != entry.size or is_other:
+    recorded = Recorded(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
+    if change_of(store, key, recorded) is not None:
         raise IntegrityError(
             f"changed since it was imported: {entry.physical_address}",
             hint="import it again, or restore the version that was imported",

@@ -1,7 +1,15 @@
 """Check whether objects outside the namespace have changed since they were recorded.
 
 An object that was imported without its bytes can be overwritten or deleted in its source. The
-import recorded its size, its time, and the source's ETag, or the BLAKE3 of a file.
+import recorded its size, its time, and a checksum, whose form says what it is:
+
+- 64 hex digits are a BLAKE3, which lakecli records of files.
+- 32 hex digits are an MD5, which lakeFS records where the store reports one and of files, and which
+  most ETags of S3 and Google Cloud Storage are.
+- Everything else is an ETag or a version of the store.
+
+A digest is compared with one that the store reports, or the object is read. It is not read if its
+time is the recorded one.
 """
 
 from __future__ import annotations
@@ -9,18 +17,17 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from blake3 import blake3
-
 from lakecli.errors import IntegrityError, LakeError, NotFound
-from lakecli.identity import DIGEST_SIZE
+from lakecli.identity import DIGEST_SIZE, is_md5
 from lakecli.repository.core.places import OutsideAddress
+from lakecli.repository.core.read import hasher_of, md5_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from lakecli.model import Entry
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.address import Resolver
     from lakecli.repository.core.lake import Repository
 
@@ -64,7 +71,7 @@ def ask_all(
     Args:
         addresses: resolves the addresses of the repository.
         objects: the records to check.
-        reads: read every object whose BLAKE3 is recorded, not only those with a changed time.
+        reads: read objects whose digest has to be computed even if their time is the recorded one.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield from pool.map(lambda each: ask(addresses, each, reads=reads), objects)
@@ -92,7 +99,7 @@ def ask(addresses: Resolver, recorded: Recorded, *, reads: bool = False) -> Answ
     """Compare an object with its record."""
     try:
         store, key = addresses.locate(recorded.address)
-        return Answer(_problem(store, key, recorded, reads=reads))
+        return Answer(change_of(store, key, recorded, reads=reads))
     except OutsideAddress:
         return Answer(None, asked=False)
     except NotFound:
@@ -101,28 +108,34 @@ def ask(addresses: Resolver, recorded: Recorded, *, reads: bool = False) -> Answ
         return Answer(f"cannot be read: {error.message}")
 
 
-def checksum_of(info: ObjectInfo) -> str:
-    """Return the checksum that an import records for an object in a bucket."""
-    return (info.etag or str(info.version)).strip('"')
+def change_of(
+    store: ObjectStore, key: str, recorded: Recorded, *, reads: bool = False
+) -> str | None:
+    """Return how an object differs from its record, or ``None``.
 
-
-def _problem(store: ObjectStore, key: str, recorded: Recorded, *, reads: bool) -> str | None:
+    Raises:
+        NotFound: it does not exist.
+    """
     info = store.head(key)
     if info.size != recorded.size:
         return f"{CHANGED}: {info.size} bytes where the entry says {recorded.size}"
     checksum = recorded.checksum.strip('"')
-    if not _is_blake3(checksum):
-        found = checksum_of(info)
-        if checksum and found != checksum:
-            return f"{CHANGED}: its ETag is {found} where the entry says {checksum}"
+    found = (info.etag or str(info.version)).strip('"')
+    if checksum in {"", found}:
         return None
-    if not reads and info.modified_at.replace(microsecond=0) == recorded.modified_at:
-        return None
-    return None if _digest(store, key) == checksum else f"{CHANGED}: its BLAKE3 is different"
+    kind = "MD5" if is_md5(checksum) else "BLAKE3" if _is_blake3(checksum) else "ETag"
+    if kind == "MD5" and md5_of(info):
+        found = md5_of(info)
+    elif kind != "ETag":
+        if not reads and info.modified_at.replace(microsecond=0) == recorded.modified_at:
+            return None
+        found = _digest(store, key, checksum)
+    return None if found == checksum else f"{CHANGED}: its {kind} is not that of the entry"
 
 
-def _digest(store: ObjectStore, key: str) -> str:
-    hasher = blake3()
+def _digest(store: ObjectStore, key: str, checksum: str) -> str:
+    """Return the digest of an object's bytes, of the same kind as a checksum."""
+    hasher = hasher_of(checksum)
     with store.open(key) as source:
         while piece := source.read(_PIECE):
             hasher.update(piece)

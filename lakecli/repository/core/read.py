@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.model import Entry
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
     from lakecli.repository.core.lake import Repository
 
 PIECE: Final = 1 << 20
@@ -109,6 +109,12 @@ def content_digest(entry: Entry) -> str | None:
     if digest is None and not is_external(entry) and is_md5(entry.checksum):
         return entry.checksum
     return digest
+
+
+def md5_of(info: ObjectInfo) -> str:
+    """Return the MD5 of an object's bytes where its store reports it, else ``""``."""
+    etag = info.etag.strip('"')
+    return info.md5 or (etag if is_md5(etag) else "")
 
 
 def hasher_of(digest: str) -> Hasher:
