@@ -3,29 +3,107 @@
 pyiceberg looks a FileIO up by the property ``py-io-impl``; it has no entry points for them::
 
     load_catalog("lake", **{"py-io-impl": "lakecli.filesystem.iceberg.LakeFileIO", …})
+
+Everybody who may write to a repository may write the metadata of its tables, which names files by
+URIs of any kind. So the metadata file that the catalog names decides where a table is, and no file
+of the table widens that. pyiceberg creates one FileIO to read the metadata file, and another one,
+from the properties in that file, for everything else. Therefore the first one hands the metadata
+over with a property of its own, `TABLE`, which only this process can make, and without properties
+that belong to a catalog: names of Python classes, of servers and of credentials. For purging,
+pyiceberg creates a third FileIO, from the properties of the catalog; it is bound to the table whose
+metadata the thread has read last.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import io
+import json
+import secrets
+import threading
+import zlib
+from gzip import compress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from pyiceberg.io.fsspec import FsspecFileIO, FsspecInputFile, FsspecOutputFile
 
+from lakecli.errors import IntegrityError
+from lakecli.filesystem import lakes, paths
+from lakecli.filesystem.failures import finding
 from lakecli.filesystem.system import LakeFileSystem
+from lakecli.parsing import Unparsable, parse_json_object
+from lakecli.repository.core.places import OutsideAddress
 
 if TYPE_CHECKING:
-    from pyiceberg.io import InputFile, OutputFile
+    from pyiceberg.io import InputFile, InputStream, OutputFile, OutputStream
 
 HOME: Final = "lakefs.home"
 REF: Final = "lakefs.ref"
+TABLE: Final = "lakefs.table"
+"""The property by which this process tells a FileIO where its table is; it is never written."""
 
-_SCHEME: Final = "lakefs://"
+MAX_METADATA: Final = 64 << 20
+"""Bytes of a metadata file, at most."""
+
+_SCHEME: Final = paths.SCHEME
+_METADATA: Final = ".json"
+_PACKED: Final = ".gz.metadata.json"
+_OF_CATALOGS: Final = (
+    "py-",
+    "lakefs.",
+    "client.",
+    "s3.",
+    "gcs.",
+    "adls.",
+    "hdfs.",
+    "hf.",
+    "write.py-location-provider.impl",
+)
+"""How the names of properties begin that are not taken from the metadata of a table."""
+
+_NONCE: Final = secrets.token_hex(16)
+"""Proves that this process made a value of `TABLE`."""
+
+
+class _Table(NamedTuple):
+    """Where a table is.
+
+    Attributes:
+        repository: its name.
+        ref: as the URI of the metadata file spells it.
+        directory: path of the directory of all its files; ``None`` if only single files are known.
+    """
+
+    repository: str
+    ref: str
+    directory: bytes | None
+
+    @classmethod
+    def of(cls, metadata: str) -> _Table:
+        """Return where the table of a metadata file is."""
+        place = paths.parse(metadata)
+        directory, _, last = place.path.rpartition(b"/")[0].rpartition(b"/")
+        if last != b"metadata":
+            directory = place.path.rpartition(b"/")[0]
+        return cls(place.repository, place.ref, directory)
+
+
+class _Recent(threading.local):
+    """The table whose metadata file a thread was asked for last."""
+
+    table: _Table | None = None
+
+
+_recent: Final = _Recent()
 
 
 class LakeFileIO(FsspecFileIO):
     """Reads and writes ``lakefs://REPOSITORY/REF/PATH`` for pyiceberg, and other URIs as it does.
 
     Written files are staged on the branch, until a commit.
+
+    A table whose metadata file is in a repository has all its files in that repository, at that
+    ref. Of other places it may name files to read, where ``trust.addresses`` allows that; never
+    files of this machine. Files are deleted only in the directory of the table.
 
     Properties:
         lakefs.home: directory of lakecli's data, as ``LAKECLI_HOME``.
@@ -34,30 +112,206 @@ class LakeFileIO(FsspecFileIO):
             created; so this is how a table is used on another branch, at a tag or at a commit.
     """
 
+    def __init__(self, properties: dict[str, str]) -> None:
+        super().__init__(properties=properties)
+        nonce, _, metadata = properties.get(TABLE, "").partition(" ")
+        self._table = _Table.of(metadata) if nonce == _NONCE else None
+        self._recent = _recent.table
+        self._written: set[str] = set()
+
     def new_input(self, location: str) -> FsspecInputFile:
-        """Return a file to read."""
+        """Return a file to read.
+
+        Raises:
+            OSError: the table may not name it.
+        """
+        if self._table is None and location.endswith(_METADATA):
+            # The catalog names it, and no table.
+            self._named(_Table.of(location) if location.startswith(_SCHEME) else None)
+            _recent.table = self._table
+        self._check(location, reads=True)
         if not location.startswith(_SCHEME):
             return super().new_input(location)
+        if location.endswith(_METADATA):
+            return _MetadataInput(location, self._lake())
         return FsspecInputFile(location, self._lake())
 
     def new_output(self, location: str) -> FsspecOutputFile:
-        """Return a file to write."""
+        """Return a file to write.
+
+        Raises:
+            OSError: the table may not name it.
+        """
+        if self._table is None:
+            # A new table, of which only the caller names files.
+            self._named(_file_of(location))
+        self._check(location)
+        self._written.add(location)
         if not location.startswith(_SCHEME):
             return super().new_output(location)
+        if location.endswith(_METADATA):
+            return _MetadataOutput(location, self._lake())
         return FsspecOutputFile(location, self._lake())
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Delete a file."""
+        """Delete a file.
+
+        Raises:
+            OSError: it is not in the directory of the table.
+        """
         name = location if isinstance(location, str) else location.location
+        self._check(name)
+        table = self._table
         if not name.startswith(_SCHEME):
             super().delete(location)
             return
+        if name not in self._written and not _is_below(table, name):
+            _refuse(name, "a table deletes only files in its own directory")
         self._lake().rm(name)
+
+    def _named(self, table: _Table | None) -> None:
+        """Bind this to a table that the catalog or the caller names, or to none."""
+        self._table = table
+        self._recent = None
+
+    def _check(self, location: str, *, reads: bool = False) -> None:
+        """Refuse a file that the table may not name.
+
+        Raises:
+            OSError: it is refused.
+        """
+        table = self._table = self._table or self._recent or _file_of(location)
+        if table is None:
+            return  # a table outside of repositories: pyiceberg's own rules
+        owner = f"{_SCHEME}{table.repository}/{self.properties.get(REF) or table.ref}"
+        if location.startswith(_SCHEME):
+            place = paths.parse(location)
+            if place.repository != table.repository:
+                _refuse(location, f"outside the repository of a table in {owner}")
+            if place.ref != table.ref and not self.properties.get(REF):
+                _refuse(
+                    location,
+                    f"at another ref than a table in {owner}",
+                    f"to read all its files at one ref, set the property {REF}",
+                )
+            return
+        scheme, separator, _ = location.partition("://")
+        if not separator or scheme.lower() in {"file", "local"}:
+            _refuse(location, f"never followed from a table in {owner}: a file of this machine")
+        if not reads:
+            _refuse(location, f"neither written nor deleted by a table in {owner}")
+        with finding(location), lakes.repository(self._home(), table.repository) as repository:
+            repository.addresses.check(location)
+
+    def _home(self) -> str | None:
+        return lakes.home_of(self.properties.get(HOME))
 
     def _lake(self) -> Any:
         system = LakeFileSystem(home=self.properties.get(HOME))
         ref = self.properties.get(REF)
         return _AtRef(system, ref) if ref else system
+
+
+def _file_of(location: str) -> _Table | None:
+    """Return where a table is of which only one file is known; ``None``: in no repository."""
+    if not location.startswith(_SCHEME):
+        return None
+    return _Table.of(location)._replace(directory=None)
+
+
+def _refuse(location: str, what: str, hint: str | None = None) -> NoReturn:
+    """Refuse a file.
+
+    Raises:
+        OSError: always.
+    """
+    with finding(location):
+        raise OutsideAddress(what, hint=hint)
+    raise AssertionError  # not reached
+
+
+def _is_below(table: _Table | None, location: str) -> bool:
+    """Return whether a file is in the directory of a table."""
+    if table is None or table.directory is None:
+        return False
+    path = paths.parse(location).path
+    return not table.directory or path.startswith(table.directory + b"/")
+
+
+class _MetadataInput(FsspecInputFile):
+    """A metadata file, with `TABLE` and without properties that belong to a catalog."""
+
+    def open(self, seekable: bool = True) -> InputStream:
+        with finding(self.location), super().open(seekable) as file:
+            metadata = _unpacked(self.location, file.read(MAX_METADATA + 1))
+        kept = _own_properties(metadata)
+        metadata["properties"] = {**kept, TABLE: f"{_NONCE} {self.location}"}
+        return io.BytesIO(_packed(self.location, metadata))
+
+
+class _MetadataOutput(FsspecOutputFile):
+    """A metadata file, which is written without properties that belong to a catalog."""
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        return _MetadataStream(self.location, super().create(overwrite))
+
+
+class _MetadataStream(io.BytesIO):
+    """What is written to a metadata file."""
+
+    def __init__(self, location: str, file: Any) -> None:
+        super().__init__()
+        self._location = location
+        self._file = file
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is not None:
+            self._file.__exit__(*error)
+        else:
+            self.close()
+
+    def close(self) -> None:
+        if not self.closed:
+            data = self.getvalue()
+            super().close()
+            with self._file, finding(self._location):
+                metadata = _unpacked(self._location, data)
+                kept = _own_properties(metadata)
+                if kept != metadata.get("properties", {}):
+                    metadata["properties"] = kept
+                    data = _packed(self._location, metadata)
+                self._file.write(data)
+
+
+def _own_properties(metadata: dict[str, Any]) -> dict[str, str]:
+    """Return the properties of a metadata file that do not belong to a catalog.
+
+    Raises:
+        IntegrityError: they are not names and texts.
+    """
+    found = metadata.get("properties", {})
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise IntegrityError("the properties of an Iceberg table are not names and texts")
+    return {name: text for name, text in found.items() if not name.startswith(_OF_CATALOGS)}
+
+
+def _unpacked(location: str, data: bytes) -> dict[str, Any]:
+    """Parse a metadata file.
+
+    Raises:
+        IntegrityError: it is too large or malformed.
+    """
+    try:
+        if location.endswith(_PACKED):
+            data = zlib.decompressobj(wbits=31).decompress(data, MAX_METADATA + 1)
+        return parse_json_object(data, max_size=MAX_METADATA)
+    except (Unparsable, zlib.error) as error:
+        raise IntegrityError(f"not the metadata of an Iceberg table: {error}") from error
+
+
+def _packed(location: str, metadata: dict[str, Any]) -> bytes:
+    data = json.dumps(metadata, ensure_ascii=False, separators=(",", ":")).encode()
+    return compress(data) if location.endswith(_PACKED) else data
 
 
 class _AtRef:
