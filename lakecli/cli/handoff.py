@@ -83,7 +83,7 @@ def presign_tree(
             )
         for file, document in documents:
             if file is None:
-                document.write(context.out.binary(), handoff.header, handoff.totals)
+                document.write(context.out.document(), handoff.header, handoff.totals)
             else:
                 file.write(document, handoff.header, handoff.totals)
         if manifest is not None or script is not None:

@@ -76,6 +76,7 @@ class Output:
         self.json = json
         self.quiet = quiet
         self.terminal = color and (stdout.isatty() if interactive is None else interactive)
+        self.stdout_terminal = stdout.isatty()
         self.stderr_terminal = stderr.isatty()
         self._stderr_color = color and self.stderr_terminal
 
@@ -198,6 +199,17 @@ class Output:
         """Flush stdout, and return it for bytes."""
         self.flush()
         return self._stdout.buffer
+
+    def document(self) -> BinaryIO:
+        """Flush stdout, and return it for a document that programs read.
+
+        A terminal gets its control characters escaped.
+        """
+        if not self.stdout_terminal:
+            return self.binary()
+        from lakecli.cli.escaped_bytes import EscapedBytes
+
+        return cast("BinaryIO", EscapedBytes(self.binary()))
 
     # -- stderr ------------------------------------------------------------------------------
 

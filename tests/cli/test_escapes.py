@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.cli.escaped_bytes import EscapedBytes
 from lakecli.cli.output import Guarded, Output
 from lakecli.cli.text import harmless, one_line, posix_word, quote_path, shell_word
 from lakecli.cli.tree import COMMANDS
@@ -104,6 +105,17 @@ def test_every_way_to_a_stream_escapes(*, terminal: bool) -> None:
         assert not FORBIDDEN.search(STYLES.sub("", text) if terminal else text)
     assert "\nforged line" not in stdout.getvalue()
     assert "a\\tb\\nc" in stdout.getvalue()
+
+
+@given(st.lists(st.text("a\r\n\x1b\x9bé\udcff", max_size=6)))
+def test_a_document_on_a_terminal_is_escaped(parts: list[str]) -> None:
+    target = io.BytesIO()
+    data = "".join(parts).encode("utf-8", "surrogateescape")
+    shown = EscapedBytes(target)
+    shown.writelines(data[at : at + 1] for at in range(len(data)))
+    shown.write(b".")
+    text = os.fsdecode(data + b".")
+    assert target.getvalue().decode() == harmless(text.replace("\r\n", "\n"))
 
 
 def test_data_cannot_name_a_style() -> None:

@@ -474,3 +474,24 @@ def test_contradicting_options_are_refused(demo: Demo, golden: Golden) -> None:
         demo.cli("fs", "presign", "-r", path, "--format", "csv", "--json"),
         demo.cli("fs", "presign", "-r", path, "--format", "pdf"),
     )
+
+
+@pytest.mark.parametrize("format_", ["csv", "curl", "json", "html", "aria2"])
+def test_a_terminal_gets_no_control_characters(lake: Cli, format_: str) -> None:
+    name = "a\x1b[31m\x9b1m\u202e"
+    lake.ok("fs", "upload", "-s", "-", f"{MAIN}/esc/{name}", stdin="x")
+    argv = ("fs", "presign", "-r", f"{MAIN}/esc/", "--format", format_)
+    for env in ({}, {"NO_COLOR": "1"}):
+        shown = lake(*argv, terminal=True, env=env).stdout
+        assert "\x1b" not in shown
+        assert "\x9b" not in shown
+        assert "\r" not in shown
+        assert shown.count("\n") > 1
+    piped = lake(*argv).stdout_bytes
+    file = lake.directory / f"links.{format_}"
+    lake(*argv, "--manifest", file)
+    escapes = {"csv", "curl"}
+    assert (name.encode() in piped) == (format_ in escapes)
+    assert (name.encode() in file.read_bytes()) == (format_ in escapes)
+    if format_ in escapes:
+        assert "\\033[31m\\302\\2331m" in shown
