@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
@@ -178,3 +181,59 @@ def test_an_empty_source_is_refused(cli: Cli, demo: Demo, source: Path, kind: st
     assert demo.contents() == before
     cli.ok(*importing, "--allow-empty")
     assert not [path for path in demo.contents() if path.startswith("data/")]
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("size", 2**70, "column 'size' does not contain integers: '1180591620717411303424'"),
+        ("size", True, "column 'size' does not contain integers: 'True'"),
+        ("size", [1], "column 'size' does not contain integers: '[1]'"),
+        ("size", None, "a value of column 'size' is missing"),
+        ("path", ["a"], "column 'path' does not contain text"),
+        ("path", {"a": 1}, "column 'path' does not contain text"),
+        ("path", 5, "column 'path' does not contain text"),
+        ("path", "\ud800", "column 'path' does not contain text"),
+        ("physical_address", ["x"], "column 'physical_address' does not contain text"),
+        ("checksum", 5, "column 'checksum' does not contain text"),
+        ("content_type", [1], "column 'content_type' does not contain text"),
+        ("mtime", 10**30, "column 'mtime' does not contain times"),
+        ("mtime", 1e300, "column 'mtime' does not contain times"),
+        ("mtime", 2**62, "column 'mtime' does not contain times"),
+        ("mtime", [1], "column 'mtime' does not contain times"),
+    ],
+)
+def test_a_wrong_value_of_a_manifest_is_named_with_its_line(
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    field: str,
+    value: object,
+    message: str,
+    *,
+    arrow: bool,
+) -> None:
+    if not arrow:
+        for module in ("sources", "manifest_file"):
+            monkeypatch.setattr(f"lakecli.pipeline.imports.{module}.has_arrow", lambda: False)
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    good = {"path": "a", "physical_address": "s3://bucket/a", "size": 1, "checksum": "e"}
+    good |= {"mtime": 5, "content_type": "text/plain"}
+    file = cli.directory / "list.jsonl"
+    file.write_text(f"{json.dumps(good)}\n\n{json.dumps({**good, field: value})}\n")
+    result = cli("import", "--from", file, "--to", "lakefs://demo/main/x/", "--verify", "none")
+    assert result.exit_code == ExitCode.INTEGRITY
+    assert f"line 3: {message}" in result.stderr
+    if arrow and isinstance(value, list | float):
+        table = pa.Table.from_pylist([{**good, field: value}])
+        pq.write_table(table, cli.directory / "list.parquet")
+        file = cli.directory / "list.parquet"
+        result = cli("import", "--from", file, "--to", "lakefs://demo/main/x/", "--verify", "none")
+        assert result.exit_code == ExitCode.INTEGRITY
+        assert f"row 1 of row group 0: column '{field}' does not contain" in result.stderr
+    if field == "size" and value is not None:
+        rows = [",".join(map(str, each.values())) for each in (good, {**good, field: "2x"})]
+        file = cli.directory / "list.csv"
+        file.write_text("\n".join([",".join(good), *rows, ""]))
+        result = cli("import", "--from", file, "--to", "lakefs://demo/main/x/", "--verify", "none")
+        assert f"row 2: column '{field}' does not contain integers: '2x'" in result.stderr

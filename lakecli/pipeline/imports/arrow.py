@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,7 +16,25 @@ if TYPE_CHECKING:
 
 TRUE: Final = b"true"
 
-_TIME_DIGITS: Final = 19
+NUMBER: Final = re.compile(rb"-?[0-9]{1,19}")
+LARGEST: Final = 2**63 - 1
+
+OLDEST: Final = -62_135_596_800
+"""The first second of the year 1, in unix seconds."""
+AFTER_LAST: Final = 253_402_300_800
+"""The first second of the year 10000."""
+
+
+class BadValue(IntegrityError):
+    """A value of a manifest that is missing, of another type, or out of bounds.
+
+    Attributes:
+        at: position of its row in the batch.
+    """
+
+    def __init__(self, at: int, message: str, *, hint: str | None) -> None:
+        super().__init__(message, hint=hint)
+        self.at = at
 
 
 class Layout(NamedTuple):
@@ -85,7 +104,10 @@ def normalised(batch: Any, layout: Layout, *, now: int) -> Any:  # noqa: ANN401 
             pa.binary(),
         )
     if layout.content_type:
-        content_type = _as_binary(batch.column(layout.content_type)).fill_null(b"")
+        column = batch.column(layout.content_type)
+        if pa.types.is_nested(column.type):
+            raise _not_text(column, layout.content_type)
+        content_type = _as_binary(column).fill_null(b"")
     else:
         content_type = pa.nulls(count, pa.binary())
     seconds = _times(batch, layout.mtime) if layout.mtime else pa.array([now] * count, pa.int64())
@@ -147,14 +169,29 @@ def _binary(batch: Any, name: str) -> Any:  # noqa: ANN401
     Raises:
         IntegrityError: a value is missing.
     """
-    return _as_binary(_present(batch, name))
+    import pyarrow as pa
+
+    column = _present(batch, name)
+    try:
+        return _as_binary(column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise _not_text(column, name) from error
+
+
+def _not_text(column: Any, name: str) -> BadValue:  # noqa: ANN401
+    return BadValue(
+        0,
+        f"column {name!r} does not contain text, but {column.type}",
+        hint="paths, addresses, checksums and content types are texts",
+    )
 
 
 def _present(batch: Any, name: str) -> Any:  # noqa: ANN401
     column = batch.column(name)
     if column.null_count:
-        raise IntegrityError(
-            f"column {name!r} lacks {column.null_count} values",
+        raise BadValue(
+            column.is_null().to_pylist().index(True),
+            f"a value of column {name!r} is missing",
             hint="every object of a manifest needs all of path, physical_address, size, checksum",
         )
     return column
@@ -212,15 +249,30 @@ def _numbers(batch: Any, name: str) -> Any:  # noqa: ANN401
     import pyarrow as pa
 
     column = _present(batch, name)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.string())  # no numbers
     try:
         if pa.types.is_binary(column.type):
-            column = column.cast(pa.string())
+            return column.cast(pa.string()).cast(pa.int64())
         return column.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise IntegrityError(
-            f"column {name!r} does not contain integers: {str(error).splitlines()[0]}",
+        at, value = next(
+            (item for item in enumerate(column.to_pylist()) if not _is_integer(item[1])),
+            (0, column.type),
+        )
+        shown = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        raise BadValue(
+            at,
+            f"column {name!r} does not contain integers: {shown[:40]!a}",
             hint="give sizes in bytes, as integers",
         ) from error
+
+
+def _is_integer(value: object) -> bool:
+    """Return whether a value is an integer of 64 bits, or is written as one."""
+    text = value if isinstance(value, bytes) else str(value).removesuffix(".0").encode()
+    is_known = isinstance(value, bytes | str | int | float) and not isinstance(value, bool)
+    return is_known and bool(NUMBER.fullmatch(text)) and abs(int(text)) <= LARGEST
 
 
 def _times(batch: Any, name: str) -> Any:  # noqa: ANN401
@@ -230,27 +282,39 @@ def _times(batch: Any, name: str) -> Any:  # noqa: ANN401
     column = _present(batch, name)
     kind = column.type
     if pa.types.is_timestamp(kind):
-        return column.cast(pa.timestamp("s", kind.tz), safe=False).cast(pa.int64())
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
-        return column.cast(pa.int64(), safe=False)
-    return pa.array(seconds_of(bytes_of(_as_binary(column)), name), pa.int64())
+        column = column.cast(pa.timestamp("s", kind.tz), safe=False).cast(pa.int64())
+    elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        return pa.array(seconds_of(bytes_of(_binary(batch, name)), name), pa.int64())
+    import pyarrow.compute as pc
+
+    are_times = pc.and_(pc.greater_equal(column, OLDEST), pc.less(column, AFTER_LAST))
+    if not pc.all(are_times).as_py():
+        at = are_times.to_pylist().index(False)
+        raise BadValue(at, (bad := not_times(name, column[at])).message, hint=bad.hint)
+    return column.cast(pa.int64(), safe=False)
+
+
+def not_times(name: str, value: object) -> IntegrityError:
+    """Return the error of a column with a value that is no time."""
+    return IntegrityError(
+        f"column {name!r} does not contain times: {str(value)[:40]!a}",
+        hint="give times as RFC 3339, such as 2026-03-01T12:00:00Z, or as unix seconds",
+    )
 
 
 def seconds_of(texts: Sequence[bytes], name: str) -> list[int]:
     """Return unix seconds of times as text: numbers, or RFC 3339 (UTC without a time zone)."""
     found = []
-    for text in texts:
+    for at, text in enumerate(texts):
         plain = text.decode("ascii", "replace")
-        if plain.isdigit() and len(plain) < _TIME_DIGITS:
+        if text.isdigit() and len(text) <= len(str(AFTER_LAST)) and int(text) < AFTER_LAST:
             found.append(int(plain))
             continue
         try:
             when = datetime.fromisoformat(plain)
         except ValueError:
-            raise IntegrityError(
-                f"column {name!r} does not contain times: {plain!r}",
-                hint="give times as RFC 3339, such as 2026-03-01T12:00:00Z, or as unix seconds",
-            ) from None
+            bad = not_times(name, plain)
+            raise BadValue(at, bad.message, hint=bad.hint) from None
         found.append(int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()))
     return found
 

@@ -23,16 +23,16 @@ from io import BufferedReader
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
-from lakecli.errors import UsageError
+from lakecli.errors import IntegrityError, UsageError
 from lakecli.pipeline.imports import line_ranges
-from lakecli.pipeline.imports.arrow import Layout, keys_of, normalised, rows_of
+from lakecli.pipeline.imports.arrow import BadValue, Layout, keys_of, normalised, rows_of
+from lakecli.pipeline.imports.json_rows import iter_rows
 from lakecli.pipeline.imports.line_ranges import LineRange, Lines, ranges_of
 from lakecli.pipeline.imports.manifest_file import (
     CSV,
     PARQUET,
     ManifestFile,
     csv_header,
-    iter_json,
     opened,
 )
 from lakecli.pipeline.imports.part import NotSorted, Part
@@ -101,13 +101,28 @@ class Piece(NamedTuple):
                 names = self.names or self.file.names
                 yield from _read_csv(stream, names, columns or self.layout.columns())
             else:
-                yield from _read_json(stream, columns or self.layout.columns())
+                start = 0 if self.lines is None else self.lines.start
+                names = columns or self.layout.columns()
+                yield from _read_json(iter_rows(stream, self.layout, names, start=start), names)
 
     def batches(self, now: int) -> Iterator[Any]:
         """Yield the objects in the columns of `arrow.schema`, in the order of the file."""
+        before = 0
         for batch in self.read():
             if batch.num_rows:
-                yield normalised(batch, self.layout, now=now)
+                try:
+                    found = normalised(batch, self.layout, now=now)
+                except BadValue as error:
+                    row = f"row {before + error.at + 1}{self._where()}"
+                    raise IntegrityError(f"{row}: {error.message}", hint=error.hint) from error
+                yield found
+            before += batch.num_rows
+
+    def _where(self) -> str:
+        """Return where the rows begin, if that is not at the beginning of the file."""
+        if self.groups:
+            return f" of row group {self.groups[0]}"
+        return f" after byte {self.lines.start}" if self.lines and self.lines.start else ""
 
     def iter_keys(self) -> Iterator[list[bytes]]:
         """Yield the keys of all rows, including old versions and delete markers."""
@@ -292,7 +307,7 @@ def _read_csv(stream: BinaryIO, names: Sequence[str], columns: Sequence[str]) ->
     )
 
 
-def _read_json(stream: BinaryIO, columns: Sequence[str]) -> Iterator[Any]:
+def _read_json(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[Any]:
     import pyarrow as pa
 
     taken: list[dict[str, Any]] = []
@@ -302,7 +317,7 @@ def _read_json(stream: BinaryIO, columns: Sequence[str]) -> Iterator[Any]:
             {name: _column([item.get(name) for item in taken]) for name in columns}
         )
 
-    for item in iter_json(stream):
+    for item in rows:
         taken.append(item)
         if len(taken) >= ROWS_AT_ONCE:
             yield batch()

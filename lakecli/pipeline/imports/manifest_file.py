@@ -99,8 +99,8 @@ def csv_header(file: ManifestFile) -> tuple[int, tuple[str, ...]]:
     return len(line), tuple(next(csv.reader([line.decode("utf-8-sig", "replace")]), []))
 
 
-def iter_json(stream: BinaryIO) -> Generator[dict[str, Any]]:
-    """Yield the objects of JSON lines.
+def iter_json(stream: BinaryIO) -> Generator[tuple[int, dict[str, Any]]]:
+    """Yield the number and the object of each line of JSON lines that is not empty.
 
     Raises:
         IntegrityError: a line is not a JSON object.
@@ -109,7 +109,7 @@ def iter_json(stream: BinaryIO) -> Generator[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            yield parse_json_object(line)
+            yield number, parse_json_object(line)
         except Unparsable:
             raise IntegrityError(
                 f"line {number} is not a JSON object",
@@ -124,4 +124,4 @@ def json_names(file: ManifestFile) -> list[str]:
         IntegrityError: the first line is not a JSON object.
     """
     with opened(file) as stream:
-        return list(next(iter_json(stream), {}))
+        return list(next(iter_json(stream), (0, {}))[1])

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
-from lakecli.pipeline.imports.arrow import TRUE, Layout, seconds_of, unquoted
-from lakecli.pipeline.imports.manifest_file import CSV, ManifestFile, iter_json, opened
+from lakecli.pipeline.imports.arrow import LARGEST, NUMBER, TRUE, Layout, seconds_of, unquoted
+from lakecli.pipeline.imports.json_rows import iter_rows
+from lakecli.pipeline.imports.manifest_file import CSV, ManifestFile, opened
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 from lakecli.repository.core.pins import unpinned_bytes
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from lakecli.pipeline.imports.part import Task
 
-_NUMBER: Final = re.compile(rb"-?[0-9]{1,19}")
-_LARGEST: Final = 2**63 - 1
 _CREATE: Final = (
     "CREATE TABLE rows (key BLOB, address BLOB, size INTEGER, checksum BLOB, seconds INTEGER, "
     "content_type BLOB)"
@@ -68,10 +66,16 @@ class PlainSource(NamedTuple):
 
 def _read(file: ManifestFile, layout: Layout, *, now: int) -> Iterator[tuple[object, ...]]:
     with opened(file) as stream:
-        found = _csv_records(stream, file) if file.kind == CSV else iter_json(stream)
+        columns = layout.columns()
+        is_csv = file.kind == CSV
+        found = _csv_records(stream, file) if is_csv else iter_rows(stream, layout, columns)
         with closing(found) as records:
-            for record in records:
-                row = _row(record.get, layout, now=now)
+            for number, record in enumerate(records, 1):
+                try:
+                    row = _row(record.get, layout, now=now)
+                except IntegrityError as error:
+                    what = f"row {number}: {error.message}"
+                    raise IntegrityError(what, hint=error.hint) from error
                 if row is not None:
                     yield row
 
@@ -141,8 +145,8 @@ def _present(value: Callable[[str], Any], name: str) -> bytes:
 
 def _number(value: Callable[[str], Any], name: str) -> int:
     text = _present(value, name)
-    number = int(text) if _NUMBER.fullmatch(text) else _LARGEST + 1
-    if abs(number) > _LARGEST:
+    number = int(text) if NUMBER.fullmatch(text) else LARGEST + 1
+    if abs(number) > LARGEST:
         shown = text[:40].decode("utf-8", "replace")
         raise IntegrityError(
             f"column {name!r} does not contain integers: {shown!r}",
@@ -155,6 +159,6 @@ def _time(value: Callable[[str], Any], layout: Layout, now: int) -> int:
     if not layout.mtime:
         return now
     found = value(layout.mtime)
-    if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < _LARGEST:
-        return int(found)
+    if isinstance(found, int):
+        return found  # of JSON, which is validated
     return seconds_of([_present(value, layout.mtime)], layout.mtime)[0]
