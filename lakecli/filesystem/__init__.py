@@ -7,6 +7,7 @@
     failures      translates lakecli's errors into the built-in ones
     files         open files, for reading and for writing
     transaction   changes that are staged together
+    lakefs_spec   what programs notice that were written for the package lakefs-spec
     lookup        lists and describes repositories, refs and objects
     reading       reads and downloads objects
     system        the file system itself: adds writing and committing

@@ -13,7 +13,7 @@ from fsspec.spec import AbstractFileSystem
 
 from lakecli.committed.listing import ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
-from lakecli.filesystem import lakes, paths
+from lakecli.filesystem import lakefs_spec, lakes, paths
 from lakecli.filesystem.failures import finding, transferring
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.address import full_address
@@ -42,6 +42,7 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
     def __init__(
         self, home: str | os.PathLike[str] | None = None, committer: str = "", **options: Any
     ) -> None:
+        lakefs_spec.check(options)
         super().__init__(**options)
         self._home = None if home is None else os.fspath(home)
         self.committer = committer

@@ -53,6 +53,9 @@ class LakeFileSystem(ReadingFileSystem):
             platform's directories.
         committer: committer of `commit`, ``Name <email>``.
         options: options of fsspec.
+
+    Raises:
+        ValueError: an option of the package lakefs-spec is given, such as ``host``.
     """
 
     transaction_type = LakeTransaction

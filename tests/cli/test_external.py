@@ -167,13 +167,13 @@ def of_lakefs(
         if request.param != "azure without MD5":
             store.put("a", data, ANY)
         else:
-            from azure.storage.blob import BlobServiceClient
+            from azure.storage.blob import BlobBlock, BlobServiceClient
 
             url = connection_string(request.getfixturevalue("azurite"))
             with BlobServiceClient.from_connection_string(url) as service:
                 blob = service.get_blob_client(uri.rpartition("/")[2], "a")
                 blob.stage_block("MDAw", data)
-                blob.commit_block_list(["MDAw"])
+                blob.commit_block_list([BlobBlock("MDAw")])
             assert not store.head("a").md5
         return f"{uri}/a"
 

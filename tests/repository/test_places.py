@@ -66,6 +66,7 @@ def test_azure_containers_are_buckets() -> None:
     trust.check("az://acc1/box", "lake/x")
     with pytest.raises(OutsideAddress) as refused:
         trust.check("az://acc1/box", "team/x")
+    assert refused.value.hint is not None
     assert "trust.addresses az://acc1/box/team" in refused.value.hint
     with pytest.raises(OutsideAddress):
         trust.check("az://acc1/boxes", "lake/x")
