@@ -91,7 +91,8 @@ def _size(value: object, name: str) -> int:
 def _seconds(value: object, name: str) -> int:
     if isinstance(value, str):
         return seconds_of([value.encode("utf-8", "backslashreplace")], name)[0]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not OLDEST <= value < AFTER_LAST:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise not_times(name, value)
+    if not OLDEST <= value < AFTER_LAST:
         raise not_times(name, value)
     return int(value)

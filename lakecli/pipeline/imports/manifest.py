@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from io import BufferedReader
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeVar
 
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.pipeline.imports import line_ranges
@@ -39,9 +39,11 @@ from lakecli.pipeline.imports.part import NotSorted, Part
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakecli.pipeline.imports.part import Task
+
+T = TypeVar("T")
 
 ROWS_PER_PART: Final = 262_144
 FOOTERS_AT_ONCE: Final = 16
@@ -102,16 +104,26 @@ class Piece(NamedTuple):
                 yield from _read_csv(stream, names, columns or self.layout.columns())
             else:
                 start = 0 if self.lines is None else self.lines.start
-                names = columns or self.layout.columns()
-                yield from _read_json(iter_rows(stream, self.layout, names, start=start), names)
+                wanted = columns or self.layout.columns()
+                yield from _read_json(iter_rows(stream, self.layout, wanted, start=start), wanted)
 
     def batches(self, now: int) -> Iterator[Any]:
         """Yield the objects in the columns of `arrow.schema`, in the order of the file."""
+        yield from self._each(lambda batch: normalised(batch, self.layout, now=now))
+
+    def iter_keys(self) -> Iterator[list[bytes]]:
+        """Yield the keys of all rows, including old versions and delete markers."""
+        yield from self._each(lambda batch: keys_of(batch, self.layout), [self.layout.path])
+
+    def _each(
+        self, convert: Callable[[Any], T], columns: Sequence[str] | None = None
+    ) -> Iterator[T]:
+        """Yield what each batch becomes; errors name the row."""
         before = 0
-        for batch in self.read():
+        for batch in self.read(columns=columns):
             if batch.num_rows:
                 try:
-                    found = normalised(batch, self.layout, now=now)
+                    found = convert(batch)
                 except BadValue as error:
                     row = f"row {before + error.at + 1}{self._where()}"
                     raise IntegrityError(f"{row}: {error.message}", hint=error.hint) from error
@@ -123,11 +135,6 @@ class Piece(NamedTuple):
         if self.groups:
             return f" of row group {self.groups[0]}"
         return f" after byte {self.lines.start}" if self.lines and self.lines.start else ""
-
-    def iter_keys(self) -> Iterator[list[bytes]]:
-        """Yield the keys of all rows, including old versions and delete markers."""
-        for batch in self.read(columns=[self.layout.path]):
-            yield keys_of(batch, self.layout)
 
     def identity(self) -> list[Any]:
         """Return JSON values that change whenever the rows do."""
