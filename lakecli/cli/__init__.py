@@ -12,7 +12,8 @@
     params         shared arguments and options; reading: from typed text to values
     context        settings, lake, clock and output for a command
     commands       one file for each command; its docstring is the guide to writing one
-    output         answers, errors and progress on stdout and stderr; text: sizes, dates, tables
+    output         answers, errors and progress on stdout and stderr; escaped_bytes: documents on a
+                   terminal; text: sizes, dates, tables
     json_lines     records as lines of JSON
     answers        the JSON answers; schemas: their documentation; records: those used often
     exit_codes     the table of exit codes; mistakes: what an unknown command was meant to be

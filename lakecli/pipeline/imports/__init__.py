@@ -6,6 +6,7 @@
     sources       what ``--from`` names
     files, listing, manifest, inventory   the kinds of sources
     manifest_file opens and names the files of a manifest; remote_file: reads one in a bucket
+    json_rows     validates the values of JSON lines
     listing_split divides a long listing
     addresses     where objects may be; verify: whether they are there
     rows          objects, column by column; arrow and plain: read with and without Arrow
