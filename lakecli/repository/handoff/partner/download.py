@@ -16,7 +16,6 @@ import contextlib
 import http.client
 import json
 import os
-import shutil
 import sys
 import threading
 import time
@@ -176,17 +175,19 @@ class Download:
         answer = self.connections.get(item["url"], have)
         status = answer.status if hasattr(answer, "status") else answer.code
         if status in REFUSED:
-            raise Failed(refusal(status, answer.headers, answer.read()))
+            body = answer.read(PIECE)
+            self.connections.drop(item["url"])  # the rest of the response is not read
+            raise Failed(refusal(status, answer.headers, body))
         problem = change_of(item, status, answer.headers)
         if problem:
             self.connections.drop(item["url"])  # the rest of the response is not read
             raise Failed("%s: %s; ask for a new one" % (CHANGED, problem))
         if status == 416:
-            answer.read()
+            self.connections.drop(item["url"])
             os.remove(part)
             return
         if status not in (200, 206):
-            answer.read()
+            self.connections.drop(item["url"])
             raise OSError("the server answered %d" % status)
         # A server without ranges sends everything again.
         goes_on = status == 206 and answer.headers.get("Content-Range", "").startswith(
@@ -195,7 +196,15 @@ class Download:
         if have and status == 206 and not goes_on:
             raise OSError("the server sent another range than was requested")
         with open(part, "ab" if goes_on else "wb") as file:
-            shutil.copyfileobj(answer, file, PIECE)
+            left = item["size"] - (have if goes_on else 0)
+            while left:
+                piece = answer.read(min(PIECE, left))
+                if not piece:
+                    return
+                file.write(piece)
+                left -= len(piece)
+            if answer.read(1):
+                raise OSError("the server sent more bytes than the object has")
 
 
 def work(download: Download, items: Iterator[Dict[str, Any]], lock: threading.Lock) -> None:
