@@ -182,7 +182,7 @@ def parse_region(text: str) -> str:
         UsageError: it is no such name.
     """
     name = text.strip()
-    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", name):
+    if not re.fullmatch(r"[A-Za-z0-9-]{1,63}", name):
         raise UsageError(f"not a region: {_shown(text)}", hint="write eu-central-1")
     return name
 

@@ -13,7 +13,8 @@
     streams       request and response bodies; seekable: with seek; ranges: parts of objects
     contents      writes objects named by their contents; parallel_batch: many at once
     http_client   requests over connections that are kept; http_connection: one of them
-    http_answer   reads answers strictly
+    http_answer   reads answers strictly; answer_checks: what every client checks of an answer
+    bounded_adapter  how the SDKs that use `requests` receive answers
     server_url    takes URLs of servers apart
     presigned     presigned URLs; presigning: what making them shares in all stores
     rsa           signatures by a private key; rsa_processes: by several processes

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 
 from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported
 from lakecli.named_tuple import NamedTuple
+from lakecli.objectstore.answer_checks import RangeIgnoredError, UnusableAnswerError
 from lakecli.objectstore.base import ConditionFailed, ObjectNotFound
 from lakecli.typed import TYPE_CHECKING, ClassVar, Final
 
@@ -51,6 +52,12 @@ NO_RANGES: Final = Words(
     Unsupported,
     "{host} does not answer a request for a part of an object with that part: {what}",
     "use a server that implements HTTP ranges",
+)
+
+UNUSABLE: Final = Words(
+    Unreachable,
+    "{host} sent an answer that cannot be used, {text}: {what}",
+    "check the endpoint, and whether a proxy or a login page answers in place of the store",
 )
 
 SERVER_FAULT: Final = 500
@@ -134,6 +141,10 @@ class Translator(ABC):
 
     def known(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
         """Return what an error of an SDK is in our words, or ``None`` for any other error."""
+        if isinstance(error, UnusableAnswerError):
+            return self.unusable(str(error), key)
+        if isinstance(error, RangeIgnoredError):
+            return self.no_ranges(key)
         found = self._of_answer(error, key, may_be_absent=may_be_absent)
         return found or self._of_sdk(error, key)
 
@@ -145,6 +156,10 @@ class Translator(ABC):
         if "{host}" in words.message:
             details["host"] = self._host()
         return words.filled(details)
+
+    def unusable(self, text: str, key: str = "") -> LakeError:
+        """Return the error of an answer that no store sends; `text` says what is wrong with it."""
+        return self.error(UNUSABLE, key, text=text)
 
     def no_ranges(self, key: str) -> LakeError:
         """Return the error of a server that does not implement ranges."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lakecli.errors import UsageError
 from lakecli.named_tuple import NamedTuple
 from lakecli.typed import TYPE_CHECKING, Final
 
@@ -40,3 +41,16 @@ def split_url(url: str) -> UsualUrl | SplitResult:
         return urlsplit(url)
     scheme, netloc, host, port, path = usual.groups()
     return UsualUrl(scheme, netloc, host, int(port) if port else None, path or "", "")
+
+
+def has_credentials(what: str) -> UsageError:
+    """Return the error of a server's URL with a user or a password, which it does not repeat.
+
+    Args:
+        what: the setting that the URL comes from.
+    """
+    return UsageError(
+        f"a user name or a password in {what}",
+        hint="leave them out, http[s]://HOST[:PORT]; credentials have settings of their own, see "
+        "`lakecli help clouds`",
+    )

@@ -11,12 +11,14 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import pytest
 
-from lakecli.errors import IntegrityError, Unreachable, Unsupported
+from lakecli.errors import IntegrityError, Unreachable, Unsupported, UsageError
 from lakecli.objectstore.base import ABSENT, ANY, BucketNotFound, ConditionFailed, Match, Version
+from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.streams import PART_SIZE
 from tests.support.servers import free_port
 
@@ -66,6 +68,8 @@ class ErrorTable(NamedTuple):
         tried_once: bodies of a conditional write that is one request.
         writes_by: the method of that request.
         cut: the answer to a GET of 1,000 bytes ``x``, broken off after ten.
+        cut_again: the answers to the second and third try, broken off after ten: of the whole, or
+            of what is missing.
         rest: the answer to the third try: the whole, or what is missing after twice ten bytes.
         unordered: a listing that is not in byte order.
         undeleted: the answer to a deletion of ``gone`` and ``kept``, and its error.
@@ -90,6 +94,7 @@ class ErrorTable(NamedTuple):
     tried_once: tuple[bytes | io.BytesIO, ...]
     writes_by: str
     cut: Answer
+    cut_again: tuple[Answer, Answer]
     rest: Answer
     unordered: Answer
     undeleted: tuple[tuple[Answer, type[LakeError]], ...]
@@ -231,10 +236,10 @@ class ErrorContract:
     def test_an_answer_that_breaks_off_is_read_again(
         self, persistent: ObjectStore, server: StubServer
     ) -> None:
-        server.answers = [self.table.cut, self.table.cut, self.table.rest]
+        server.answers = [self.table.cut, self.table.cut_again[0], self.table.rest]
         assert persistent.get("k") == b"x" * 1_000
         server.requests.clear()
-        server.answers = [self.table.cut]
+        server.answers = [self.table.cut, *self.table.cut_again]
         with pytest.raises(Unreachable, match="broke the connection"):
             persistent.get("k")
         assert methods(server) == ["GET"] * 3
@@ -281,7 +286,7 @@ class ErrorContract:
         self, connect: Callable[[str], ObjectStore]
     ) -> None:
         port = free_port()
-        store = connect(f"http://user:secret@127.0.0.1:{port}")
+        store = connect(f"http://127.0.0.1:{port}")
         calls: tuple[Call, ...] = (
             lambda store: store.get("k"),
             lambda store: store.put("k", b"", ABSENT),
@@ -292,8 +297,21 @@ class ErrorContract:
                 Unreachable, match=rf"^127\.0\.0\.1:{port} does not answer"
             ) as error:
                 call(store)
-            assert "secret" not in error.value.message
             assert self.table.unreachable_hint in str(error.value.hint)
+
+    def test_an_endpoint_with_a_password_is_refused(
+        self, connect: Callable[[str], ObjectStore]
+    ) -> None:
+        calls: tuple[Call, ...] = (
+            lambda store: store.get("k"),
+            lambda store: store.presign(
+                "k", PresignRequest("GET", timedelta(hours=1)), now=datetime(2030, 1, 1, tzinfo=UTC)
+            ),
+        )
+        for call in calls:
+            with pytest.raises(UsageError, match="user name or a password") as error:
+                call(connect(f"http://user:secret@127.0.0.1:{free_port()}"))
+            assert "secret" not in f"{error.value.message} {error.value.hint}"
 
     @pytest.mark.usefixtures("without_credentials")
     def test_without_credentials_the_error_says_what_to_set_and_nothing_is_printed(self) -> None:

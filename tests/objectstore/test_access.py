@@ -56,7 +56,7 @@ def test_keys_of_the_environment_are_described(aws_environment: pytest.MonkeyPat
         region="us-east-1",
     )
     aws_environment.setenv("AWS_SESSION_TOKEN", TOKEN)
-    aws_environment.setenv("AWS_ENDPOINT_URL", "http://user:word@127.0.0.1:9")
+    aws_environment.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     aws_environment.setenv("AWS_REGION", "eu-west-1")
     access = s3_access()
     assert access.kind == "temporary access key"
@@ -110,7 +110,7 @@ def gs_access() -> Access:
 
 
 def test_a_google_emulator_needs_no_credentials(gcs_environment: pytest.MonkeyPatch) -> None:
-    gcs_environment.setenv("STORAGE_EMULATOR_HOST", "http://user:word@127.0.0.1:9")
+    gcs_environment.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
     assert gs_access() == Access(
         "no credentials", "", "STORAGE_EMULATOR_HOST", endpoint="127.0.0.1:9"
     )

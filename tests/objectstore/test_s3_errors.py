@@ -192,6 +192,7 @@ class TestS3Errors(ErrorContract):
         tried_once=(b"body", io.BytesIO(b"body"), io.BytesIO(b"x" * PART_SIZE)),
         writes_by="PUT",
         cut=Answer(body=b"x" * 1_000, sent=10),
+        cut_again=(Answer(body=b"x" * 1_000, sent=10),) * 2,
         rest=Answer(body=b"x" * 1_000),
         unordered=listing("b", "a"),
         undeleted=(
@@ -298,7 +299,6 @@ def test_an_endpoint_that_is_no_url_is_refused(aws_environment: pytest.MonkeyPat
         aws_environment.setenv("AWS_ENDPOINT_URL", endpoint)
         with pytest.raises(UsageError, match="endpoint") as raised:
             S3Store("bucket").get("k")
-        assert "AWS_ENDPOINT_URL" in str(raised.value.hint)
         assert "secret" not in raised.value.message
 
 

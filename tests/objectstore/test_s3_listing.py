@@ -94,9 +94,9 @@ def test_the_sdk_reads_the_same(
 ) -> None:
     direct, by_sdk = listings
     server.answers = [Answer(body=page(*keys, state=state))]
-    found = direct.page("p", after="", token="")
+    found = direct.page("", after="", token="")
     assert is_direct(server.requests[-1])
-    assert found == by_sdk.page("p", after="", token="")
+    assert found == by_sdk.page("", after="", token="")
     assert not is_direct(server.requests[-1])
     assert [info.key for info in found.objects] == keys
 
@@ -113,6 +113,7 @@ def test_the_sdk_asks_for_the_same(
     after: str,
     token: str,
 ) -> None:
+    server.answers = [Answer(body=page())]
     for listing in listings:
         listing.page(prefix, after=after, token=token)
     direct, by_sdk = (request.path.partition("?") for request in server.requests)
@@ -170,7 +171,7 @@ def test_pages_follow_each_other_by_their_tokens(store: S3Store, server: StubSer
 def test_any_page_may_come_from_the_sdk(store: S3Store, server: StubServer, odd: Answer) -> None:
     server.answers = [
         *(Answer(body=page("a", state=MORE)), odd),
-        *(Answer(body=page("b", state=MORE)), Answer(body=page("c"))),
+        *(Answer(body=page("b", state=MORE.replace("a+", "b+"))), Answer(body=page("c"))),
     ]
     assert [info.key for info in store.list()] == ["a", "b", "c"]
     assert [is_direct(request) for request in server.requests] == [True, True, False, True]

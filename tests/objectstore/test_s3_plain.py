@@ -230,10 +230,23 @@ def test_files_lie_in_the_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> N
 
 
 def test_a_malformed_endpoint_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    environ = KEYS | {"AWS_ENDPOINT_URL": "ftp://user:secret@h"}
+    environ = KEYS | {"AWS_ENDPOINT_URL": "ftp://h?secret"}
     with pytest.raises(UsageError, match="no URL of a server") as raised:
         find_plain_access(environ, region="")
     assert "secret" not in raised.value.message
+
+
+@pytest.mark.parametrize("url", ["https://user:secret@h", "https://secret@h/p", "ftp://u:secret@h"])
+def test_an_endpoint_with_a_password_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="a password in the S3 endpoint") as raised:
+        find_plain_access(KEYS | {"AWS_ENDPOINT_URL": url}, region="")
+    assert "secret" not in f"{raised.value.message} {raised.value.hint}"
+
+
+@pytest.mark.parametrize("region", ["evil.example/#", "a" * 64, "a b", "eu\n"])
+def test_a_malformed_region_is_refused(region: str) -> None:
+    with pytest.raises(UsageError, match="the region is malformed"):
+        find_plain_access(KEYS | {"AWS_DEFAULT_REGION": region}, region="")
 
 
 def test_the_sdk_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

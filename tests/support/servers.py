@@ -202,12 +202,18 @@ class Answer:
         status: of HTTP.
         body: sent whole, unless `sent` says less.
         sent: bytes of `body` after which the connection is cut.
+        flood: bytes of zeros that follow `body` as long as somebody reads them.
+        is_chunked: the body comes in chunks.
+        is_cut_short: nothing says how long the body is but the end of the connection.
     """
 
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     sent: int | None = None
+    flood: int = 0
+    is_chunked: bool = False
+    is_cut_short: bool = False
 
 
 def s3_error(status: int, code: str, message: str = "said the stub") -> Answer:
@@ -229,6 +235,8 @@ class Request:
 class StubServer:
     """Gives scripted answers in turn, repeats the last one, and records the requests.
 
+    `flooded` counts the bytes of floods that clients took.
+
     Args:
         answers: in turn.
         secured_by: the files of a certificate and its key, to speak TLS.
@@ -237,6 +245,7 @@ class StubServer:
     def __init__(self, *answers: Answer, secured_by: tuple[Path, Path] | None = None) -> None:
         self.answers = list(answers)
         self.requests: list[Request] = []
+        self.flooded = 0
         stub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -278,14 +287,29 @@ class StubServer:
         handler.send_response(answer.status)
         for name, value in answer.headers.items():
             handler.send_header(name, value)
-        if "Content-Length" not in answer.headers:
-            handler.send_header("Content-Length", str(len(answer.body)))
+        if answer.is_chunked:
+            handler.send_header("Transfer-Encoding", "chunked")
+        elif answer.is_cut_short:
+            handler.send_header("Connection", "close")
+            handler.close_connection = True
+        elif "Content-Length" not in answer.headers:
+            handler.send_header("Content-Length", str(len(answer.body) + answer.flood))
         handler.end_headers()
         if handler.command != "HEAD":
             with suppress(OSError):
                 handler.wfile.write(answer.body[: answer.sent])
+                self._flood(handler, answer)
         if answer.sent is not None:
             handler.close_connection = True
+
+    def _flood(self, handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+        piece = bytes(1 << 16)
+        for _ in range(answer.flood // len(piece)):
+            if answer.is_chunked:
+                handler.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            else:
+                handler.wfile.write(piece)
+            self.flooded += len(piece)
 
     def __enter__(self) -> Self:
         """Start the server."""

@@ -4,7 +4,7 @@
 
     store       the adapter; reading: gets, heads and streams; listing: pages of a bucket
     config      endpoint and region; plain: static keys, found without the SDK
-    connection  the SDK's session and clients
+    connection  the SDK's session and clients; sdk_http: sends their requests within bounds
     direct      plain requests without the SDK; direct_settings: what they follow
     signing     signatures of plain requests
     conditions  ETags and conditions; versions: versions of objects

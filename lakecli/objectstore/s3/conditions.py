@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakecli.objectstore.answer_checks import etag_of
 from lakecli.objectstore.base import Absent, Match, Version
 from lakecli.typed import TYPE_CHECKING, Any
 
@@ -29,5 +30,9 @@ def arguments_of(attributes: Attributes) -> dict[str, Any]:
 
 
 def version_of(answer: Mapping[str, Any]) -> Version:
-    """Return the version that a response names, or ``""``."""
-    return Version(str(answer.get("ETag", "")).strip('"'))
+    """Return the version that a response names, or ``""``.
+
+    Raises:
+        UnusableAnswerError: the ETag could not be sent back in a header.
+    """
+    return Version(etag_of(str(answer.get("ETag", ""))))

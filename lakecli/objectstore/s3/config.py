@@ -14,7 +14,8 @@ from functools import lru_cache
 from lakecli.errors import UsageError
 from lakecli.model import NO_ACCOUNT
 from lakecli.named_tuple import NamedTuple
-from lakecli.objectstore.server_url import split_url
+from lakecli.objectstore.answer_checks import UnusableAnswerError, region_of
+from lakecli.objectstore.server_url import has_credentials, split_url
 from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def resolve_config(session: Session, *, region: str, account: Account = NO_ACCOU
     )
     return S3Config(
         endpoint=endpoint,
-        region=region or configured or DEFAULT_REGION,
+        region=region or check_region(configured) or DEFAULT_REGION,
         is_region_configured=bool(configured),
         addressing_style=style,
     )
@@ -155,15 +156,34 @@ def _configured_endpoint(session: Session, environ: Mapping[str, str]) -> str:
     return check_endpoint(next((str(found) for found in candidates if found), ""))
 
 
+def check_region(configured: str) -> str:
+    """Return the region that is configured, which may be empty.
+
+    Raises:
+        UsageError: it is no name of a region.
+    """
+    try:
+        return region_of(configured)
+    except UnusableAnswerError as error:
+        raise UsageError(
+            f"cannot use the AWS configuration: {error}",
+            hint="AWS_REGION and AWS_DEFAULT_REGION, or region in ~/.aws/config, is a name such as "
+            "eu-central-1",
+        ) from None
+
+
 def check_endpoint(endpoint: str) -> str:
     """Return an endpoint, which may be empty.
 
     Raises:
-        UsageError: it is no URL of a server.
+        UsageError: it is no URL of a server, or has a user or a password, which would get into
+            each presigned URL.
     """
     if not endpoint:
         return ""
     split = split_url(endpoint)
+    if "@" in split.netloc:
+        raise has_credentials("the S3 endpoint")
     if split.scheme not in {"http", "https"} or not split.hostname or split.query:
         shown = endpoint.partition("?")[0].rpartition("@")[2]
         raise UsageError(

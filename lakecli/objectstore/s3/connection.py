@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from threading import RLock
 
+from lakecli.errors import IntegrityError
 from lakecli.model import NO_ACCOUNT
+from lakecli.objectstore.answer_checks import UnusableAnswerError, region_of
 from lakecli.objectstore.dates import ServerDate
 from lakecli.objectstore.request_log import log_response
 from lakecli.objectstore.s3.config import resolve_config, variables_for
@@ -33,11 +35,14 @@ class S3Connection:
     Args:
         region: of the bucket; ``""`` leaves it to the SDK's configuration.
         account: the profile, endpoint and region to use instead of the configured ones.
+
+    Raises:
+        IntegrityError: the region is no name of one, so it was not learned from AWS.
     """
 
     def __init__(self, region: str, account: Account = NO_ACCOUNT) -> None:
         self._account = account
-        self.region = account.region or region
+        self.region = _recorded(account.region or region)
         self.server_date = ServerDate()
         self._lock = RLock()
         self._session: Any = None
@@ -61,11 +66,12 @@ class S3Connection:
         except ClientError as error:
             answer = error.response
             # AWS names the region also to those who may not list the bucket.
-            if status_of(error) not in {301, 400, 403} or not _region_of(answer):
+            if status_of(error) not in {301, 400, 403} or not _said_region(answer):
                 raise
-        region = _region_of(answer) or config.region
         if self._account.region or (config.endpoint and config.is_region_configured):
             region = config.region
+        else:
+            region = region_of(_said_region(answer)) or config.region
         with self._lock:
             self.region = region
             if config.region != region:
@@ -144,6 +150,8 @@ class S3Connection:
     def _new_client(self, attempts: int) -> Any:  # noqa: ANN401 - the SDK is not typed
         from botocore.config import Config
 
+        from lakecli.objectstore.s3.sdk_http import SdkHttp
+
         client = self.session.create_client(
             "s3",
             region_name=self.config.region,
@@ -159,15 +167,28 @@ class S3Connection:
                 ignore_configured_endpoint_urls=bool(self._account.profile),
             ),
         )
+        http = SdkHttp(client.meta.endpoint_url, self.session.get_config_variable("ca_bundle"))
+        client.meta.events.register("before-send.s3", http.answer_to)
         client.meta.events.register("after-call.s3", self._note)
         if self.config.endpoint:
             client.meta.events.register("before-call.s3", _stay)
         return client
 
 
-def _region_of(answer: Mapping[str, Any]) -> str:
+def _said_region(answer: Mapping[str, Any]) -> str:
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return str(headers.get("x-amz-bucket-region", ""))
+
+
+def _recorded(region: str) -> str:
+    """Return the region of a record, which becomes part of the host that gets the credentials."""
+    try:
+        return region_of(region)
+    except UnusableAnswerError as error:
+        raise IntegrityError(
+            f"the record of the bucket cannot be used: {error}",
+            hint="clone the repository again; do not use this record, it may be forged",
+        ) from None
 
 
 def _stay(*, context: dict[str, Any], **_: object) -> None:

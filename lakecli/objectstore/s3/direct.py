@@ -18,6 +18,7 @@ from http import HTTPStatus
 from threading import Lock
 
 from lakecli.named_tuple import NamedTuple
+from lakecli.objectstore.answer_checks import MAX_ANSWER, UnusableAnswerError, size_of_part
 from lakecli.objectstore.http_answer import TooLongError, UnusualAnswerError
 from lakecli.objectstore.request_log import log_response
 from lakecli.objectstore.s3.direct_settings import find_settings
@@ -117,7 +118,11 @@ class DirectRequests:
         status = HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK
         if answer.status == HTTPStatus.NOT_FOUND and _NO_SUCH_KEY.match(answer.body):
             raise NoSuchKeyError
-        if answer.status != status or not _is_undamaged(answer.body, answer.headers):
+        if (
+            answer.status != status
+            or (span and not _is_part(span, answer))
+            or not _is_undamaged(answer.body, answer.headers)
+        ):
             return None
         return Found(answer.body, answer.headers.get("etag", ""))
 
@@ -172,8 +177,10 @@ class DirectRequests:
         else:
             payload = hashlib.sha256(body).hexdigest()
         path = settings.start + full
-        answer = self._send(settings, "PUT", path, headers, body, payload=payload)
-        return None if answer is None else _CREATED.get(answer.status)
+        answer = self._send(settings, "PUT", path, headers, body, limit=MAX_ANSWER, payload=payload)
+        if answer is None or (answer.status == HTTPStatus.OK and not answer.headers.get("etag")):
+            return None  # without an ETag, nobody says that the object was written
+        return _CREATED.get(answer.status)
 
     def _send(
         self,
@@ -243,6 +250,15 @@ def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
         if expected is not None and "-" not in expected and compute(body) != expected:
             return False
     return True
+
+
+def _is_part(span: str, answer: Answer) -> bool:
+    """Return whether an answer is the part of the object that was asked for."""
+    try:
+        size = size_of_part(span, answer.headers.get("content-range", ""))
+    except UnusableAnswerError:
+        return False
+    return len(answer.body) == size
 
 
 def _crc32c(body: bytes) -> str:

@@ -11,7 +11,8 @@ import re
 import sys
 
 from lakecli.named_tuple import NamedTuple
-from lakecli.objectstore.http_answer import Answer
+from lakecli.objectstore.answer_checks import UnusableAnswerError
+from lakecli.objectstore.http_answer import Answer, TooLongError
 from lakecli.objectstore.http_client import HttpClient, Origin
 from lakecli.objectstore.server_url import split_url
 from lakecli.typed import TYPE_CHECKING, Any, Final, Protocol
@@ -159,9 +160,9 @@ def _is_default(setting: str | None) -> bool:
 
 def _open_transport(url: str, ca_bundle: str | None) -> Transport | None:
     parts = split_url(url)
-    proxies = _find_proxies(url)
+    proxies = find_proxies(url)
     if proxies.get(parts.scheme):
-        return _SdkTransport(url, ca_bundle, proxies)
+        return _SdkTransport(url, ca_bundle)
     try:
         port = parts.port or _PORTS[parts.scheme]
     except ValueError:
@@ -178,7 +179,7 @@ def _open_transport(url: str, ca_bundle: str | None) -> Transport | None:
     return HttpClient(origin, connect_timeout=CONNECT_TIMEOUT, read_timeout=READ_TIMEOUT)
 
 
-def _find_proxies(url: str) -> dict[str, str]:
+def find_proxies(url: str) -> dict[str, str]:
     """Return the proxies for a URL by scheme, as the SDK finds them."""
     variables = {name.lower() for name, value in os.environ.items() if value} - {"no_proxy"}
     if sys.platform == "linux" and not any(name.endswith("_proxy") for name in variables):
@@ -195,20 +196,14 @@ class _SdkTransport:
     Args:
         url: of the server.
         ca_bundle: the file with the certificates to trust, or ``None`` for the usual ones.
-        proxies: by scheme.
     """
 
-    def __init__(self, url: str, ca_bundle: str | None, proxies: dict[str, str]) -> None:
-        from botocore.httpsession import URLLib3Session
+    def __init__(self, url: str, ca_bundle: str | None) -> None:
+        from lakecli.objectstore.s3.sdk_http import SdkHttp
 
         parts = split_url(url)
         self._server = f"{parts.scheme}://{parts.netloc}"
-        self._session = URLLib3Session(
-            verify=ca_bundle or True,
-            proxies=proxies,
-            timeout=(CONNECT_TIMEOUT, READ_TIMEOUT),
-            max_pool_connections=CONNECTIONS,
-        )
+        self._http = SdkHttp(url, ca_bundle)
 
     def send(
         self,
@@ -224,8 +219,8 @@ class _SdkTransport:
         Raises:
             ConnectionError: there is no connection, it broke, or nothing says that the answer
                 is whole.
+            TooLongError: the body is longer than `limit`.
         """
-        del limit  # the SDK reads an answer whole
         from botocore.awsrequest import AWSPreparedRequest
         from botocore.exceptions import HTTPClientError
 
@@ -233,9 +228,11 @@ class _SdkTransport:
             method, self._server + target, dict(headers), body or None, stream_output=False
         )
         try:
-            answer = self._session.send(request)
+            answer = self._http.send(request, limit=limit)
         except HTTPClientError as error:
             raise ConnectionError(str(error)) from error
+        except UnusableAnswerError as error:
+            raise TooLongError(str(error)) from error
         named = {name.lower(): value for name, value in answer.headers.items()}
         content: bytes = answer.content
         if method != "HEAD" and named.get("content-length") != str(len(content)):

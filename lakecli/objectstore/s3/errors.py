@@ -146,6 +146,9 @@ _BY_CLASS = {
     ),
     "ProfileNotFound": _MISCONFIGURED,
     "ReadTimeoutError": SILENT,
+    "ResponseParserError": Words(
+        Unreachable, "{host} sent an answer that cannot be used, it is not of S3: {what}", "{again}"
+    ),
     "SSOError": _LOGGED_OUT,
     "TokenRetrievalError": _LOGGED_OUT,
 }

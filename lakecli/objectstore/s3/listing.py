@@ -10,6 +10,13 @@ from datetime import datetime
 from urllib.parse import quote, unquote_plus
 
 from lakecli.named_tuple import NamedTuple
+from lakecli.objectstore.answer_checks import (
+    MAX_ANSWER,
+    UnusableAnswerError,
+    name_below,
+    required,
+    token_of,
+)
 from lakecli.objectstore.base import ObjectInfo
 from lakecli.objectstore.s3 import versions
 from lakecli.objectstore.s3.conditions import version_of
@@ -20,9 +27,6 @@ if TYPE_CHECKING:
 
     from lakecli.objectstore.s3.connection import S3Connection
     from lakecli.objectstore.s3.direct import DirectRequests
-
-_MAX_PAGE: Final = 16 << 20
-"""Bytes of a page: three times what 1,000 keys of 1,024 encoded bytes take."""
 
 _SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
@@ -36,7 +40,7 @@ _TRUE_OR_FALSE: Final = {"true": True, "false": False}
 
 
 class UnusualPageError(Exception):
-    """A page is not written as S3 writes it."""
+    """A page is not written as S3 writes it; the SDK asks for it, and judges the answer."""
 
 
 class Page(NamedTuple):
@@ -47,7 +51,7 @@ class Page(NamedTuple):
 
 
 class S3Listing:
-    """Lists the objects of one bucket; raises the SDK's errors.
+    """Lists the objects of one bucket; raises the SDK's errors, and `UnusableAnswerError`.
 
     Args:
         connection: of the store.
@@ -74,13 +78,18 @@ class S3Listing:
         elif after:
             named["StartAfter"] = after
         page = self._plain_page(named)
-        if page is not None:
-            return page
-        answer = self._connection.client().list_objects_v2(
-            Bucket=self._bucket, MaxKeys=versions.PAGE_SIZE, **named
-        )
-        objects = [_described(item, item["Key"]) for item in answer.get("Contents", ())]
-        return Page(objects, answer["NextContinuationToken"] if answer.get("IsTruncated") else "")
+        if page is None:
+            answer = self._connection.client().list_objects_v2(
+                Bucket=self._bucket, MaxKeys=versions.PAGE_SIZE, **named
+            )
+            objects = [_described(item) for item in answer.get("Contents", ())]
+            is_last = not answer["IsTruncated"]
+            page = Page(objects, "" if is_last else token_of(answer.get("NextContinuationToken")))
+        if page.next_token:
+            token_of(page.next_token, token)
+        for info in page.objects:
+            name_below(prefix, info.key)
+        return page
 
     def _plain_page(self, named: Mapping[str, str]) -> Page | None:
         """Return a page, or ``None`` if the SDK has to ask for it."""
@@ -96,16 +105,17 @@ class S3Listing:
             parameters["start-after"] = named["StartAfter"]
         try:
             pairs = [f"{name}={quote(parameters[name], safe='')}" for name in sorted(parameters)]
-            body = self._direct.list("&".join(pairs), limit=_MAX_PAGE)
+            body = self._direct.list("&".join(pairs), limit=MAX_ANSWER)
             return None if body is None else read_page(body)
-        except (UnicodeError, UnusualPageError):
+        except (UnicodeError, UnusualPageError, UnusableAnswerError):
             return None
 
 
-def _described(item: Mapping[str, Any], full: str) -> ObjectInfo:
+def _described(item: Mapping[str, Any]) -> ObjectInfo:
     version = version_of(item)
-    modified_at = item["LastModified"].replace(microsecond=0)
-    return ObjectInfo(full, item["Size"], modified_at, version, version)
+    modified_at = required(item, "LastModified").replace(microsecond=0)
+    size = required(item, "Size")
+    return ObjectInfo(required(item, "Key"), size, modified_at, version, version)
 
 
 def read_page(body: bytes) -> Page:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from http import HTTPStatus
 
+from lakecli.objectstore.answer_checks import required, upload_id_of
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.streams import send_all
 from lakecli.typed import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ def copy_object(
         if status_of(error) == HTTPStatus.BAD_REQUEST:
             with suppress(ClientError):
                 head = client.head_object(**source)
-        if head is None or head["ContentLength"] <= SINGLE_LIMIT:
+        if head is None or required(head, "ContentLength") <= SINGLE_LIMIT:
             raise
         kept = attributes or {name: head[name] for name in ("ContentType", "Metadata")}
         Multipart(client, target, kept).copy(source, head["ContentLength"])
@@ -87,7 +88,7 @@ class Multipart:
             answer = self._client.upload_part_copy(
                 **upload, PartNumber=number, CopySource=source, CopySourceRange=part
             )
-            return _described(number, answer["CopyPartResult"])
+            return _described(number, required(answer, "CopyPartResult"))
 
         return self._run(ranges_of(size), send, self._client.complete_multipart_upload)
 
@@ -102,7 +103,7 @@ class Multipart:
             # The SDK then sends a checksum with each part, which AWS needs to know beforehand.
             attributes = attributes | {"ChecksumAlgorithm": "CRC32"}
         answer = self._client.create_multipart_upload(**self._target, **attributes)
-        upload = {**self._target, "UploadId": answer["UploadId"]}
+        upload = {**self._target, "UploadId": upload_id_of(answer.get("UploadId"))}
         try:
             sent = send_all(parts, lambda number, part: send(number, part, upload))
             return complete(**upload, MultipartUpload={"Parts": sent})
@@ -114,7 +115,7 @@ class Multipart:
 
 def _described(number: int, answer: dict[str, Any]) -> dict[str, Any]:
     """Return a part as the completing request names it, with its checksums."""
-    part = {"PartNumber": number, "ETag": answer["ETag"]}
+    part = {"PartNumber": number, "ETag": required(answer, "ETag")}
     return part | {
         name: value
         for name, value in answer.items()

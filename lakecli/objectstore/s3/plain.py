@@ -11,7 +11,7 @@ import os
 import re
 
 from lakecli.named_tuple import NamedTuple
-from lakecli.objectstore.s3.config import DEFAULT_REGION, S3Config, check_endpoint
+from lakecli.objectstore.s3.config import DEFAULT_REGION, S3Config, check_endpoint, check_region
 from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess
         Keys(access_key or "", secret_key or "", token or ""),
         S3Config(
             endpoint=check_endpoint(endpoint),
-            region=region or configured or DEFAULT_REGION,
+            region=region or check_region(configured) or DEFAULT_REGION,
             is_region_configured=bool(configured),
             addressing_style="path" if endpoint else "auto",
         ),

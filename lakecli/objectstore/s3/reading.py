@@ -7,13 +7,19 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
 
+from lakecli.objectstore.answer_checks import (
+    UnusableAnswerError,
+    required,
+    size_of_part,
+    version_id_of,
+)
 from lakecli.objectstore.base import ObjectInfo, Version
 from lakecli.objectstore.cloud_errors import MISSING
 from lakecli.objectstore.s3.conditions import version_of
 from lakecli.objectstore.s3.direct import DirectRequests, NoSuchKeyError
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.s3.versions import wanted
-from lakecli.objectstore.streams import ReadStream
+from lakecli.objectstore.streams import ReadStream, read_exactly
 from lakecli.typed import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 if TYPE_CHECKING:
@@ -92,11 +98,20 @@ class S3Reader:
                 return b"", Version("")
             raise
         with closing(answer["Body"]) as body:
-            size = answer["ContentLength"]
-            # A server may answer a range that covers the whole object with the whole object.
-            is_whole = start == 0 and length is not None and size <= length
-            if span and not _is_partial(answer) and size and not is_whole:
-                raise self._translator.no_ranges(full)
+            size = _size_of(answer)
+            if span and _is_partial(answer):
+                part = size_of_part(span, answer.get("ContentRange", ""))
+                if size not in {None, part}:
+                    raise UnusableAnswerError("its length is not that of the part")
+                return _read_exactly(body, part), version_of(answer)
+            if span and size != 0:
+                # A server may answer a range that covers the whole object with the whole object.
+                if start or length is None or (size is not None and size > length):
+                    raise self._translator.no_ranges(full)
+                data = read_exactly(body, length + 1)
+                if len(data) > length:
+                    raise self._translator.no_ranges(full)
+                return data, version_of(answer)
             return cast("bytes", body.read()), version_of(answer)
 
     def open(self, full: str, *, version_id: str = "") -> BinaryIO:
@@ -104,6 +119,7 @@ class S3Reader:
         answer = self._connection.client().get_object(
             Bucket=self._bucket, Key=full, **wanted(version_id)
         )
+        _size_of(answer)
         return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
 
     def open_range(self, full: str, *, start: int, length: int) -> BinaryIO:
@@ -112,13 +128,20 @@ class S3Reader:
         Raises:
             Unsupported: the server does not implement ranges.
         """
+        span = f"bytes={start}-{start + length - 1}"
         answer = self._connection.client(max_attempts=1).get_object(
-            Bucket=self._bucket, Key=full, Range=f"bytes={start}-{start + length - 1}"
+            Bucket=self._bucket, Key=full, Range=span
         )
+        stream = AnswerStream(answer["Body"], self._translator, full, limit=length)
         if not _is_partial(answer):
-            answer["Body"].close()
+            stream.close()
             raise self._translator.no_ranges(full)
-        return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
+        try:
+            size_of_part(span, answer.get("ContentRange", ""))
+        except UnusableAnswerError:
+            stream.close()
+            raise
+        return cast("BinaryIO", stream)
 
     def head(self, full: str, key: str, *, version_id: str = "") -> tuple[ObjectInfo, str]:
         """Describe an object, and return the ID of its version; `key` is its relative name."""
@@ -129,12 +152,12 @@ class S3Reader:
                 raise self._translator.error(MISSING, full) from None
             info = headers and described(headers, key)
             if headers and info:
-                return info, headers.get("x-amz-version-id", "null")
+                return info, version_id_of(headers.get("x-amz-version-id", "null"))
         answer = self._connection.client().head_object(
             Bucket=self._bucket, Key=full, **wanted(version_id)
         )
-        info = info_of(answer, key, size=answer["ContentLength"])
-        return info, answer.get("VersionId", "null")
+        info = info_of(answer, key, size=required(answer, "ContentLength"))
+        return info, version_id_of(answer.get("VersionId", "null"))
 
 
 def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
@@ -142,7 +165,7 @@ def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
     return ObjectInfo(
         key=key,
         size=size,
-        modified_at=item["LastModified"].replace(microsecond=0),
+        modified_at=required(item, "LastModified").replace(microsecond=0),
         version=version_of(item),
         etag=version_of(item),
         content_type=item.get("ContentType", ""),
@@ -171,18 +194,55 @@ def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
     )
 
 
+def _size_of(answer: Mapping[str, Any]) -> int | None:
+    """Return the announced length of a body; ``None`` if it comes in chunks.
+
+    Raises:
+        UnusableAnswerError: nothing would tell the end of the body from a broken connection.
+    """
+    size = answer.get("ContentLength")
+    headers = answer["ResponseMetadata"]["HTTPHeaders"]
+    if size is None and headers.get("transfer-encoding", "").lower() != "chunked":
+        answer["Body"].close()
+        raise UnusableAnswerError("it does not say how long it is")
+    return cast("int | None", size)
+
+
+def _read_exactly(body: StreamingBody, size: int) -> bytes:
+    """Return a body of a known size."""
+    data = read_exactly(cast("BinaryIO", body), size + 1)
+    if len(data) != size:
+        raise UnusableAnswerError(f"its body has not the {size:,} bytes that it announces")
+    return data
+
+
 def _is_partial(answer: Mapping[str, Any]) -> bool:
     status = answer["ResponseMetadata"]["HTTPStatusCode"]
     return bool(status == HTTPStatus.PARTIAL_CONTENT)
 
 
 class AnswerStream(ReadStream):
-    """The body of an answer as a file."""
+    """The body of an answer as a file.
 
-    def __init__(self, body: StreamingBody, translator: Translator, full: str) -> None:
+    Args:
+        body: the body, as the SDK gives it.
+        translator: of the errors while it is read.
+        full: the object's key, with the prefix of the namespace.
+        limit: bytes of the part that was asked for; ``None`` for a whole object.
+    """
+
+    def __init__(
+        self,
+        body: StreamingBody,
+        translator: Translator,
+        full: str,
+        *,
+        limit: int | None = None,
+    ) -> None:
         self._body = body
         self._translator = translator
         self._full = full
+        self._left = limit
 
     def read(self, size: int = -1) -> bytes:
         """Read `size` bytes, fewer only at the end.
@@ -192,7 +252,15 @@ class AnswerStream(ReadStream):
             IntegrityError: the bytes do not have the checksum that the store sent with them.
         """
         with self._translator.translated(self._full):
-            return cast("bytes", self._body.read(None if size < 0 else size))
+            if self._left is None:
+                return cast("bytes", self._body.read(None if size < 0 else size))
+            if size < 0 or size > self._left:
+                size = self._left + 1
+            data = read_exactly(cast("BinaryIO", self._body), size)
+            self._left -= len(data)
+            if self._left < 0:
+                raise UnusableAnswerError("it has more bytes than were asked for")
+            return data
 
     def close(self) -> None:
         """Give up the connection."""

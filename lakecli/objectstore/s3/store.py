@@ -17,6 +17,12 @@ from http import HTTPStatus
 
 from lakecli.errors import Unsupported
 from lakecli.model import NO_ACCOUNT
+from lakecli.objectstore.answer_checks import (
+    check_moves,
+    name_below,
+    required,
+    version_id_of,
+)
 from lakecli.objectstore.base import (
     ANY,
     PLAIN,
@@ -39,7 +45,7 @@ from lakecli.retry import REQUESTS, Retries
 from lakecli.typed import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lakecli.model import Account
@@ -208,10 +214,21 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
                 page = self._connection.client().list_object_versions(
                     Bucket=self.bucket, Prefix=self.start, MaxKeys=versions.PAGE_SIZE, **position
                 )
-            for item in versions.current(page, after=self.start + after):
-                key = item["Key"][len(self.start) :]
-                yield info_of(item, key, size=item["Size"]), item["VersionId"]
-            position = versions.next_page(page)
+                found = [
+                    (
+                        info_of(
+                            item,
+                            name_below(self.start, item["Key"])[len(self.start) :],
+                            size=required(item, "Size"),
+                        ),
+                        version_id_of(item.get("VersionId")),
+                    )
+                    for item in versions.current(page, after=self.start + after)
+                ]
+                following = versions.next_page(page)
+                check_moves(position, following)
+            yield from found
+            position = following
 
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
         del versions  # see `DeletesMatching`: an ETag is no condition for a deletion
@@ -328,9 +345,10 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         for _ in Retries(REQUESTS).attempts():
             with self.translated(key) as full:
                 try:
-                    self._connection.client().put_object(
+                    answer = self._connection.client().put_object(
                         Bucket=self.bucket, Key=full, Body=body, IfNoneMatch="*"
                     )
+                    required(answer, "ETag")  # without it, nobody says that it was written
                 except ClientError as error:
                     if status_of(error) == HTTPStatus.PRECONDITION_FAILED:
                         return False
@@ -350,7 +368,8 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
             answer = self._connection.client(max_attempts=1 if conditions else None).put_object(
                 Bucket=self.bucket, Key=full, Body=body, **conditions, **arguments_of(attributes)
             )
-        return self._version_put(key, answer)
+            version = version_of(answer)
+        return version or self.head(key).version
 
     def _put_stream(
         self, key: str, body: BinaryIO, conditions: dict[str, str], attributes: Attributes
@@ -367,11 +386,8 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
                 parts_of(first, body),
                 lambda **upload: once.complete_multipart_upload(**upload, **conditions),
             )
-        return self._version_put(key, answer)
-
-    def _version_put(self, key: str, answer: Mapping[str, Any]) -> Version:
-        """Return the version of a new object; some servers do not send it after joining parts."""
-        return version_of(answer) or self.head(key).version
+            version = version_of(answer)
+        return version or self.head(key).version  # some servers do not send it after joining parts
 
     def check_bucket(self) -> None:
         """Make sure that the bucket exists."""

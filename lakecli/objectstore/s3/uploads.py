@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from contextlib import contextmanager
 
+from lakecli.objectstore.answer_checks import check_moves, required, upload_id_of
 from lakecli.objectstore.s3.conditions import headers_of, version_of
 from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 from lakecli.typed import TYPE_CHECKING, Any, BinaryIO
@@ -40,7 +41,7 @@ class S3Uploads:
             # AWS needs to know beforehand that the parts come with checksums.
             checksums = {"ChecksumAlgorithm": "CRC32C"} if _has_checksums(client) else {}
             answer = client.create_multipart_upload(Bucket=self._bucket, Key=full, **checksums)
-        return UploadId(answer["UploadId"])
+            return UploadId(upload_id_of(answer.get("UploadId")))
 
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
@@ -50,8 +51,9 @@ class S3Uploads:
             client = self._connection.client(max_attempts=1)
             checksum = {"ChecksumCRC32C": _encoded(crc32c)} if _has_checksums(client) else {}
             answer = client.upload_part(**target, PartNumber=number, Body=body, **checksum)
+            etag = required(answer, "ETag")
         size = len(body) if isinstance(body, bytes) else body.tell()
-        return Part(number, size, answer["ETag"], crc32c if checksum else None)
+        return Part(number, size, etag, crc32c if checksum else None)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
         """Yield the parts that have arrived."""
@@ -81,7 +83,8 @@ class S3Uploads:
             answer = client.complete_multipart_upload(
                 **target, MultipartUpload={"Parts": described}, **conditions
             )
-        return version_of(answer) or self._store.head(key).version
+            version = version_of(answer)
+        return version or self._store.head(key).version
 
     def abort(self, key: str, upload: UploadId) -> None:
         """Delete an upload and its parts; a missing one is fine."""
@@ -93,32 +96,49 @@ class S3Uploads:
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix`, a page at a time."""
-        position: dict[str, str] = {}
+        position: dict[str, Any] = {}
         while True:
             with self._store.translated():
                 page = self._connection.client().list_multipart_uploads(
                     Bucket=self._bucket, Prefix=self._store.start + prefix, **position
                 )
-            for item in page.get("Uploads", ()):
-                if item["Key"].startswith(self._store.start + prefix):  # not every server filters
-                    key = item["Key"][len(self._store.start) :]
-                    yield UnfinishedUpload(key, UploadId(item["UploadId"]), item["Initiated"])
-            if not page.get("IsTruncated"):
+                found = [
+                    UnfinishedUpload(
+                        required(item, "Key")[len(self._store.start) :],
+                        UploadId(upload_id_of(item.get("UploadId"))),
+                        required(item, "Initiated"),
+                    )
+                    for item in page.get("Uploads", ())
+                    # Not every server filters.
+                    if str(item.get("Key")).startswith(self._store.start + prefix)
+                ]
+                following = page.get("IsTruncated") and {
+                    "KeyMarker": required(page, "NextKeyMarker"),
+                    "UploadIdMarker": upload_id_of(page.get("NextUploadIdMarker")),
+                }
+                check_moves(position, following)
+            yield from found
+            if not following:
                 return
-            position = {
-                "KeyMarker": page["NextKeyMarker"],
-                "UploadIdMarker": page["NextUploadIdMarker"],
-            }
+            position = following
 
     def _list(self, key: str, upload: UploadId) -> Iterator[dict[str, Any]]:
-        position: dict[str, int] = {}
+        position: dict[str, Any] = {}
         while True:
             with self._of(key, upload) as target:
                 page = self._connection.client().list_parts(**target, **position)
-            yield from page.get("Parts", ())
-            if not page.get("IsTruncated"):
+                found = page.get("Parts", ())
+                for item in found:
+                    for name in ("PartNumber", "Size", "ETag", "LastModified"):
+                        required(item, name)
+                following = page.get("IsTruncated") and {
+                    "PartNumberMarker": required(page, "NextPartNumberMarker")
+                }
+                check_moves(position, following)
+            yield from found
+            if not following:
                 return
-            position = {"PartNumberMarker": int(page["NextPartNumberMarker"])}
+            position = following
 
     @contextmanager
     def _of(

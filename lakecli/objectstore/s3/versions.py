@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakecli.objectstore.answer_checks import required, token_of
 from lakecli.objectstore.base import key_bytes
 from lakecli.typed import TYPE_CHECKING, Any, Final
 
@@ -35,7 +36,8 @@ def current(page: Mapping[str, Any], *, after: str) -> Iterator[Mapping[str, Any
     """
     floor = after.encode("utf-8", "surrogateescape")
     for item in page.get("Versions", ()):
-        if item["IsLatest"] and item["Key"].encode("utf-8", "surrogateescape") > floor:
+        key = required(item, "Key")
+        if required(item, "IsLatest") and key.encode("utf-8", "surrogateescape") > floor:
             yield item
 
 
@@ -66,9 +68,9 @@ def joined(
 
 def next_page(page: Mapping[str, Any]) -> dict[str, str] | None:
     """Return the parameters that ask for the page after this one, if there is one."""
-    if not page.get("IsTruncated"):
+    if not page["IsTruncated"]:
         return None
-    marker = {"KeyMarker": page["NextKeyMarker"]}
+    marker = {"KeyMarker": str(required(page, "NextKeyMarker"))}
     if page.get("NextVersionIdMarker"):
-        marker["VersionIdMarker"] = page["NextVersionIdMarker"]
+        marker["VersionIdMarker"] = token_of(page["NextVersionIdMarker"])
     return marker

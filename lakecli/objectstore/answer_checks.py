@@ -1,0 +1,184 @@
+"""Checks of what a store answers, before any of it is used; the same for every client.
+
+What answers may be a proxy, a login page, or another program at the store's address, and an enemy
+may have written the records that it answers from. So each text that becomes part of a URL, a host,
+a header or a path has a grammar here, bodies have a bound, and a page that is no listing is an
+error, not a listing of nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lakecli.typed import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from xml.etree.ElementTree import Element
+
+MAX_ANSWER: Final = 16 << 20
+"""Bytes of an answer that is no object: three times what a page of 1,000 long keys takes."""
+
+_SHOWN: Final = 60
+_REGION: Final = r"[A-Za-z0-9-]{1,63}"
+_ETAG: Final = r"[ -~]{0,1024}"
+_TOKEN: Final = r"[^\x00-\x1f\x7f]{1,8192}"  # noqa: S105 - a position in a listing
+_UPLOAD_ID: Final = r"[!-~]{1,2048}"
+_VERSION_ID: Final = r"[A-Za-z0-9._~-]{1,1024}"
+_ASKED: Final = r"bytes=([0-9]*)-([0-9]*)"
+_ANSWERED: Final = r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)"
+
+
+class UnusableAnswerError(Exception):
+    """An answer that no store of this kind sends; the text says what is wrong with it."""
+
+
+class RangeIgnoredError(Exception):
+    """The answer to a request for a part of an object is the whole object."""
+
+
+def region_of(text: str) -> str:
+    """Return the name of a region, which becomes part of a host, or ``""``."""
+    return _checked(_REGION, text, "the region") if text else ""
+
+
+def etag_of(text: str) -> str:
+    """Return an ETag, which becomes a header, without its quotes."""
+    return _checked(_ETAG, text, "the ETag").strip('"')
+
+
+def token_of(text: object, last: object = "") -> str:
+    """Return the position of the next page of a listing.
+
+    Args:
+        text: the position.
+        last: the position of the page that names it.
+    """
+    check_moves(last, text)
+    return _checked(_TOKEN, text, "the position of the next page")
+
+
+def check_moves(position: object, following: object) -> None:
+    """Refuse a page whose next page is itself: the listing would never end."""
+    if following and following == position:
+        raise UnusableAnswerError("the page after this one is this one")
+
+
+def upload_id_of(text: object) -> str:
+    """Return the ID of an upload in parts."""
+    return _checked(_UPLOAD_ID, text, "the ID of an upload")
+
+
+def version_id_of(text: object) -> str:
+    """Return the ID of a version, which becomes part of an address."""
+    return _checked(_VERSION_ID, text, "the ID of a version")
+
+
+def _checked(grammar: str, text: object, what: str) -> str:
+    if not isinstance(text, str) or re.fullmatch(grammar, text, re.ASCII) is None:
+        shown = repr(text)[:_SHOWN]
+        raise UnusableAnswerError(f"{what} is malformed, {shown}")
+    return text
+
+
+def required(answer: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - of any type
+    """Return a property that every such answer has."""
+    found = answer.get(name)
+    if found is None or found == "":
+        raise UnusableAnswerError(f"it has no {name}")
+    return found
+
+
+def name_below(prefix: str, name: str) -> str:
+    """Return the name of a listed object, which begins with what was asked for."""
+    if not name.startswith(prefix):
+        raise UnusableAnswerError("it lists an object of another prefix")
+    return name
+
+
+def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozenset()) -> Element:
+    """Return the root element of an answer.
+
+    Args:
+        body: the answer.
+        root: the name of the root element.
+        also: other names that servers give it; an ``Error`` has no other elements.
+        needs: the elements that the root must have; ``IsTruncated`` must be true or false.
+    """
+    from xml.etree.ElementTree import ParseError, fromstring
+
+    if not body.strip():
+        raise UnusableAnswerError(f"it is empty, expected was {root}")
+    try:
+        found = fromstring(body.strip())  # noqa: S314 - bounded; expat bounds entities
+    except (ParseError, ValueError, LookupError):
+        raise UnusableAnswerError(f"it is no whole XML document, expected was {root}") from None
+    name = _local(found)
+    if name != root and name not in also:
+        raise UnusableAnswerError(f"it is a document {name[:_SHOWN]!r}, expected was {root}")
+    if name == "Error":
+        return found
+    for need in needs:
+        if found.find(f"{{*}}{need}") is None:
+            raise UnusableAnswerError(f"it is a {root} without {need}")
+        if need == "IsTruncated" and found.findtext(f"{{*}}{need}") not in {"true", "false"}:
+            raise UnusableAnswerError("it does not say whether another page follows")
+    return found
+
+
+def _local(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def read_json(body: bytes, kind: str = "") -> Mapping[str, Any]:
+    """Return an answer in JSON.
+
+    Args:
+        body: the answer.
+        kind: what its property of that name says; ``""``: anything.
+    """
+    from json import loads
+
+    try:
+        found = loads(body)
+    except (ValueError, RecursionError):
+        raise UnusableAnswerError(f"it is no JSON, expected was {kind or 'an object'}") from None
+    if not isinstance(found, dict) or (kind and found.get("kind") != kind):
+        raise UnusableAnswerError(f"it is other JSON, expected was {kind or 'an object'}")
+    return found
+
+
+def size_of_part(asked: str, answered: str) -> int:
+    """Return how many bytes the part of an object has that an answer announces.
+
+    Args:
+        asked: the header ``Range`` of the request.
+        answered: the header ``Content-Range`` of the answer.
+
+    Raises:
+        UnusableAnswerError: it is another part than was asked for.
+    """
+    wanted = re.fullmatch(_ASKED, asked, re.ASCII)
+    found = re.fullmatch(_ANSWERED, answered, re.ASCII)
+    if wanted is None or found is None:
+        raise UnusableAnswerError("it does not say which part of the object it is")
+    first, last = int(found[1]), int(found[2])
+    end = None if found[3] == "*" else int(found[3]) - 1
+    if not wanted[1]:
+        is_asked = end is not None and (first, last) == (max(end + 1 - int(wanted[2]), 0), end)
+    else:
+        until = int(wanted[2]) if wanted[2] else end
+        is_asked = first == int(wanted[1]) and last == (
+            until if end is None or until is None else min(until, end)
+        )
+    if not is_asked or last < first - 1:  # an emulator announces an empty part so
+        raise UnusableAnswerError("it is another part of the object than was asked for")
+    return last - first + 1
+
+
+def longest_part(asked: str) -> int | None:
+    """Return how many bytes a header ``Range`` asks for, at most; ``None``: to the end."""
+    wanted = re.fullmatch(_ASKED, asked, re.ASCII)
+    if wanted is None or not wanted[2]:
+        return None
+    return int(wanted[2]) + 1 - int(wanted[1]) if wanted[1] else int(wanted[2])
