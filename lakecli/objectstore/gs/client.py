@@ -6,10 +6,11 @@ after a download if a proxy removed the header.
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 from xml.etree.ElementTree import fromstring
 
 from google.api_core.exceptions import (
@@ -24,7 +25,9 @@ from google.cloud.storage.batch import Batch
 from google_crc32c import value as crc32c
 from requests.adapters import HTTPAdapter
 
+from lakecli.objectstore.answer_checks import UnusableAnswerError, read_json, token_of
 from lakecli.objectstore.base import PLAIN, Attributes
+from lakecli.objectstore.bounded_adapter import BoundedAdapter
 from lakecli.objectstore.gs.attempts import Attempts
 from lakecli.objectstore.gs.credentials import DEFAULT_DOMAIN
 from lakecli.objectstore.gs.errors import TRANSIENT_STATUS
@@ -48,7 +51,10 @@ TIMEOUT = (10, 60)
 """Seconds to connect, and between two pieces of an answer."""
 
 PAGE_SIZE = 1_000
-PAGE_FIELDS = "nextPageToken,items(name,size,timeCreated,generation,etag,md5Hash)"
+PAGE_FIELDS = "kind,nextPageToken,items(name,size,timeCreated,generation,etag,md5Hash)"
+_LISTING = "storage#objects"
+_LISTING_PATH = re.compile(r"/storage/v1/b/[^/]+/o\Z")
+_OF_XML = re.compile(r"(^|&)(uploads|uploadId)=")
 
 
 class Piece(NamedTuple):
@@ -186,8 +192,11 @@ class GsClient:
             timeout=TIMEOUT,
             retry=self._retry,
         )
-        pages: Iterator[Iterator[Blob]] = listed.pages
-        return pages
+        token = None
+        for page in listed.pages:
+            if listed.next_page_token:
+                token = token_of(listed.next_page_token, token)
+            yield page
 
     def keeps_versions(self) -> bool:
         """Return whether the bucket has versioning enabled; needs ``storage.buckets.get``."""
@@ -198,7 +207,11 @@ class GsClient:
     def ask_for_bucket(self) -> None:
         """Send a request that fails if there is no bucket; needs only the right to list it."""
         listed = self._client.list_blobs(
-            self._bucket, max_results=1, fields="items(name)", timeout=TIMEOUT, retry=self._retry
+            self._bucket,
+            max_results=1,
+            fields="kind,items(name)",
+            timeout=TIMEOUT,
+            retry=self._retry,
         )
         next(iter(listed), None)
 
@@ -212,11 +225,16 @@ class GsClient:
             generations: that they must have, if any are given.
         """
         wanted = list(zip(names, generations or [None] * len(names), strict=True))
-        with _Deletions(self._client, self._retry) as deletions:
-            for name, generation in wanted:
-                self._bucket.delete_blob(
-                    name, if_generation_match=generation, timeout=TIMEOUT, retry=None
-                )
+        try:
+            with _Deletions(self._client, self._retry) as deletions:
+                for name, generation in wanted:
+                    self._bucket.delete_blob(
+                        name, if_generation_match=generation, timeout=TIMEOUT, retry=None
+                    )
+        except ValueError as error:
+            raise UnusableAnswerError("it is not one to a batch of deletions") from error
+        if len(deletions.answers) != len(wanted):
+            raise UnusableAnswerError("it does not answer each request of a batch")
         failed = []
         for (name, generation), answer in zip(wanted, deletions.answers, strict=True):
             status = answer.status_code
@@ -324,17 +342,35 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> Client:
     # which needs a permission that users of objects may lack.
     client._bucket_metadata_cache = None  # noqa: SLF001 - there is only a variable for all
     session = client._http  # noqa: SLF001 - how the SDK's own guide enlarges the pool
-    session.hooks["response"].append(server_date.hook)
+    session.hooks["response"] += [server_date.hook, _check_answer]
     for scheme in ("https://", "http://"):
         if type(session.get_adapter(scheme)) is HTTPAdapter:  # not one with a client certificate
-            session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))
+            session.mount(scheme, BoundedAdapter(pool_maxsize=CONNECTIONS))
     return client
+
+
+def _check_answer(
+    answer: requests.Response, *_: object, stream: bool = False, **__: object
+) -> None:
+    """Refuse an answer of the JSON API that is none.
+
+    Raises:
+        UnusableAnswerError: it is no listing, or no description of an object or a bucket.
+    """
+    url = urlsplit(answer.request.url or "")
+    is_json = "/storage/v1/" in url.path and not url.path.endswith("/batch/storage/v1")
+    if stream or not is_json or _OF_XML.search(url.query) or not answer.ok:
+        return
+    is_read = answer.request.method == "GET"
+    is_listing = is_read and _LISTING_PATH.search(url.path) is not None
+    if is_read or answer.content:
+        read_json(answer.content, _LISTING if is_listing else "")
 
 
 def _explained(answer: requests.Response) -> GoogleAPICallError:
     """Return the SDK's error for a response of the XML API, with its code and message."""
     try:
-        document = fromstring(answer.content)  # noqa: S314 - from the store that holds all data
+        document = fromstring(answer.content)  # noqa: S314 - bounded; expat bounds entities
         code = document.findtext("{*}Code") or ""
         texts = (document.findtext("{*}Message"), document.findtext("{*}Details"))
     except SyntaxError:

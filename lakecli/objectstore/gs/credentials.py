@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
 from lakecli.objectstore.presigning import LONGEST
+from lakecli.objectstore.server_url import has_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,9 +69,11 @@ class GsLogin:
         """URL of a server that replaces Google's, or ``""``.
 
         Raises:
-            UsageError: the variable is no URL.
+            UsageError: the variable is no URL, or has a user or a password.
         """
         url = os.environ.get("STORAGE_EMULATOR_HOST", "")
+        if "@" in urlsplit(url).netloc:
+            raise has_credentials("STORAGE_EMULATOR_HOST")
         if url and not (url.startswith(("http://", "https://")) and urlsplit(url).netloc):
             raise UsageError(
                 f"STORAGE_EMULATOR_HOST is not the URL of a server: {url!r}",

@@ -15,6 +15,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from lakecli.errors import UsageError
+from lakecli.objectstore.answer_checks import UnusableAnswerError, etag_of, name_below
 from lakecli.objectstore.base import (
     PLAIN,
     Absent,
@@ -166,9 +167,9 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         """Describe one object, or a version of it."""
         with self.reading(key) as full:
             blob = self.sdk().describe(full, generation=_generation_of(version_id))
-        return self._info_of(
-            blob, content_type=blob.content_type or "", metadata=blob.metadata or {}
-        )
+            return self._info_of(
+                blob, content_type=blob.content_type or "", metadata=blob.metadata or {}
+            )
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield objects in byte order, a page of a thousand at a time.
@@ -183,16 +184,21 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         while True:
             with self.translated():
                 page = next(pages, None)
+                found = [] if page is None else [self._listed(blob, prefix) for blob in page]
             if page is None:
                 return
-            for blob in page:
-                name = blob.name.encode()
+            for name, info in found:
                 if name <= last:
                     if name == floor.encode():
                         continue  # a listing starts at a name, but `after` excludes it
                     raise self.translator.no_order()
                 last = name
-                yield self._info_of(blob)
+                yield info
+
+    def _listed(self, blob: Blob, prefix: str) -> tuple[bytes, ObjectInfo]:
+        """Return the full name of a listed object in bytes, and its description."""
+        name = name_below(self.start + prefix, blob.name or "")
+        return name.encode(), self._info_of(blob)
 
     def versions(self) -> GsStore:
         """Return what reads versions, which is this store; a version's ID is a generation."""
@@ -250,7 +256,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
             endpoint=endpoint,
             path=f"/{self.bucket}/{quoted_path(self.full(key))}",
             now=now,
-            generation=version_id,
+            generation=str(_generation_of(version_id) or ""),
         )
         if request.may_be_unsigned or url.unsigned is None:
             return url
@@ -261,6 +267,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         from lakecli.objectstore.gs.presign import unsigned
 
         with self.translated():
+            self._login.emulator  # noqa: B018 - a wrong address comes before missing credentials
             found = self._login.signer()
             endpoint = self._login.endpoint
 
@@ -297,7 +304,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
         try:
             with self.translated(key, may_be_absent=True) as full:
-                self.sdk().write(full, body, PLAIN, generation=0, may_repeat=True)
+                _version_of(self.sdk().write(full, body, PLAIN, generation=0, may_repeat=True))
         except ConditionFailed:
             return False
         return True
@@ -329,10 +336,10 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         try:
             with self.translated(key, may_be_absent=True) as full:
                 blob = self.sdk().write_stream(full, first, rest, attributes, generation=generation)
+                return _version_of(blob)
         except BucketNotFound:
             self.check_bucket()
             raise self.translator.vanished(self.full(key)) from None
-        return _version_of(blob)
 
     def full(self, key: str) -> str:
         """Return the name of an object in the bucket; see `CloudStore.full`."""
@@ -352,12 +359,17 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         metadata does not change. Composed objects have no MD5, so theirs is the store's ETag.
         """
         digest = blob.md5_hash
+        try:
+            etag = b64decode(digest).hex() if digest else etag_of(str(blob.etag or ""))
+            size, created = int(blob.size), blob.time_created.replace(microsecond=0)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise UnusableAnswerError("an object lacks a property, or has a wrong one") from error
         return ObjectInfo(
             key=blob.name[len(self.start) :],
-            size=int(blob.size),
-            modified_at=blob.time_created.replace(microsecond=0),
+            size=size,
+            modified_at=created,
             version=_version_of(blob),
-            etag=b64decode(digest).hex() if digest else str(blob.etag or "").strip('"'),
+            etag=etag,
             content_type=content_type,
             metadata=metadata or {},
         )
@@ -395,8 +407,7 @@ def _generation_for(condition: Condition) -> int | None:
 
 
 def _version_of(blob: Blob) -> Version:
-    if blob.generation is None:
-        raise ValueError(
-            "Google Cloud Storage sent no generation"
-        )  # an empty one would be no condition
-    return Version(str(int(blob.generation)))
+    try:
+        return Version(str(int(blob.generation)))
+    except (TypeError, ValueError):  # an empty one would be no condition
+        raise UnusableAnswerError("it has no generation") from None

@@ -12,22 +12,30 @@ from datetime import datetime
 from io import SEEK_END
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote
-from xml.etree.ElementTree import Element, SubElement, fromstring, tostring
+from xml.etree.ElementTree import Element, SubElement, tostring
 
-from lakecli.errors import IntegrityError, Unreachable, Unsupported
+from lakecli.errors import IntegrityError, Unsupported
+from lakecli.objectstore.answer_checks import (
+    UnusableAnswerError,
+    check_moves,
+    etag_of,
+    name_below,
+    read_xml,
+    required,
+    upload_id_of,
+)
 from lakecli.objectstore.base import AnyVersion, Version
 from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from requests import Response
-
     from lakecli.objectstore.base import Condition
     from lakecli.objectstore.gs.store import GsStore
 
 _GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
 _PIECE = 1 << 20
+_LONGEST_NUMBER = 18
 
 
 class GsUploads:
@@ -44,7 +52,11 @@ class GsUploads:
         """Begin an upload."""
         with self._of(key) as full:
             answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
-            return UploadId(_text(_parsed(answer), "UploadId"))
+            return UploadId(
+                upload_id_of(
+                    _text(read_xml(answer.content, "InitiateMultipartUploadResult"), "UploadId")
+                )
+            )
 
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
@@ -61,21 +73,28 @@ class GsUploads:
                 headers={"x-goog-hash": f"crc32c={digest}"},
                 may_repeat=False,
             )
+            tag = etag_of(required(answer.headers, "ETag"))
         received = answer.headers.get("x-goog-hash", "")
         if "crc32c=" in received and f"crc32c={digest}" not in received:
             raise IntegrityError(f"the store received other bytes than were sent: {key!r}")
-        return Part(number, len(sent), answer.headers["ETag"].strip('"'), crc32c)
+        return Part(number, len(sent), tag, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
         """Yield the parts that have arrived; listings have no checksums."""
         for item in self._list(key, upload):
-            number, size = int(_text(item, "PartNumber")), int(_text(item, "Size"))
-            yield Part(number, size, _text(item, "ETag").strip('"'))
+            with self._store.translated(key):
+                part = Part(
+                    _number(item, "PartNumber"),
+                    _number(item, "Size"),
+                    etag_of(_text(item, "ETag")),
+                )
+            yield part
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
         """Return when the last part arrived."""
-        times = (_time(item, "LastModified") for item in self._list(key, upload))
-        return max(times, default=None)
+        with self._store.translated(key):
+            times = (_time(item, "LastModified") for item in self._list(key, upload))
+            return max(times, default=None)
 
     def complete(
         self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
@@ -98,7 +117,8 @@ class GsUploads:
             answer = self._store.sdk().ask_xml(
                 "POST", full, {"uploadId": upload}, body=tostring(wanted)
             )
-            _text(_parsed(answer), "ETag")  # missing if the request failed midway
+            # Missing if the request failed midway.
+            _text(read_xml(answer.content, "CompleteMultipartUploadResult"), "ETag")
         generation = answer.headers.get("x-goog-generation")
         return Version(generation) if generation else self._store.head(key).version
 
@@ -116,32 +136,44 @@ class GsUploads:
         while True:
             wanted = {"uploads": "", "prefix": self._store.start + prefix, "encoding-type": "url"}
             with self._store.translated():
-                page = _parsed(self._store.sdk().ask_xml("GET", "", wanted | position))
-            is_quoted = page.findtext("{*}EncodingType") == "url"
-            for item in page.iterfind("{*}Upload"):
-                name = _text(item, "Key")
-                key = (unquote(name) if is_quoted else name)[len(self._store.start) :]
-                upload = UploadId(_text(item, "UploadId"))
-                yield UnfinishedUpload(key, upload, _time(item, "Initiated"))
-            if page.findtext("{*}IsTruncated") != "true":
+                answer = self._store.sdk().ask_xml("GET", "", wanted | position)
+                page = read_xml(answer.content, "ListMultipartUploadsResult", "IsTruncated")
+                spelled = unquote if page.findtext("{*}EncodingType") == "url" else str
+                found = []
+                for item in page.iterfind("{*}Upload"):
+                    name = name_below(wanted["prefix"], spelled(_text(item, "Key")))
+                    upload = UploadId(upload_id_of(_text(item, "UploadId")))
+                    found.append(
+                        UnfinishedUpload(
+                            name[len(self._store.start) :], upload, _time(item, "Initiated")
+                        )
+                    )
+                is_last = page.findtext("{*}IsTruncated") != "true"
+                if not is_last:
+                    following = {
+                        "key-marker": spelled(_text(page, "NextKeyMarker")),
+                        "upload-id-marker": upload_id_of(_text(page, "NextUploadIdMarker")),
+                    }
+                    check_moves(position, following)
+                    position = following
+            yield from found
+            if is_last:
                 return
-            marker = _text(page, "NextKeyMarker")
-            position = {
-                "key-marker": unquote(marker) if is_quoted else marker,
-                "upload-id-marker": _text(page, "NextUploadIdMarker"),
-            }
 
     def _list(self, key: str, upload: UploadId) -> Iterator[Element]:
         position: dict[str, str] = {}
         while True:
             with self._of(key) as full:
-                page = _parsed(
-                    self._store.sdk().ask_xml("GET", full, {"uploadId": upload} | position)
-                )
+                answer = self._store.sdk().ask_xml("GET", full, {"uploadId": upload} | position)
+                page = read_xml(answer.content, "ListPartsResult", "IsTruncated")
+                is_last = page.findtext("{*}IsTruncated") != "true"
+                if not is_last:
+                    following = {"part-number-marker": str(_number(page, "NextPartNumberMarker"))}
+                    check_moves(position, following)
+                    position = following
             yield from page.iterfind("{*}Part")
-            if page.findtext("{*}IsTruncated") != "true":
+            if is_last:
                 return
-            position = {"part-number-marker": _text(page, "NextPartNumberMarker")}
 
     @contextmanager
     def _of(self, key: str) -> Iterator[str]:
@@ -174,21 +206,22 @@ class _Body:
             yield piece
 
 
-def _parsed(answer: Response) -> Element:
-    try:
-        return fromstring(answer.content)  # noqa: S314 - from the store that holds all data
-    except SyntaxError as error:
-        raise Unreachable("the response of the store was cut off", hint="repeat the command") from (
-            error
-        )
-
-
 def _text(item: Element, name: str) -> str:
     found = item.findtext(f"{{*}}{name}")
     if not found:
-        raise Unreachable(f"the response of the store has no {name}", hint="repeat the command")
+        raise UnusableAnswerError(f"it has no {name}")
     return found
 
 
+def _number(item: Element, name: str) -> int:
+    found = _text(item, name)
+    if not found.isascii() or not found.isdigit() or len(found) > _LONGEST_NUMBER:
+        raise UnusableAnswerError(f"{name} is no number")
+    return int(found)
+
+
 def _time(item: Element, name: str) -> datetime:
-    return datetime.fromisoformat(_text(item, name))
+    try:
+        return datetime.fromisoformat(_text(item, name))
+    except ValueError:
+        raise UnusableAnswerError(f"{name} is no time") from None
