@@ -110,7 +110,7 @@ def blob(name: str, metadata: str = "") -> str:
 
 
 def listing(*blobs: str) -> Answer:
-    body = f"<EnumerationResults><Blobs>{''.join(blobs)}</Blobs></EnumerationResults>"
+    body = f"<EnumerationResults><Blobs>{''.join(blobs)}</Blobs><NextMarker/></EnumerationResults>"
     return Answer(200, body.encode(), {"Content-Type": "application/xml"})
 
 
@@ -211,6 +211,10 @@ class TestAzureErrors(ErrorContract):
         tried_once=(b"body", io.BytesIO(b"body")),
         writes_by="PUT",
         cut=Answer(206, b"x" * 1_000, {"Content-Range": "bytes 0-999/1000", **FOUND}, sent=10),
+        cut_again=(
+            Answer(206, b"x" * 1_000, {"Content-Range": "bytes 0-999/1000", **FOUND}, sent=10),
+        )
+        * 2,
         rest=Answer(206, b"x" * 1_000, {"Content-Range": "bytes 0-999/1000", **FOUND}),
         unordered=listing(blob("b"), blob("a")),
         undeleted=tuple(
@@ -234,7 +238,7 @@ class TestAzureErrors(ErrorContract):
 def test_an_answer_without_an_etag_is_no_version(store: AzureStore, server: StubServer) -> None:
     server.answers = [Answer(201)]
     for body in (b"", io.BytesIO(b"x" * PART_SIZE)):
-        with pytest.raises(ValueError, match="sent no ETag"):
+        with pytest.raises(Unreachable, match="cannot be used, it has no ETag"):
             store.put("k", body, ANY)
 
 

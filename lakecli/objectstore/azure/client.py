@@ -12,6 +12,7 @@ from uuid import uuid4
 from azure.core import MatchConditions
 from azure.storage.blob import BlobBlock, ContentSettings
 
+from lakecli.objectstore.answer_checks import UnusableAnswerError, required, token_of
 from lakecli.objectstore.azure.presign import end_of
 from lakecli.objectstore.azure.service import new_service
 from lakecli.objectstore.presigning import LONGEST
@@ -185,7 +186,7 @@ class AzureClient:
         if md5:
             options["headers"] = {"Content-MD5": md5}
         answer = self._blob(name).stage_block(block, body, length=size, **options)
-        moment: datetime = answer["date"]
+        moment: datetime = required(answer, "date")
         return moment
 
     def staged(self, name: str) -> list[StagedBlock]:
@@ -202,18 +203,23 @@ class AzureClient:
 
     def uncommitted_pages(self, prefix: str) -> Iterator[Iterator[BlobProperties]]:
         """Yield pages of the blobs under `prefix`, including those with uncommitted blocks only."""
-        return self._container.list_blobs(
-            name_starts_with=prefix or None,
-            include=["uncommittedblobs"],
-            results_per_page=PAGE_SIZE,
-        ).by_page()
+        return _moving(
+            self._container.list_blobs(
+                name_starts_with=prefix or None,
+                include=["uncommittedblobs"],
+                results_per_page=PAGE_SIZE,
+            )
+        )
 
     def ask_for_time(self) -> datetime:
         """Return the store's time; needs a container and only the right to list it."""
         dates: list[datetime] = []
 
         def note(response: Any) -> None:  # noqa: ANN401 - the SDK's
-            dates.append(parsedate_to_datetime(response.http_response.headers["Date"]))
+            try:
+                dates.append(parsedate_to_datetime(response.http_response.headers.get("Date", "")))
+            except ValueError:
+                raise UnusableAnswerError("it has no date") from None
 
         listed = self._container.list_blobs(results_per_page=1, raw_response_hook=note)
         next(listed.by_page(), None)
@@ -223,11 +229,13 @@ class AzureClient:
         self, prefix: str, *, with_versions: bool = False
     ) -> Iterator[Iterator[BlobProperties]]:
         """Yield pages of the blobs under `prefix`, with all versions if they are wanted."""
-        return self._container.list_blobs(
-            name_starts_with=prefix or None,
-            include=["metadata", "versions"] if with_versions else ["metadata"],
-            results_per_page=PAGE_SIZE,
-        ).by_page()
+        return _moving(
+            self._container.list_blobs(
+                name_starts_with=prefix or None,
+                include=["metadata", "versions"] if with_versions else ["metadata"],
+                results_per_page=PAGE_SIZE,
+            )
+        )
 
     def ask_for_container(self) -> None:
         """Send a request that fails without a container; needs only the right to list it."""
@@ -244,9 +252,16 @@ class AzureClient:
             {"name": name, "delete_snapshots": "include", **if_match(etag)}
             for name, etag in zip(names, etags, strict=bool(etags))
         ]
-        answers = self._container.delete_blobs(
-            *(blobs or names), delete_snapshots="include", raise_on_any_failure=False
-        )
+        try:
+            answers = list(
+                self._container.delete_blobs(
+                    *(blobs or names), delete_snapshots="include", raise_on_any_failure=False
+                )
+            )
+        except (ValueError, AttributeError) as error:  # how the SDK says that they are none
+            raise UnusableAnswerError("it is not one to a batch of deletions") from error
+        if len(answers) != len(names):
+            raise UnusableAnswerError("it does not answer each request of a batch")
         return [
             (name, answer.status_code, answer.headers.get("x-ms-error-code", ""))
             for name, answer in zip(names, answers, strict=True)
@@ -298,6 +313,16 @@ class AzureClient:
 
     def _blob(self, name: str, version_id: str = "") -> BlobClient:
         return self._container.get_blob_client(name, version_id=version_id or None)
+
+
+def _moving(listed: Any) -> Iterator[Iterator[BlobProperties]]:  # noqa: ANN401 - the SDK's
+    """Yield the pages of a listing, each of which begins where the one before it ends."""
+    pages = listed.by_page()
+    token = None
+    for page in pages:
+        if pages.continuation_token:
+            token = token_of(pages.continuation_token, token)
+        yield page
 
 
 def if_absent() -> dict[str, Any]:

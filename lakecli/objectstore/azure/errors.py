@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from lakecli.errors import (
@@ -141,6 +142,8 @@ class AzureTranslator(Translator):
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):
             return None
+        if status < HTTPStatus.MULTIPLE_CHOICES:
+            return self.unusable(f"it is not one to this request ({status})", key)
         code = getattr(error, "error_code", None)
         code = str(getattr(code, "value", code) or "")
         words = _BY_CODE.get(code) or _BY_STATUS.get(status)

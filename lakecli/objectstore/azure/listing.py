@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from lakecli.objectstore.answer_checks import name_below
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -38,6 +40,8 @@ def current_blobs(
         with store.translated():
             page = next(pages, None)
             found = [] if page is None else list(page)
+            for blob in found:
+                name_below(prefix, blob.name or "")
         if page is None:
             return
         for blob in found:

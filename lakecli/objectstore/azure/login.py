@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied, UsageError
+from lakecli.objectstore.server_url import has_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,7 @@ _EMULATOR: Final = {
     "K1SZFPTOtr/KBHBeksoGMGw==",
     "blobendpoint": "http://127.0.0.1:10000/devstoreaccount1",
 }
-_URL: Final = re.compile(r"https?://[^/?#]+(/[^?#]*)?")
+_URL: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ def _of_connection_string(account: str, text: str) -> AzureLogin:
     elif owner:
         protocol = settings.get("defaultendpointsprotocol", "https")
         endpoint = f"{protocol}://{owner}.blob.{settings.get('endpointsuffix', DOMAIN)}"
+        _check_endpoint(endpoint, CONNECTION_STRING)
     key = settings.get("accountkey", "")
     sas_token = settings.get("sharedaccesssignature", "").lstrip("?")
     if not endpoint or not (key or sas_token):
@@ -124,6 +126,8 @@ def _of_connection_string(account: str, text: str) -> AzureLogin:
 
 
 def _check_endpoint(endpoint: str, name: str) -> None:
+    if "@" in urlsplit(endpoint).netloc:
+        raise has_credentials(name)
     if not _URL.fullmatch(endpoint):
         raise UsageError(
             f"no URL of a server in {name}", hint=f"https://ACCOUNT.blob.{DOMAIN}, or unset it"

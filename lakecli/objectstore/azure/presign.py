@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 from lakecli.errors import PermissionDenied
+from lakecli.objectstore.answer_checks import UnusableAnswerError
 from lakecli.objectstore.azure.login import HOW_TO_LOG_IN
 from lakecli.objectstore.presigned import PresignedUrl
 from lakecli.objectstore.presigning import LONGEST, lifetime_of, quoted_path, response_headers
@@ -116,8 +117,15 @@ def presign(
 
 
 def end_of(delegated: DelegatedKey) -> datetime:
-    """Return when a delegated key ends."""
-    return datetime.fromisoformat(str(delegated.signed_expiry)).astimezone(UTC)
+    """Return when a delegated key ends.
+
+    Raises:
+        UnusableAnswerError: the store did not say it.
+    """
+    try:
+        return datetime.fromisoformat(str(delegated.signed_expiry)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UnusableAnswerError("its key has no end") from None
 
 
 def _signature(key: str, text: str) -> str:

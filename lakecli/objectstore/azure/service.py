@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 import requests
 from azure.core.exceptions import AzureError, ClientAuthenticationError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import BlobServiceClient, ExponentialRetry
-from requests.adapters import HTTPAdapter
 
 from lakecli.errors import PermissionDenied, Unreachable
+from lakecli.objectstore.answer_checks import read_xml
 from lakecli.objectstore.azure.login import HOW_TO_LOG_IN
+from lakecli.objectstore.bounded_adapter import BoundedAdapter
 from lakecli.retry import REQUESTS, random_number
 
 if TYPE_CHECKING:
@@ -26,6 +28,13 @@ CONNECTIONS = 32
 
 SINGLE_LIMIT = 64 << 20
 """Bytes in one PUT, at most; more are sent in blocks."""
+
+_DOCUMENTS = {
+    ("GET", "blocklist"): ("BlockList",),
+    ("GET", "list"): ("EnumerationResults", "Blobs", "NextMarker"),
+    ("POST", "userdelegationkey"): ("UserDelegationKey", "SignedExpiry", "Value"),
+}
+"""What answers are, by the method and the parameter ``comp``, and what must be in them."""
 
 READ_SIZE = 4 << 20
 """Bytes that a download asks for at once, and holds."""
@@ -85,9 +94,9 @@ def new_service(login: AzureLogin, *, attempts: int, server_date: ServerDate) ->
     for name in ("azure", "msal", "urllib3"):
         logging.getLogger(name).addHandler(logging.NullHandler())
     session = requests.Session()
-    session.hooks["response"].append(server_date.hook)
+    session.hooks["response"] += [server_date.hook, _check_answer]
     for scheme in ("https://", "http://"):
-        session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))
+        session.mount(scheme, BoundedAdapter(pool_maxsize=CONNECTIONS))
     retries = attempts - 1
     return BlobServiceClient(
         login.endpoint,
@@ -108,6 +117,19 @@ def new_service(login: AzureLogin, *, attempts: int, server_date: ServerDate) ->
         max_single_get_size=READ_SIZE,
         max_chunk_get_size=READ_SIZE,
     )
+
+
+def _check_answer(answer: requests.Response, *_: object, **__: object) -> None:
+    """Refuse an answer that is no listing, no list of blocks, or no key.
+
+    Raises:
+        UnusableAnswerError: it is another document, or does not say whether another page follows.
+    """
+    request = answer.request
+    query = dict(parse_qsl(urlsplit(request.url or "").query))
+    asked = (request.method or "", query.get("comp", ""))
+    if answer.ok and asked in _DOCUMENTS:
+        read_xml(answer.content, *_DOCUMENTS[asked])
 
 
 def _credential_of(login: AzureLogin) -> dict[str, str] | str | _Login:

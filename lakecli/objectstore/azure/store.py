@@ -20,6 +20,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from lakecli.errors import Unsupported
+from lakecli.objectstore.answer_checks import UnusableAnswerError
 from lakecli.objectstore.azure.errors import AzureTranslator
 from lakecli.objectstore.azure.listing import current_blobs, in_byte_order
 from lakecli.objectstore.azure.login import HOW_TO_LOG_IN, find_login
@@ -154,11 +155,11 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         """Describe one object, or a version of it."""
         with self.translated(key) as full:
             found = self.sdk().describe(full, version_id=version_time(version_id))
-        return self._info_of(
-            found,
-            content_type=found.content_settings.content_type or "",
-            metadata=decode_metadata(found.metadata or {}),
-        )
+            return self._info_of(
+                found,
+                content_type=found.content_settings.content_type or "",
+                metadata=decode_metadata(found.metadata or {}),
+            )
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield objects in byte order, a page of a thousand at a time.
@@ -167,7 +168,9 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
             Unsupported: the store lists in another order, as it may with directories.
         """
         for blob in self._listed(prefix, after):
-            yield self._info_of(blob)
+            with self.translated():
+                info = self._info_of(blob)
+            yield info
 
     def _listed(
         self, prefix: str, after: str, *, with_versions: bool = False
@@ -199,7 +202,9 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
             if blob.version_id is None:
                 what = blob.name[len(self.start) :]
                 raise not_versioned(self.root, f"is off, or was when {what!r} was written")
-            yield self._info_of(blob), version_id_of(blob.version_id)
+            with self.translated():
+                found = self._info_of(blob), version_id_of(blob.version_id)
+            yield found
 
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
         """Delete blobs, and their snapshots, by one request; see `CloudStore`."""
@@ -344,6 +349,9 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         metadata: Mapping[str, str] | None = None,
     ) -> ObjectInfo:
         version = version_of(blob.etag)
+        told: tuple[object, ...] = blob.size, blob.last_modified
+        if None in told:
+            raise UnusableAnswerError("an object lacks its size or its time")
         return ObjectInfo(
             key=blob.name[len(self.start) :],
             size=blob.size,

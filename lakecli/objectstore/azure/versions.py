@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from lakecli.objectstore.answer_checks import UnusableAnswerError, etag_of
+from lakecli.objectstore.answer_checks import version_id_of as id_of_version
 from lakecli.objectstore.base import ConditionFailed, Version
 
 TRIES: Final = 5
@@ -14,11 +16,11 @@ def version_of(etag: object) -> Version:
     """Return an ETag without its quotes.
 
     Raises:
-        ValueError: there is none, and a condition on it would be no condition.
+        UnusableAnswerError: there is none, and a condition on it would be no condition.
     """
-    version = Version(str(etag or "").strip('"'))
+    version = Version(etag_of(str(etag or "")))
     if not version:
-        raise ValueError("Azure sent no ETag")
+        raise UnusableAnswerError("it has no ETag")
     return version
 
 
@@ -33,7 +35,7 @@ def version_id_of(time: str) -> str:
 
     Addresses hold IDs of letters, digits and ``._~-`` only.
     """
-    return time.replace(":", "_")
+    return id_of_version(time.replace(":", "_"))
 
 
 def version_time(version_id: str) -> str:
