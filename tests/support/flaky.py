@@ -1,4 +1,4 @@
-"""A proxy that fails some requests: it answers 503, hangs up, or truncates the answer."""
+"""A proxy that fails some requests: it answers 503 or a page of its own, hangs up, or truncates."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ class Trouble(Enum):
     HANG_UP = "no answer"
     CUT = "half of the answer"
     DENIED = "403"
+    LOGIN = "a login page with status 200"
+    NOTHING = "an empty answer with status 200"
 
 
 class FlakyProxy:
@@ -72,6 +74,10 @@ def flaky(server: str) -> Iterator[FlakyProxy]:
                     (503, "SlowDown") if trouble is Trouble.BUSY else (403, "AccessDenied")
                 )
                 self.answer(status, f"<Error><Code>{code}</Code></Error>".encode(), [])
+                return
+            if trouble in {Trouble.LOGIN, Trouble.NOTHING}:
+                page = b"<html><body>Please log in</body></html>"
+                self.answer(200, page if trouble is Trouble.LOGIN else b"", [])
                 return
             connection = http.client.HTTPConnection(state.target, timeout=60)
             connection.request(self.command, self.path, body, dict(self.headers.items()))
