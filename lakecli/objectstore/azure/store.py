@@ -349,8 +349,8 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         metadata: Mapping[str, str] | None = None,
     ) -> ObjectInfo:
         version = version_of(blob.etag)
-        told: tuple[object, ...] = blob.size, blob.last_modified
-        if None in told:
+        properties: tuple[object, ...] = blob.size, blob.last_modified
+        if None in properties:
             raise UnusableAnswerError("an object lacks its size or its time")
         return ObjectInfo(
             key=blob.name[len(self.start) :],

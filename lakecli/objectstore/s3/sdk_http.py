@@ -43,7 +43,7 @@ _ANSWERS: Final = {
     "ListParts": "ListPartsResult",
     "UploadPartCopy": "CopyPartResult",
 }
-"""The root elements of other answers; an upload that begins is told by its ID."""
+"""The root elements of other answers; a started upload has an ID."""
 
 
 class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
