@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
-from typing import TYPE_CHECKING
+import stat
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Self
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
 from lakecli.repository.core.own_files import is_below_own
 from lakecli.repository.core.view import check_branch, open_view
+from lakecli.repository.core.walk import Found
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.upload_plan import plan_upload
 from lakecli.repository.upload_tree import files_of, upload_tree
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
@@ -56,15 +61,23 @@ def upload_mirror(
         Refused: too many objects would be deleted, or the directory has no file; nothing is
             staged.
     """
-    surplus = _surplus(repository, branch, prefix, source=source, options=options)
-    if max_delete is not None and len(surplus) > max_delete:
-        raise Refused(
-            f"{len(surplus):,} objects would be deleted, more than {max_delete:,}",
-            hint="list them first, without doing anything",
+    with _Listing(source, options) as listing:
+        surplus = _surplus(repository, branch, prefix, listing)
+        if max_delete is not None and len(surplus) > max_delete:
+            raise Refused(
+                f"{len(surplus):,} objects would be deleted, more than {max_delete:,}",
+                hint="list them first, without doing anything",
+            )
+        return upload_tree(
+            repository,
+            branch,
+            prefix,
+            source=source,
+            options=options,
+            report=report,
+            found=iter(listing),
+            surplus=lambda: listing.absent(surplus, as_directory(prefix)),
         )
-    return upload_tree(
-        repository, branch, prefix, source=source, options=options, report=report, surplus=surplus
-    )
 
 
 def plan_mirror(
@@ -76,34 +89,92 @@ def plan_mirror(
         NotFound: no such directory or branch.
         Refused: the directory has no file.
     """
-    failed = False
-    for step in plan_upload(repository, branch, prefix, source=source, options=options):
-        failed = failed or step.action is Action.FAILED
-        yield step
-    if failed:
-        return
-    for path, value in _surplus(repository, branch, prefix, source=source, options=options):
-        yield Step(Action.DELETED, path, decode_entry(value).size)
+    with _Listing(source, options) as listing:
+        failed = False
+        for step in plan_upload(
+            repository, branch, prefix, source=source, options=options, found=iter(listing)
+        ):
+            failed = failed or step.action is Action.FAILED
+            yield step
+        if failed:
+            return
+        for path, value in _surplus(repository, branch, prefix, listing):
+            yield Step(Action.DELETED, path, decode_entry(value).size)
 
 
-def _surplus(
-    repository: Repository, branch: str, prefix: bytes, *, source: Path, options: UploadOptions
-) -> _Records:
+class _Listing:
+    """The files of a directory, as one walk finds them, for what is sent and what is removed.
+
+    They wait in a temporary file, because there may be millions. Use it as a context manager.
+
+    Args:
+        source: the directory.
+        options: the options of the upload.
+    """
+
+    def __init__(self, source: Path, options: UploadOptions) -> None:
+        self.source = source
+        self._takes = options.selection.takes
+        self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `__exit__`
+        for path, relative, problem in files_of(source, None, options):
+            line = json.dumps([os.fsdecode(path), os.fsdecode(relative), problem])
+            self._file.write(line + "\n")
+
+    def __enter__(self) -> Self:
+        """Return the listing itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Delete the temporary file."""
+        self._file.close()
+
+    def __iter__(self) -> Iterator[Found]:
+        """Yield the files in byte order of their names; one iteration at a time."""
+        self._file.seek(0)
+        for line in self._file:
+            path, relative, problem = json.loads(line)
+            yield Found(os.fsencode(path), os.fsencode(relative), problem)
+
+    def absent(self, records: Iterable[tuple[bytes, bytes]], below: bytes) -> _Records:
+        """Return the selected records of which the directory has no file.
+
+        A file that the walk has missed, or that was made since, is found here.
+
+        Args:
+            records: paths and encoded entries.
+            below: the prefix of the paths, which ends in a slash unless it is empty.
+        """
+        cut = len(below)
+        return [(path, value) for path, value in records if self._lacks(path[cut:])]
+
+    def _lacks(self, relative: bytes) -> bool:
+        if not relative or is_below_own(relative) or not self._takes(relative):
+            return False
+        name = b"/" + relative.removesuffix(b"/")
+        if os.path.normpath(b"." + name) != name[1:]:
+            return True  # no file has such a name
+        try:
+            status = os.lstat(os.fsencode(self.source) + b"/" + relative)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return True
+        except OSError as error:
+            return error.errno == errno.ENAMETOOLONG  # else it may be there
+        # A directory is no file of this name, but a marker of it stays.
+        return stat.S_ISDIR(status.st_mode) and not relative.endswith(b"/")
+
+
+def _surplus(repository: Repository, branch: str, prefix: bytes, listing: _Listing) -> _Records:
     """Return the selected objects below a prefix that the directory lacks, with their values."""
     check_branch(repository, branch)
     below = as_directory(prefix)
-    names = (found.relative for found in files_of(source, None, options))
+    names = (found.relative for found in listing)
     with open_view(repository, branch) as view:
         first = next(names, None)
         records = view.scan(prefix=below)
-        found = [
-            (path, value)
-            for path, value in _without(records, len(below), first, names)
-            if _is_surplus(path[len(below) :], source, options)
-        ]
+        found = listing.absent(_without(records, len(below), first, names), below)
     if found and first is None:
         raise Refused(
-            f"there is no file in {source}, so everything would be deleted",
+            f"there is no file in {listing.source}, so everything would be deleted",
             hint="if that is meant: lakecli fs rm -r",
         )
     return found
@@ -122,11 +193,3 @@ def _without(
             name = next(names, None)
         if name != relative:
             yield path, value
-
-
-def _is_surplus(relative: bytes, source: Path, options: UploadOptions) -> bool:
-    if not relative or (relative.endswith(b"/") and (source / os.fsdecode(relative)).is_dir()):
-        return False  # the marker of a directory
-    if is_below_own(relative):
-        return False  # such a file is not uploaded
-    return options.selection.takes(relative)

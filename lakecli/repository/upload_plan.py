@@ -67,6 +67,7 @@ def plan_upload(
     source: Path,
     options: UploadOptions,
     names: Sequence[bytes] | None = None,
+    found: Iterator[Found] | None = None,
 ) -> Iterator[Step]:
     """Yield what `upload_tree` would do, in path order, from what this machine knows.
 
@@ -78,7 +79,8 @@ def plan_upload(
         Refused: the storage namespace lies below the directory.
     """
     prefix = check_tree(repository, branch, prefix, source, names)
-    return _TreePlan(repository, branch, prefix, options).steps(files_of(source, names, options))
+    plan = _TreePlan(repository, branch, prefix, options)
+    return plan.steps(found or files_of(source, names, options))
 
 
 class _TreePlan(TreeUpload):

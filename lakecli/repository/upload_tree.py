@@ -21,7 +21,7 @@ from lakecli.typed import TYPE_CHECKING, Final
 from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
@@ -97,7 +97,8 @@ def upload_tree(
     options: UploadOptions,
     names: Sequence[bytes] | None = None,
     report: UploadReport | None = None,
-    surplus: Sequence[tuple[bytes, bytes]] = (),
+    found: Iterator[Found] | None = None,
+    surplus: Callable[[], Sequence[tuple[bytes, bytes]]] = tuple,
 ) -> UploadReport:
     """Upload every file below a directory; report files that fail, and upload the others.
 
@@ -112,7 +113,9 @@ def upload_tree(
         options: of the upload.
         names: of the files below the directory, if not all are meant.
         report: filled while the upload runs, so that the caller of an interrupted one has it.
-        surplus: paths and encoded entries to delete with the last files, if no file fails.
+        found: the files of the directory, if the caller has walked it already.
+        surplus: returns paths and encoded entries to delete with the last files; called if no file
+            fails.
 
     Raises:
         NotFound: no such directory or branch.
@@ -122,7 +125,7 @@ def upload_tree(
     upload = TreeUpload(
         repository, branch, prefix, options, report or UploadReport(), surplus=surplus
     )
-    report = upload.run(files_of(source, names, options))
+    report = upload.run(found or files_of(source, names, options))
     drop_leftovers(repository)
     return report
 
@@ -172,7 +175,7 @@ class TreeUpload:
         options: of the upload.
         report: filled while the upload runs.
         writes: bring in and stage what is found; else only compare.
-        surplus: paths and encoded entries to delete with the last files.
+        surplus: returns paths and encoded entries to delete with the last files.
     """
 
     def __init__(
@@ -184,7 +187,7 @@ class TreeUpload:
         report: UploadReport,
         *,
         writes: bool = True,
-        surplus: Sequence[tuple[bytes, bytes]] = (),
+        surplus: Callable[[], Sequence[tuple[bytes, bytes]]] = tuple,
     ) -> None:
         self._upload = Upload(repository, branch, options, writes=writes)
         self._surplus = surplus
@@ -212,7 +215,7 @@ class TreeUpload:
             with suppress(LakeError):
                 self._stage_pending()
             raise
-        self._stage_pending(() if self._report.failures else self._surplus)
+        self._stage_pending(() if self._report.failures else self._surplus())
         self._report.failures.sort()
         return self._report
 

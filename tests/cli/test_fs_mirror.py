@@ -132,3 +132,21 @@ def test_what_somebody_changes_meanwhile_stays(
     done = cli.ok("fs", "upload", "-r", source, f"{MAIN}/in/", "--delete", "--json").json
     assert done["deleted"] == 1
     assert cli.ok("fs", "cat", f"{MAIN}/in/gone").stdout == "theirs"
+
+
+def test_a_file_that_the_walk_misses_stays(
+    cli: Cli, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakecli.repository import upload_mirror
+
+    cli.ok("fs", "upload", "-r", source, f"{MAIN}/in/", "--delete")
+    before, real = paths(cli), upload_mirror.files_of
+    walks = iter([lambda found: found.relative != b"sub/b"])
+
+    def files_of(*args: object) -> object:
+        return filter(next(walks, None), real(*args))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(upload_mirror, "files_of", files_of)
+    done = cli.ok("fs", "upload", "-r", source, f"{MAIN}/in/", "--delete", "--json").json
+    assert done["deleted"] == 0
+    assert paths(cli) == before

@@ -93,8 +93,9 @@ def fs_upload(
     directory.
 
     With -r and --delete, the objects below PATH become those of SRC, in one operation: objects that
-    SRC lacks are removed from the branch. Objects that --include and --exclude leave out stay. If a
-    file fails, nothing is removed; a SRC without files is refused.
+    SRC lacks are removed from the branch. Objects that --include and --exclude leave out stay, and
+    so does an object whose name exists in SRC, such as that of a link with --skip. If a file fails,
+    nothing is removed; a SRC without files is refused.
 
     --dry-run lists every path with what would be done: new, changed, unchanged, excluded, deleted
     or failed. With --json it prints one object for each, and the totals in the last one.

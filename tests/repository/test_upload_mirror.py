@@ -1,0 +1,124 @@
+"""Uploading a directory as a mirror: what is sent and what is removed come from one walk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.progress import NoProgress
+from lakecli.repository import upload_mirror as module
+from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.plan import Action
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_mirror import plan_mirror, upload_mirror
+from lakecli.repository.upload_tree import UploadReport
+from tests.support.lakes import read, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.core.walk import Found
+
+    Walk = Callable[..., Iterator[Found]]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    root = tmp_path / "source"
+    root.mkdir()
+    for name in ("a", "b", "c"):
+        (root / name).write_text(name)
+    return root
+
+
+def mirror(
+    repository: Repository, source: Path, options: UploadOptions | None = None
+) -> UploadReport:
+    return upload_mirror(
+        repository,
+        "main",
+        b"p",
+        source=source,
+        options=options or UploadOptions(),
+        report=UploadReport(),
+    )
+
+
+def first_walk_misses(monkeypatch: pytest.MonkeyPatch, name: bytes) -> list[str]:
+    """Let the first walk of a directory miss a file; return a list with an item for each walk."""
+    real: Walk = module.files_of
+    walks: list[str] = []
+
+    def files_of(*args: object) -> Iterator[Found]:
+        walks.append("")
+        is_first = len(walks) == 1
+        return (found for found in real(*args) if found.relative != name or not is_first)
+
+    monkeypatch.setattr(module, "files_of", files_of)
+    return walks
+
+
+def test_a_file_that_the_walk_misses_is_not_removed(
+    repository: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror(repository, source)
+    walks = first_walk_misses(monkeypatch, b"b")
+    done = mirror(repository, source)
+    assert (done.uploaded, done.unchanged, done.deleted) == (0, 2, 0)
+    assert read(repository, "main").keys() == {b"p/a", b"p/b", b"p/c"}
+    assert len(walks) == 1
+
+
+def test_a_plan_removes_no_file_that_the_walk_misses(
+    repository: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror(repository, source)
+    walks = first_walk_misses(monkeypatch, b"b")
+    steps = plan_mirror(repository, "main", b"p", source=source, options=UploadOptions())
+    assert {each.action for each in steps} == {Action.UNCHANGED}
+    assert len(walks) == 1
+
+
+def test_a_file_that_is_made_during_the_upload_is_not_removed(
+    repository: Repository, source: Path
+) -> None:
+    stage(repository, "main", {b"p/late": b"late", b"p/gone": b"gone"})
+
+    class MakesFile(NoProgress):
+        def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
+            (source / "late").write_text("late")
+
+    done = mirror(repository, source, UploadOptions(progress=MakesFile()))
+    assert done.deleted == 1
+    assert read(repository, "main").keys() == {b"p/a", b"p/b", b"p/c", b"p/late"}
+
+
+def test_a_directory_or_an_impossible_name_is_no_file_of_the_name(
+    repository: Repository, source: Path
+) -> None:
+    names = [b"p/d", b"p/d/", b"p/a/", b"p/a/x", b"p//a", b"p/d/../a", b"p/" + b"n" * 300]
+    stage(repository, "main", dict.fromkeys(names, b"old"))
+    (source / "d").mkdir()
+    assert mirror(repository, source).deleted == 6
+    assert read(repository, "main").keys() == {b"p/a", b"p/b", b"p/c", b"p/d/"}
+
+
+def test_a_link_that_is_left_out_keeps_the_object_of_its_name(
+    repository: Repository, source: Path
+) -> None:
+    stage(repository, "main", {b"p/link": b"old"})
+    (source / "link").symlink_to("a")
+    done = mirror(repository, source, UploadOptions(links=LinkPolicy.SKIP))
+    assert (done.uploaded, done.deleted) == (3, 0)
+
+
+def test_a_file_that_cannot_be_described_is_not_removed(
+    repository: Repository, source: Path
+) -> None:
+    stage(repository, "main", {b"p/loop/x": b"old"})
+    (source / "loop").symlink_to("loop")
+    done = mirror(repository, source, UploadOptions(links=LinkPolicy.SKIP))
+    assert (done.uploaded, done.deleted) == (3, 0)
