@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.operations import undone_lines, undone_record
@@ -30,7 +31,8 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
     if _has_finished(context, repository):
         return
     shared = remote or repository.syncs
-    done = undo(repository, remote=shared, committer=context.committer() if shared else "")
+    committer = context.committer() if shared else ""
+    done = undo(repository, remote=shared, committer=committer, check=partial(_check, repository))
     if done.is_completed:
         context.out.note(_COMPLETED.format("undo"))
     _answer(context, "Undone", done)
@@ -40,6 +42,14 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
         context.out.note(
             f"its storage namespace still belongs to it; to restore it: lakecli redo {uri}"
         )
+
+
+def _check(repository: Repository, operation: Operation) -> None:
+    """Refuse to undo what a command has overwritten in a directory that is not found."""
+    if DIRECTORY in operation.metadata:
+        from lakecli.worktree.keep import check_directory
+
+        check_directory(repository, operation)
 
 
 def _has_finished(context: Context, repository: Repository) -> bool:
@@ -55,8 +65,6 @@ def _has_finished(context: Context, repository: Repository) -> bool:
     if not is_unfinished(repository, operation):
         return False
     written = _bring_back(context, repository, operation)
-    if written is None:
-        return False
     id_ = operation.id.hex()
     appended = next(
         each.operation
@@ -92,35 +100,32 @@ def _overwrite_again(context: Context, repository: Repository, operation: Operat
     from lakecli.cli.worktrees import downloads
     from lakecli.worktree.keep import overwrite_again
 
-    directory = operation.metadata[DIRECTORY]
     written = overwrite_again(repository, operation, downloads(context, repository, None))
     if written is None:
         context.out.warn(
-            f"{directory} is at another commit, or not linked with {repository.uri} any more: no "
-            "file was overwritten there"
+            f"{operation.metadata[DIRECTORY]} is at another commit, or not linked with "
+            f"{repository.uri} any more: no file was overwritten there"
         )
         return
     count = written.downloaded + written.removed
     files = "a file was" if count == 1 else f"{count} files were"
-    context.out.note(f"{files} overwritten or removed in {directory}")
+    context.out.note(f"{files} overwritten or removed in {written.directory}")
     _warn_of_rest(context, written, "overwrite")
 
 
-def _bring_back(context: Context, repository: Repository, operation: Operation) -> Written | None:
+def _bring_back(context: Context, repository: Repository, operation: Operation) -> Written:
     """Write the files back that a command on a working directory had overwritten.
 
-    Return ``None`` if the directory is not linked with the repository any more.
+    Raises:
+        DirectoryGone: the directory is not found.
     """
     from lakecli.cli.worktrees import downloads
     from lakecli.worktree.keep import restore_kept
 
-    directory = operation.metadata[DIRECTORY]
     written = restore_kept(repository, operation, downloads(context, repository, None))
-    if written is None:
-        context.out.warn(f"{directory} is not linked with {repository.uri} any more: no file there")
-        return None
+    assert written is not None, "the operation has kept files"
     files = "a file is" if written.downloaded == 1 else f"{written.downloaded} files are"
-    context.out.note(f"{files} back in {directory}")
+    context.out.note(f"{files} back in {written.directory}")
     _warn_of_rest(context, written, "bring back")
     if written.can_repeat:
         context.out.note(f"to bring back the rest: lakecli undo {repository.uri}")

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
+from lakecli.errors import Refused
 from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
 from lakecli.model import EMPTY_TREE, ChangeType, CommitId, StagingToken
@@ -24,10 +25,10 @@ from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.upload import Upload, UploadOptions
 from lakecli.staging import area
 from lakecli.worktree.fetching import Expected, Wanted
-from lakecli.worktree.index import state_of
-from lakecli.worktree.link import find_root, read_link
+from lakecli.worktree.index import root_of, state_of
+from lakecli.worktree.link import read_link
 from lakecli.worktree.scan import LocalChange
-from lakecli.worktree.worktree import Worktree, lock
+from lakecli.worktree.worktree import Worktree, identity_of, index_file_of, lock
 from lakecli.worktree.writer import Writer
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ RESTORE: Final = "restore"
 
 DIRECTORY: Final = "directory"
 """Key of an operation's metadata: the working directory whose files it has kept."""
+
+IDENTITY: Final = "identity"
+"""Key of an operation's metadata: device and inode of that directory, which may be renamed."""
+
+PREFIX: Final = "prefix"
+"""Key of an operation's metadata: the path in the repository that it was linked with."""
 
 COMMIT: Final = "commit"
 """Key of an operation's metadata: the commit whose files took their place."""
@@ -84,7 +91,12 @@ def keep(
     claimed = _bring_in(worktree, paths, options)
     token = StagingToken(repository.lake.runtime.new_id())
     named = os.fspath(worktree.root)
-    metadata = {DIRECTORY: named, COMMIT: commit or ""}
+    metadata = {
+        DIRECTORY: named,
+        IDENTITY: identity_of(worktree.root),
+        PREFIX: os.fsdecode(worktree.link.prefix),
+        COMMIT: commit or "",
+    }
     resolved = sorted({*worktree.link.unresolved}.intersection(paths)) if resolves else []
     if resolved:
         metadata[RESOLVED] = json.dumps([os.fsdecode(path) for path in resolved])
@@ -127,17 +139,88 @@ def _tree_of(worktree: Worktree, operation: Operation) -> MetarangeId:
     return worktree.commit(CommitId(commit_id)).metarange_id if commit_id else EMPTY_TREE
 
 
+class DirectoryGone(Refused):
+    """The directory whose files an operation has kept is not found, or is linked otherwise now."""
+
+
+def check_directory(repository: Repository, operation: Operation) -> None:
+    """Check that the files that an operation has kept can be written back; called before an undo.
+
+    Args:
+        repository: the repository of the operation.
+        operation: the operation that will be undone.
+
+    Raises:
+        DirectoryGone: they cannot.
+    """
+    if DIRECTORY in operation.metadata and _find_directory(repository, operation) is None:
+        raise _gone(repository, operation)
+
+
+def _gone(repository: Repository, operation: Operation) -> DirectoryGone:
+    named = operation.metadata[DIRECTORY]
+    source = f"{repository.uri}/REF/{operation.metadata.get(PREFIX, '')}"
+    return DirectoryGone(
+        f"the files that this undo would bring back belong in {named}, which is not there, or is "
+        f"not linked with {source} any more",
+        hint=f"move the directory back to {named}; if it was deleted: "
+        f"lakecli local clone {source} {named}",
+    )
+
+
+def _find_directory(repository: Repository, operation: Operation) -> Path | None:
+    """Return the directory of an operation, if it still is linked as it was.
+
+    It is the one with the recorded device and inode: at its path, where its index was used last, or
+    beside its path. If there is none, another one at its path takes its place.
+    """
+    named = Path(operation.metadata[DIRECTORY])
+    identity = operation.metadata.get(IDENTITY, "")
+    found = (
+        place
+        for place in _places(repository, named, identity)
+        if _has_identity(place, identity) and _is_linked(repository, operation, place)
+    )
+    return next(found, named if _is_linked(repository, operation, named) else None)
+
+
+def _places(repository: Repository, named: Path, identity: str) -> Iterator[Path]:
+    """Yield where a directory that was at a path may be now."""
+    yield named
+    seen = root_of(index_file_of(repository, identity)) if identity else None
+    if seen is not None:
+        yield Path(os.fsdecode(seen))
+    inode = identity.rpartition("-")[2]
+    with suppress(OSError), os.scandir(named.parent) as listing:
+        yield from (Path(each.path) for each in listing if f"{each.inode():x}" == inode)
+
+
+def _has_identity(place: Path, identity: str) -> bool:
+    try:
+        return identity_of(place) == identity
+    except OSError:
+        return False
+
+
+def _is_linked(repository: Repository, operation: Operation, place: Path) -> bool:
+    """Return whether a directory is linked with what an operation's directory was linked with."""
+    link = read_link(place)
+    if link is None or link.src.repository != repository.name:
+        return False
+    return operation.metadata.get(PREFIX) in {None, os.fsdecode(link.prefix)}
+
+
 @contextmanager
 def _locked(repository: Repository, operation: Operation) -> Iterator[Worktree | None]:
-    """Lock the directory of an operation, if it still is linked with the repository."""
-    named = operation.metadata.get(DIRECTORY)
-    root = None if named is None else find_root(Path(named))
+    """Lock the directory of an operation, if it still is linked as it was."""
+    kept = DIRECTORY in operation.metadata
+    root = _find_directory(repository, operation) if kept else None
     if root is None:
         yield None
         return
     with lock(root):
         link = read_link(root)
-        is_ours = link is not None and link.src.repository == repository.name
+        is_ours = link is not None and _is_linked(repository, operation, root)
         yield Worktree(repository, root, link) if link is not None and is_ours else None
 
 
@@ -156,10 +239,15 @@ def restore_kept(
         options: of the downloads.
 
     Returns:
-        ``None`` if it kept nothing, or the directory is not linked with the repository any more.
+        ``None`` if it kept nothing.
+
+    Raises:
+        DirectoryGone: the directory is not found. The operation is unfinished.
     """
     with _locked(repository, operation) as worktree:
         if worktree is None:
+            if DIRECTORY in operation.metadata:
+                raise _gone(repository, operation)
             return None
         writer = Writer(worktree, options)
         back = _write_back(worktree, operation, writer)
@@ -249,8 +337,7 @@ def overwrite_again(
         options: of the downloads.
 
     Returns:
-        ``None`` if it kept nothing, or the directory is at another commit, or not linked with the
-        repository any more.
+        ``None`` if it kept nothing, or the directory is at another commit, or not found.
     """
     with _locked(repository, operation) as worktree:
         if worktree is None:

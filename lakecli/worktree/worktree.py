@@ -221,9 +221,7 @@ class Worktree:
     @property
     def index_file(self) -> Path:
         """Where the index is: in the home, by device and inode of the directory."""
-        status = self.root.stat()
-        directories = Path(self.repository.lake.home.store).with_name(DIRECTORIES)
-        return directories / f"{status.st_dev:x}-{status.st_ino:x}.index"
+        return index_file_of(self.repository, identity_of(self.root))
 
     def _key(self, tree: MetarangeId) -> str:
         link = self.link
@@ -342,6 +340,21 @@ class Worktree:
         except OSError:
             return False
         return check.holds()
+
+
+def identity_of(root: Path) -> str:
+    """Return device and inode of a directory, by which it is known whatever its name.
+
+    Raises:
+        OSError: there is none.
+    """
+    status = root.stat()
+    return f"{status.st_dev:x}-{status.st_ino:x}"
+
+
+def index_file_of(repository: Repository, identity: str) -> Path:
+    """Return where the index of a directory is, by its identity."""
+    return Path(repository.lake.home.store).with_name(DIRECTORIES) / f"{identity}.index"
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from lakecli.worktree.scan import hash_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from lakecli.model import Entry
     from lakecli.repository.download import DownloadOptions
@@ -55,6 +56,7 @@ class Written:
     """What was done.
 
     Attributes:
+        directory: the working directory.
         downloaded: the number of files written.
         removed: the number of files removed.
         size: bytes of the files written.
@@ -65,6 +67,7 @@ class Written:
             repetition may fetch them.
     """
 
+    directory: Path
     downloaded: int = 0
     removed: int = 0
     size: int = 0
@@ -93,7 +96,7 @@ class Writer:
         self._states: list[tuple[bytes, FileState, bytes]] = []
         self._dropped: list[bytes] = []
         self._touched: set[bytes] = set()
-        self.report = Written()
+        self.report = Written(worktree.root)
         self.published: list[Wanted] = []
 
     # -- removing ----------------------------------------------------------------------------

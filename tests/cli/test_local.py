@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.cli.exit_codes import ExitCode
 from lakecli.worktree.worktree import lock
 from tests.support.worktrees import files, write
 
@@ -229,9 +230,67 @@ def test_redo_overwrites_again_what_undo_has_brought_back(
     write(root, {"a": "since"})
     assert "a has changed since, and stays as it is" in cli.ok("redo", "lakefs://demo").stderr
     assert files(root) == {"a": "since", "b": "2", "d/c": "3"}
+    link = (root / ".lakefs_ref.yaml").read_text()
     write(root, {".lakefs_ref.yaml": None})
+    assert cli("undo", "lakefs://demo").exit_code == ExitCode.REFUSED
+    write(root, {".lakefs_ref.yaml": link})
     cli.ok("undo", "lakefs://demo")
+    write(root, {".lakefs_ref.yaml": None})
     assert "not linked with" in cli.ok("redo", "lakefs://demo").stderr
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("restore", "a"),
+        ("local", "checkout", "{root}", "-y"),
+        ("local", "pull", "{root}", "--force"),
+    ],
+)
+def test_undo_brings_files_back_after_the_directory_was_renamed_or_is_refused(
+    cli: Cli, demo: Demo, root: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...]
+) -> None:
+    write(root, {"b": "committed"})
+    cli.ok("local", "commit", root, "-m", "mine")
+    demo.commit("theirs", {"data/a": "theirs"})
+    write(root, {"a": "mine"})
+    head = demo.head()
+    with monkeypatch.context() as patch:
+        patch.chdir(root)
+        cli.ok(*(word.format(root=root) for word in argv))
+    far = cli.directory / "far"
+    far.mkdir()
+    moved = root.rename(far / "moved")
+    for _ in range(2):
+        refused = cli("undo", "lakefs://demo")
+        assert refused.exit_code == ExitCode.REFUSED
+        assert f"hint: move the directory back to {root}" in refused.stderr
+    assert demo.head() == head
+    assert files(moved)["a"] != "mine"
+    renamed = moved.rename(root.with_name("renamed"))
+    assert f"a file is back in {renamed}" in cli.ok("undo", "lakefs://demo").stderr
+    assert files(renamed)["a"] == "mine"
+    assert demo.head() == head
+
+
+def test_an_unfinished_undo_is_refused_while_its_directory_is_gone(
+    cli: Cli, demo: Demo, root: Path
+) -> None:
+    demo.commit("second", {"other": "changed"})
+    write(root, {"a": "mine"})
+    cli.ok("local", "checkout", root, "-y")
+    head = demo.head()
+    with lock(root):
+        assert cli("undo", "lakefs://demo").exit_code == ExitCode.REFUSED
+    far = cli.directory / "far"
+    far.mkdir()
+    root.rename(far / "moved")
+    for _ in range(2):
+        assert f"belong in {root}" in cli("undo", "lakefs://demo").stderr
+    assert demo.head() == head
+    (far / "moved").rename(root)
+    cli.ok("undo", "lakefs://demo")
+    assert (files(root)["a"], demo.head()) == ("mine", head)
 
 
 def test_undo_goes_on_where_the_directory_was_busy(cli: Cli, demo: Demo, root: Path) -> None:

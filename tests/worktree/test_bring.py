@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -23,7 +25,15 @@ from lakecli.uri import parse_path
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, WorktreeConflict, bring
 from lakecli.worktree.index import FileState, Tracked, state_of
-from lakecli.worktree.keep import is_unfinished, keep, overwrite_again, restore_kept
+from lakecli.worktree.keep import (
+    DirectoryGone,
+    check_directory,
+    is_unfinished,
+    keep,
+    overwrite_again,
+    restore_kept,
+)
+from lakecli.worktree.link import write_link
 from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.restore import restore
 from lakecli.worktree.worktree import Busy
@@ -222,13 +232,83 @@ def test_files_are_given_back_to_a_directory_of_the_same_repository(
 ) -> None:
     write(root, {"a": "mine"})
     go_to(repository, root, "main", Policy.DISCARD)
-    reopen(repository, root).relink(src=parse_path("lakefs://other/main/data/"))
+    link = reopen(repository, root).link
     operation = undo(repository).operation
-    assert restore_kept(repository, operation, DOWNLOADS) is None
-    assert overwrite_again(repository, operation, DOWNLOADS) is None
+    for src in ("lakefs://other/main/data/", "lakefs://demo/main/other/"):
+        reopen(repository, root).relink(src=parse_path(src))
+        with pytest.raises(DirectoryGone, match="is not linked with lakefs://demo/REF/"):
+            restore_kept(repository, operation, DOWNLOADS)
+        assert overwrite_again(repository, operation, DOWNLOADS) is None
     (root / ".lakefs_ref.yaml").unlink()
-    assert restore_kept(repository, operation, DOWNLOADS) is None
+    with pytest.raises(DirectoryGone):
+        restore_kept(repository, operation, DOWNLOADS)
     assert files(root)["a"] == "1"
+    write_link(root, link)
+    assert restore_kept(repository, operation, DOWNLOADS) is not None
+    assert files(root)["a"] == "mine"
+
+
+def discarded(repository: Repository, root: Path) -> None:
+    """Commit, then overwrite a change on request."""
+    write(root, {"b": "committed"})
+    commit_worktree(reopen(repository, root))
+    write(root, {"a": "mine"})
+    go_to(repository, root, "main", Policy.DISCARD)
+    assert files(root)["a"] == "1"
+
+
+def take_back_checked(repository: Repository) -> Written | None:
+    undone = undo(repository, check=partial(check_directory, repository))
+    return restore_kept(repository, undone.operation, DOWNLOADS)
+
+
+def test_undo_finds_a_directory_that_was_renamed(repository: Repository, root: Path) -> None:
+    discarded(repository, root)
+    renamed = root.rename(root.with_name("renamed"))
+    written = take_back_checked(repository)
+    assert written is not None
+    assert (written.directory, written.downloaded) == (renamed, 1)
+    assert files(renamed)["a"] == "mine"
+    written = do_again(repository)
+    assert written is not None
+    assert (written.directory, written.downloaded) == (renamed, 1)
+    assert files(renamed)["a"] == "1"
+
+
+def test_undo_finds_a_directory_where_its_index_was_used_last(
+    repository: Repository, root: Path
+) -> None:
+    discarded(repository, root)
+    (root.parent / "elsewhere").mkdir()
+    moved = root.rename(root.parent / "elsewhere" / "moved")
+    with pytest.raises(DirectoryGone):
+        take_back_checked(repository)
+    assert items(reopen(repository, moved)) == {}
+    written = take_back_checked(repository)
+    assert written is not None
+    assert (written.directory, files(moved)["a"]) == (moved, "mine")
+
+
+def test_undo_prefers_the_directory_to_another_one_at_its_path(
+    repository: Repository, root: Path
+) -> None:
+    discarded(repository, root)
+    renamed = root.rename(root.with_name("renamed"))
+    clone(repository, root)
+    assert take_back_checked(repository) is not None
+    assert (files(renamed)["a"], files(root)["a"]) == ("mine", "1")
+
+
+def test_undo_takes_a_new_clone_at_the_path_of_a_directory_that_was_deleted(
+    repository: Repository, root: Path
+) -> None:
+    discarded(repository, root)
+    rmtree(root)
+    with pytest.raises(DirectoryGone, match=f"belong in {root}"):
+        take_back_checked(repository)
+    clone(repository, root)
+    assert take_back_checked(repository) is not None
+    assert files(root)["a"] == "mine"
 
 
 def test_restore_goes_back_behind_an_undone_commit(repository: Repository, root: Path) -> None:

@@ -24,6 +24,9 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
     has what is undone, or before its answer is printed, the next one completes it, and undoes
     nothing else.
 
+    Files that restore, checkout or pull --force had overwritten come back into their directory,
+    even if it was renamed. If it is not found, nothing is undone: move it back to its path first.
+
     Examples:
         lakecli undo
         lakecli undo lakefs://demo

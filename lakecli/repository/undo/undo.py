@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakecli.errors import LostRace, NothingToDo
+from lakecli.kv import operations as log
 from lakecli.repository.core.pending import finish_pending
 from lakecli.repository.core.under_way import when_none_under_way
 from lakecli.repository.undo import back_in_bucket, pushed
@@ -22,7 +23,7 @@ from lakecli.repository.undo.complete import RESTORES, Answering, Undone, comple
 from lakecli.repository.undo.passed_over import find_passed_over
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.operations import Operation
@@ -32,7 +33,13 @@ if TYPE_CHECKING:
     from lakecli.repository.undo.pushed import Pushed
 
 
-def undo(repository: Repository, *, remote: bool = False, committer: str = "") -> Undone:
+def undo(
+    repository: Repository,
+    *,
+    remote: bool = False,
+    committer: str = "",
+    check: Callable[[Operation], None] | None = None,
+) -> Undone:
     """Undo the newest operation of a repository that is not undone.
 
     If the last undo was interrupted before the bucket had it, it is completed instead. Refs that
@@ -43,6 +50,8 @@ def undo(repository: Repository, *, remote: bool = False, committer: str = "") -
             deleted.
         remote: move refs back in the bucket too, if the operation was pushed.
         committer: who moves refs in the bucket.
+        check: called with the operation before anything is undone; an error that it raises ends
+            the undo.
 
     Raises:
         NothingToDo: there is nothing to undo, or it was too long ago.
@@ -61,6 +70,10 @@ def undo(repository: Repository, *, remote: bool = False, committer: str = "") -
             f"nothing to undo in {repository.uri}",
             hint=f"see what was done: lakecli op log {repository.uri}",
         )
+    if check is not None:
+        with repository.lake.kv.read() as txn:
+            original = _original(txn, repository, target)
+        check(original)
     planned = pushed.find_to_move_back(repository, [target.taken_back], remote=remote)
     with Answering(repository) as answering:
         undone = _take(
@@ -111,8 +124,6 @@ def _take(
     remote: bool = False,
 ) -> Undone:
     """Reverse a target, unless something came between."""
-    from lakecli.kv import operations as log
-
     lake = repository.lake
     is_undo = kind == op_log.UNDO
     find, link = (op_log.find_undo, op_log.UNDOES) if is_undo else (op_log.find_redo, op_log.REDOES)
@@ -133,7 +144,7 @@ def _take(
                 pushed.check_none_pushed(
                     txn, repository, [target.taken_back], planned, remote=remote
                 )
-            original = log.find(txn, repository.key, target.operation) or target.taken_back
+            original = _original(txn, repository, target)
             taking = TakeBack(txn, repository, claims, has_asked=has_asked)
             taking.take_back(target.taken_back, passed_over)
             metadata = {link: target.operation.hex()}
@@ -143,6 +154,11 @@ def _take(
         return Undone(original, appended, tuple(planned))
 
     return when_none_under_way(repository, act)
+
+
+def _original(txn: ReadTransaction, repository: Repository, target: Target) -> Operation:
+    """Return the user's operation; if it is expired, the one that stands for it."""
+    return log.find(txn, repository.key, target.operation) or target.taken_back
 
 
 def _unstaging(steps: Iterable[PassedOver]) -> list[Operation]:
