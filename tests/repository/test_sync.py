@@ -17,6 +17,9 @@ from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.sharing import follow as following
+from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.sharing.follow import follow
 from lakecli.repository.sharing.mover import SharedMover
 from lakecli.repository.undo.put_back import put_back
 from lakecli.repository.undo.undo import undo
@@ -168,6 +171,31 @@ def test_a_branch_stays_if_it_cannot_be_found_out_what_is_staged_on_it(
     bob.forget_trees()
     with command(bob):
         assert branch.show(bob, "main").commit_id == head
+
+
+def test_a_branch_does_not_follow_to_a_position_that_is_outdated_meanwhile(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, bob, _ = clones
+    put(ada, {b"a": b"1"}, "one")
+    with command(bob):
+        pass
+    put(ada, {b"a": b"2"}, "two")
+    fetch(bob)
+    real = following._is_ready
+    newest: list[str] = []
+
+    def is_ready(*given: Any) -> bool:
+        """Let another process of the machine share and follow first."""
+        monkeypatch.setattr(following, "_is_ready", real)
+        newest.append(put(ada, {b"a": b"3"}, "three").id)
+        with command(bob, "another"):
+            assert branch.show(bob, "main").commit_id == newest[0]
+        return real(*given)
+
+    monkeypatch.setattr(following, "_is_ready", is_ready)
+    assert follow(bob) == 0
+    assert branch.show(bob, "main").commit_id == newest[0]
 
 
 def test_a_commit_of_one_machine_reaches_all(clones: tuple[Repository, ...]) -> None:

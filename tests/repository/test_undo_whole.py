@@ -6,17 +6,18 @@ there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from lakecli.errors import LostRace, NothingToDo, Refused, Unreachable
+from lakecli.errors import LostRace, NotFound, NothingToDo, Refused, Unreachable
 from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.undo import back_in_bucket
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, make_commit, synced
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from lakecli.kv.operations import Operation
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.sharing.notes import Sent
+    from lakecli.repository.undo.pushed import Pushed
 
 ME: Final = PushOptions("ada <ada@example.com>")
 
@@ -380,6 +384,48 @@ def test_several_refs_go_back_and_one_that_moved_on_stays(
     begin(one, is_auto=is_auto)
     if is_auto:
         assert branch.show(one, "dev").commit_id == theirs
+
+
+def test_a_bucket_that_does_not_answer_about_a_later_ref_keeps_the_first_one_undone(
+    clones: tuple[Repository, Repository], monkeypatch: pytest.MonkeyPatch, *, is_auto: bool
+) -> None:
+    one, _ = clones
+    kept = next(iter_log(one)).operation.id.hex()
+    before = state(one)
+    sharing = synced(one, "one")
+    make_commit(begin(one, is_auto=is_auto), b"c")
+    branch.create(sharing.repository, "dev", source="main")
+    if is_auto:
+        sharing.finish()
+    else:
+        push(one, "main", options=ME)
+        push(one, "dev", options=ME)
+    assert state(one) != before
+    real = back_in_bucket._send
+
+    def send(repository: Repository, appended: Operation, pushed: Pushed, *rest: Any) -> Sent:
+        if pushed.name == "dev":
+            raise Unreachable("no answer")
+        return real(repository, appended, pushed, *rest)
+
+    command = begin(one, is_auto=is_auto)
+    with monkeypatch.context() as patch:
+        patch.setattr(back_in_bucket, "_send", send)
+        with pytest.raises(Unreachable, match="branch dev moved here, not yet in the bucket"):
+            restore(command, kept, remote=True, committer="me")
+    assert state(one) == before
+    with pytest.raises(NotFound):
+        branch.show(one, "dev")
+    assert find_ref(one.store, RefKind.BRANCH, "dev") is not None
+    # The next one completes it.
+    if is_auto:
+        begin(one, is_auto=is_auto)
+    else:
+        restore(begin(one, is_auto=False), kept, remote=True, committer="me")
+    gone = find_ref(one.store, RefKind.BRANCH, "dev")
+    assert gone is not None
+    assert gone.commit_id is None
+    assert state(one) == before
 
 
 @pytest.mark.parametrize("how", ["undo", "op restore"])

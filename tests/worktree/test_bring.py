@@ -916,3 +916,34 @@ def test_what_was_a_conflict_is_one_again_after_undo(
             commit_worktree(reopen(repository, root))
         assert do_again(repository) is not None
         assert unresolved() == resolved
+
+
+@pytest.mark.parametrize("times", ["settled", "unsettled"])
+def test_a_file_that_has_the_new_bytes_already_counts_only_once_it_is_settled(
+    repository: Repository, root: Path, request: pytest.FixtureRequest, times: str
+) -> None:
+    request.getfixturevalue(times)
+    commit_contents(repository, {"a": "theirs"})
+    write(root, {"a": "theirs"})
+    assert pull(reopen(repository, root)).downloaded == 0
+    tracked = reopen(repository, root).index.find(b"a")
+    assert tracked is not None
+    here = state_of((root / "a").stat())
+    assert tracked.state == (here if times == "settled" else FileState(0, here.size))
+
+
+def test_a_file_that_is_replaced_by_one_of_its_size_meanwhile_stays(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"a": "mine"})
+    runtime = repository.lake.runtime
+
+    def on_step(name: str) -> None:
+        if name == "publish":
+            write(root, {"a": "late"})
+            os.utime(root / "a", ns=(1, 1))  # the two may be written in one tick of the clock
+
+    repository.lake.runtime = runtime._replace(on_step=on_step)
+    brought = go_to(repository, root, "main", Policy.DISCARD)
+    assert (brought.conflicts, brought.downloaded) == ([b"a"], 0)
+    assert files(root)["a"] == "late"

@@ -14,10 +14,11 @@ from lakecli.identity import h
 from lakecli.repository.commit import commit as commit_staged
 from lakecli.repository.core.clean import unstage_equal
 from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.undo.undo import redo, undo
-from lakecli.repository.upload import Upload
+from lakecli.repository.upload import Upload, UploadOptions, upload_file
 from lakecli.worktree.bring import WorktreeConflict
 from lakecli.worktree.commit import _has_same_contents
 from tests.support.lakes import entry_of, read, stage
@@ -114,6 +115,18 @@ def test_staged_changes_of_the_same_paths_refuse_it(repository: Repository, root
         commit_worktree(reopen(repository, root))
     assert list(error.value.paths) == [b"a"]
     assert "reset what is staged" in (error.value.hint or "")
+
+
+def test_a_file_that_is_staged_as_the_directory_has_it_is_committed(
+    repository: Repository, root: Path
+) -> None:
+    write(root, {"a": "mine"})
+    options = UploadOptions()
+    upload_file(repository, "main", b"w/a", source=root / "a", options=options)
+    assert commit_worktree(reopen(repository, root)).uploaded == 1
+    assert read(repository, "main@") == read(repository, "main")
+    with diff_uncommitted(repository, "main") as left:
+        assert list(left) == []
 
 
 def test_a_record_staged_as_committed_does_not_undo_the_commit(

@@ -53,6 +53,9 @@ from lakecli.repository.upload import UploadOptions
 from tests.pipeline.gc.shared import LONG, Shared, make_commit, push, upload
 from tests.support.counting import CountingStore
 from tests.support.lakes import START, through
+from tests.support.worktrees import clone as clone_directory
+from tests.support.worktrees import commit_worktree, reopen
+from tests.support.worktrees import write as write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -192,6 +195,16 @@ def _commit_removal(setting: Setting) -> None:
     commit(setting.ada, "old", message="removed", committer="me")
 
 
+def _clone_directory(setting: Setting) -> None:
+    root = setting.directory / "directory"
+    clone_directory(setting.ada, root)
+    write_files(root, {"x": OLD.decode()})
+
+
+def _commit_directory(setting: Setting) -> None:
+    commit_worktree(reopen(setting.ada, setting.directory / "directory"))
+
+
 def _write_table(setting: Setting) -> None:
     from lakecli.repository.core.gate import claim_values
     from lakecli.spark.target import Target
@@ -206,6 +219,7 @@ def _write_table(setting: Setting) -> None:
 WAYS: Final = {
     "upload": Way(lambda s: upload(s.ada, b"x", OLD), brings=True),
     "link": Way(_take_in, brings=True),
+    "local-commit": Way(_commit_directory, prepare=_clone_directory, brings=True),
     "import-copy": Way(_import, brings=True),
     "fsspec-write": Way(
         lambda s: stage_together(s.ada, "main", {b"x": _deposit(s)}, kind="t"), brings=True
