@@ -21,6 +21,7 @@ from collections import deque
 from lakecli.committed.open_ranges import OpenRange, OpenTree
 from lakecli.committed.ranges import Mismatch
 from lakecli.committed.reads import BUCKET, DISK, MEMORY
+from lakecli.errors import IntegrityError
 from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ class PointReader:
         opened = self._opened(known, position)
         try:
             return self._read(known, opened, key)
-        except FileNotFoundError:  # another process evicted it from the cache
+        except (FileNotFoundError, IntegrityError) as error:
+            self._check_reopens(opened, error)
             return self._read(known, self._reopen(opened, known), key)
 
     def find_many(self, tree: MetarangeId, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -183,7 +185,8 @@ class PointReader:
             opened = self._opened(known, position)
             try:
                 is_whole = self._fill_range(opened, is_stopped)
-            except FileNotFoundError:  # another process evicted it from the cache
+            except (FileNotFoundError, IntegrityError) as error:
+                self._check_reopens(opened, error)
                 opened = self._reopen(opened, known)
                 is_whole = self._fill_range(opened, is_stopped)
             if not is_whole:
@@ -372,6 +375,17 @@ class PointReader:
             while self._open_size > self._tables_limit and len(self._open) > 1:
                 self._close(next(iter(self._open.values())))
         return opened
+
+    def _check_reopens(self, opened: OpenRange, error: FileNotFoundError | IntegrityError) -> None:
+        """Drop a damaged copy from the cache; another process may have evicted the copy.
+
+        Raises:
+            IntegrityError: `error`, if it is about the bucket or a local namespace.
+        """
+        if isinstance(error, FileNotFoundError):
+            return
+        if opened.tier != DISK or not self._store.drop_copy(opened.record):
+            raise error
 
     def _reopen(self, opened: OpenRange, tree: OpenTree) -> OpenRange:
         """Open a range anew, since its file is gone."""

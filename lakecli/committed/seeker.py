@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from lakecli.sstable.format import CorruptTable
+
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId
@@ -62,7 +64,13 @@ class Seeker:
         number = table.find_block(start)
         while number < table.block_count:
             if number != self._number:
-                self._number, self._keys = number, table.block(number).keys
+                try:
+                    self._number, self._keys = number, table.block(number).keys
+                except CorruptTable:
+                    if not self._trees.drop_copy(self._metarange.record(position)):
+                        raise
+                    self._table = None
+                    return last
             at = bisect_left(self._keys, start)
             if at < len(self._keys):
                 return self._keys[at]

@@ -16,10 +16,10 @@ from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.metaranges import NO_RANGES, check_kind, load_metarange
 from lakecli.committed.ranges import check_described
 from lakecli.committed.reads import BUCKET, DISK, MEMORY, no_reads
+from lakecli.errors import IntegrityError
 from lakecli.objectstore.base import ObjectNotFound, get_bounded
-from lakecli.sstable.format import COPY
 from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, Table
-from lakecli.typed import TYPE_CHECKING
+from lakecli.typed import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
                 whole: the objects refer to others that are not listed here.
             """
 
+
+Loaded = TypeVar("Loaded")
 
 MEMORY_SIZE = 1 << 30
 """Bytes of the parts of trees that are kept in memory, unless a setting says otherwise.
@@ -169,11 +171,8 @@ class TreeStore:
             return NO_RANGES
         found = self._metaranges.get(tree)
         if found is None:
-            table, data = self._open_whole(tree)
+            found = self._load(tree, lambda table: load_metarange(tree, table))
             self.counts.metaranges_opened += 1
-            found = load_metarange(tree, table)
-            if data:
-                self._keep(tree, data)
             self._metaranges.put(tree, found, found.size)
         else:
             self.reads[MEMORY] += 1
@@ -191,13 +190,8 @@ class TreeStore:
         """
         found = self._tables.get(record.id)
         if found is None:
-            found, data = self._open_whole(record.id)
+            found = self._load(record.id, lambda table: self._verified(table, record))
             self.counts.ranges_opened += 1
-            check_kind(found, "range")
-            check_described(found, record)
-            if data:
-                found.verify()
-                self._keep(record.id, data)
             self._tables.put(record.id, found, found.size)
         else:
             self.reads[MEMORY] += 1
@@ -222,44 +216,53 @@ class TreeStore:
         if found is not None:
             self.reads[MEMORY] += 1
             return found, MEMORY
-        found = self._open_file(record.id)
+        found = self._open_file(record)
         if found is None and is_exact and record.size <= TAIL_SIZE and self._cache is not None:
             whole = self.table(record)
-            copy = self._open_file(record.id)
+            copy = self._open_file(record)
             return (whole, MEMORY) if copy is None else (copy, DISK)
         self.counts.ranges_opened += 1
         key = layout.sstable_key(record.id)
         tier: Tier = BUCKET if found is None else DISK
         self.reads[tier] += 1
-        if found is None:
-            size = record.size if is_exact else self._size_of(key)
-            from lakecli.committed.sources import RemoteSource
+        if found is not None:
+            return found, tier
+        size = record.size if is_exact else self._size_of(key)
+        from lakecli.committed.sources import RemoteSource
 
-            try:
-                found = Table(RemoteSource(self.store, key, size=size))
-            except CorruptTable:
-                # The bucket may hold another writer's copy of this range, of another size.
-                actual = self._size_of(key)
-                if actual == size:
-                    raise
-                found = Table(RemoteSource(self.store, key, size=actual))
-        check_kind(found, "range")
-        check_described(found, record)
-        return found, tier
+        try:
+            found = Table(RemoteSource(self.store, key, size=size))
+        except CorruptTable:
+            # The bucket may hold another writer's copy of this range, of another size.
+            actual = self._size_of(key)
+            if actual == size:
+                raise
+            found = Table(RemoteSource(self.store, key, size=actual))
+        return _described(found, record), tier
 
     def open_copy(self, record: RangeRecord) -> Table | None:
         """Open a range for reading a few of its blocks, if this machine has a copy of it.
 
         Raises:
-            IntegrityError: it is damaged, or not as its metarange describes it.
+            IntegrityError: it is damaged in the local namespace, or not as its metarange describes
+                it. A damaged copy in the cache is dropped.
         """
-        found = self._open_file(record.id)
+        found = self._open_file(record)
         if found is not None:
             self.counts.ranges_opened += 1
             self.reads[DISK] += 1
-            check_kind(found, "range")
-            check_described(found, record)
         return found
+
+    def drop_copy(self, record: RangeRecord) -> bool:
+        """Drop a damaged copy of a range from the cache; return whether there is a cache.
+
+        Its next read fetches it. Reads of whole ranges drop damaged copies themselves; this is for
+        those who open a copy and read single blocks of it.
+        """
+        if self._cache is None:
+            return False
+        self._cache.drop(record.id)
+        return True
 
     def begin(self) -> TableBatch:
         """Return a batch of tables that become durable together."""
@@ -279,12 +282,16 @@ class TreeStore:
             batch.written[key] = guard.is_active and self.store.local_path(key) is not None
         batch.objects.put_new(key, body)
         path = self.store.local_path(key) if self._cache is None else self._cache.find(table_id)
+        try:
+            if path is None or self._cache is None:
+                size = len(body) if path is None else os.stat(path).st_size
+            else:
+                size = Table(BytesSource(key, _bytes_of(path))).size
+        except (OSError, CorruptTable):
+            size, path = len(body), None
         if path is None and self._cache is not None:
             self._cache.put(table_id, body)
-        try:
-            return len(body) if path is None else os.stat(path).st_size
-        except OSError:
-            return len(body)
+        return size
 
     def flush(self, batch: TableBatch) -> None:
         """Make the tables of a batch durable, and claim them, so that they may be referred to.
@@ -329,45 +336,53 @@ class TreeStore:
         key = layout.sstable_key(table_id)
         return Table(BytesSource(key, self._get(key)))
 
-    def _open_whole(self, table_id: str) -> tuple[Table, bytes]:
-        """Return a table, and its bytes if the caller is to cache them after verification."""
+    def _load(self, table_id: str, load: Callable[[Table], Loaded]) -> Loaded:
+        """Open a table with all its bytes, and return what `load`, which verifies it, makes of it.
+
+        A copy in the cache that is damaged, or is another table, is dropped; then the table is
+        fetched.
+        """
         cache = self._cache
         key = layout.sstable_key(table_id)
         if cache is None:
             self.reads[DISK if self._is_local else BUCKET] += 1
-            return self.read_object(table_id), b""
+            return load(self.read_object(table_id))
         path = cache.find(table_id)
         if path is not None:
             try:
-                found = Table(BytesSource(key + COPY, _bytes_of(path)))
-            except (OSError, CorruptTable):
+                found = load(Table(BytesSource(key, _bytes_of(path))))
+            except (OSError, IntegrityError):
                 cache.drop(table_id)
             else:
                 self.reads[DISK] += 1
-                return found, b""
+                return found
         self.reads[BUCKET] += 1
         data = self._get(key)
-        return Table(BytesSource(key, data)), data
+        found = load(Table(BytesSource(key, data)))
+        cache.put(table_id, data)
+        return found
 
-    def _keep(self, table_id: str, data: bytes) -> None:
+    def _verified(self, table: Table, record: RangeRecord) -> Table:
+        """Return a range that is as its record describes it; whole if it is or will be cached."""
         if self._cache is not None:
-            self._cache.put(table_id, data)
+            table.verify()
+        return _described(table, record)
 
-    def _open_file(self, table_id: str) -> Table | None:
-        """Open a table in the local namespace or in the cache, or return ``None``."""
+    def _open_file(self, record: RangeRecord) -> Table | None:
+        """Open a range in the local namespace or in the cache, or return ``None``."""
         from lakecli.committed.sources import PathSource
 
-        key = layout.sstable_key(table_id)
+        key = layout.sstable_key(record.id)
         cache = self._cache
         if cache is None:
             path = self.store.local_path(key)
-            return None if path is None else Table(PathSource(key, path))
-        path = cache.find(table_id)
+            return None if path is None else _described(Table(PathSource(key, path)), record)
+        path = cache.find(record.id)
         if path is not None:
             try:
-                return Table(PathSource(key + COPY, path))
-            except (OSError, CorruptTable):
-                cache.drop(table_id)
+                return _described(Table(PathSource(key, path)), record)
+            except (OSError, IntegrityError):
+                cache.drop(record.id)
         return None
 
     def _get(self, key: str) -> bytes:
@@ -385,6 +400,13 @@ class TreeStore:
             from lakecli.committed.sources import MissingTable
 
             raise MissingTable(key, self.store.uri) from None
+
+
+def _described(table: Table, record: RangeRecord) -> Table:
+    """Return a range that is as its record describes it."""
+    check_kind(table, "range")
+    check_described(table, record)
+    return table
 
 
 def _bytes_of(path: str) -> bytes:

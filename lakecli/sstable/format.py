@@ -97,9 +97,6 @@ NUM_ENTRIES: Final = "rocksdb.num.entries"
 RESERVED_PREFIX: Final = "rocksdb."
 """Prefix of the format's own properties; every other name is a user property."""
 
-COPY: Final = " in the cache"
-"""Ends the name of a copy, which may be deleted."""
-
 
 class CorruptTable(IntegrityError):
     """A damaged SSTable.
@@ -110,10 +107,9 @@ class CorruptTable(IntegrityError):
     """
 
     def __init__(self, name: str, offset: int, what: str) -> None:
-        hint = "run lakecli fsck"
-        if name.endswith(COPY):
-            hint += " --repair, which deletes damaged copies"
-        super().__init__(f"damaged SSTable {name} at offset {offset}: {what}", hint=hint)
+        super().__init__(
+            f"damaged SSTable {name} at offset {offset}: {what}", hint="run lakecli fsck"
+        )
         self.name = name
         self.offset = offset
 

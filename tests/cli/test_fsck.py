@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.identity import h
+from lakecli.layout import REPOSITORY as REPOSITORY_FILE
 from lakecli.layout import data_key
 
 if TYPE_CHECKING:
@@ -50,6 +54,23 @@ def test_fsck_lists_damage(cli: Cli, filled: Demo, golden: Golden) -> None:
         cli("fsck", REPOSITORY, "--data"),
         cli("fsck", REPOSITORY, "--data", "--json"),
     )
+
+
+def test_fsck_lists_and_deletes_damaged_files_of_the_cache(cli: Cli, filled: Demo) -> None:
+    claim = json.loads((filled.namespace / REPOSITORY_FILE).read_text())
+    cache = Path(os.environ["LAKECLI_HOME"]) / "cache" / claim["uuid"]
+    cache.mkdir(parents=True, exist_ok=True)
+    table = max((filled.namespace / "_lakefs").iterdir(), key=lambda file: file.stat().st_size)
+    for name, data in ((table.name, table.read_bytes()), ("f" * 64, b"damaged")):
+        (cache / name).write_bytes(data)
+    found = cli.ok("fsck", REPOSITORY, "--json").json_lines
+    assert [each["type"] for each in found] == ["repaired", "summary"]
+    assert (found[0]["kind"], found[0]["name"]) == ("cache", "f" * 64)
+    assert [file.name for file in cache.iterdir()] == [table.name]
+    (cache / table.name).write_bytes(table.read_bytes()[1:])
+    shown = cli.ok("fsck", REPOSITORY).lines
+    assert shown[0] == f"repaired: cache {table.name}: damaged copy deleted"
+    assert list(cache.iterdir()) == []
 
 
 def test_repair_restores_and_lists_losses(cli: Cli, filled: Demo, golden: Golden) -> None:

@@ -13,7 +13,8 @@ class _Checked(TypedDict):
     """What every object has.
 
     Attributes:
-        type: finding; repaired, repairable or lost with --repair; or summary, which comes last.
+        type: finding; repaired, of a file in the cache or with --repair; repairable or lost with
+            --repair; or summary, which comes last.
     """
 
     type: str
@@ -23,7 +24,8 @@ class Checked(_Checked, total=False):
     """A finding, a repair, a loss, or the summary at the end.
 
     Attributes:
-        type: finding; repaired, repairable or lost with --repair; or summary, which comes last.
+        type: finding; repaired, of a file in the cache or with --repair; repairable or lost with
+            --repair; or summary, which comes last.
         kind: repository, ref, commit, pack, metarange, range, entry, data, external, or cache.
         name: name of the branch or tag, commit ID, or key of the object.
         what: what is wrong.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.answers.checks import Checked
@@ -65,9 +66,11 @@ def fsck(
 
     fsck checks every branch and tag, every commit they reach, the lists of paths of these commits
     (ranges and metaranges), and the name and size of every data object in them; and in the storage
-    namespace the shared branches, tags and commits. It reads the storage namespace, not the cache.
-    The contents of data objects are read and verified only with --data or --sample. Each problem is
-    listed with the affected paths, branches and tags, and the exit code is 8. Nothing is changed.
+    namespace the shared branches, tags and commits. It reads the storage namespace, not the cache;
+    damaged files in the cache are listed and deleted, and fetched again when they are needed. The
+    contents of data objects are read and verified only with --data or --sample. Each problem is
+    listed with the affected paths, branches and tags, and the exit code is 8. Nothing else is
+    changed.
 
     Objects outside the storage namespace are counted by place. --external sends one request for
     each of them that may be read, and compares the size and the checksum with those recorded. An
@@ -78,9 +81,9 @@ def fsck(
     from files of more than 1 MiB that were uploaded from this machine and have not changed, or from
     any file below --from; lists of paths come from the cache; and all of them from a copy of the
     namespace, if --from gives its URI. Commits that are missing on this machine come from the
-    bucket, and the other way round. Damaged files in the cache are dropped. Then everything is
-    checked again. Unrecoverable objects are listed with the affected branches, tags and paths, and
-    with advice. The exit code is 0 if everything was repaired.
+    bucket, and the other way round. Then everything is checked again. Unrecoverable objects are
+    listed with the affected branches, tags and paths, and with advice. The exit code is 0 if
+    everything was repaired.
 
     --engine spark reads and verifies on Spark, with the same findings.
 
@@ -95,6 +98,7 @@ def fsck(
     from lakecli.repository.check.thoroughness import Thoroughness
     from lakecli.repository.core.findings import FsckCounts
     from lakecli.repository.core.outside import places_in
+    from lakecli.repository.repair.objects import repair_cache
 
     if repair and external:
         raise UsageError(
@@ -122,7 +126,9 @@ def fsck(
             counts = FsckCounts()
             findings = check(opened, counts=counts, thoroughness=how, progress=shown)
             context.out.stream(
-                findings, record=partial(_record, dry_run=dry_run), text=_finding_line
+                chain(repair_cache(opened, dry_run=False), findings),
+                record=partial(_record, dry_run=False),
+                text=partial(_text, dry_run=False),
             )
     outside = places_in(opened, counts.places)
     context.out.stream(

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from lakecli.committed.check import problem_of_copy
-from lakecli.errors import LakeError
+from lakecli.errors import IntegrityError, LakeError
+from lakecli.identity import h
 from lakecli.layout import SSTABLES
 from lakecli.objectstore.base import ANY
 from lakecli.repository.core.data_index import check_object
 from lakecli.repository.repair.records import Repaired
 from lakecli.repository.repair.sources import find_copies, find_table
+from lakecli.sstable.reader import BytesSource, Table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
-    """Delete damaged tables from the cache; they are fetched again when needed."""
+    """Delete damaged files from the cache; they are fetched again when needed."""
     directory = Path(repository.lake.home.cache) / repository.record.uuid
     if not directory.is_dir():
         return
@@ -31,10 +33,24 @@ def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
         if file.name.startswith(".") or not file.is_file():
             continue
         with suppress(OSError):
-            if problem_of_copy(file.name, file.read_bytes()) is not None:
+            if _is_damaged(file.name, file.read_bytes()):
                 if not dry_run:
                     file.unlink()
                 yield Repaired("cache", file.name, "damaged copy deleted")
+
+
+def _is_damaged(name: str, data: bytes) -> bool:
+    """Return whether a file of the cache is neither a table, a commit pack nor kept answers."""
+    if h(data).hex() == name:
+        return False  # a commit pack
+    if problem_of_copy(name, data) is None:
+        return False
+    try:
+        table = Table(BytesSource(name, data))
+        table.verify()
+    except IntegrityError:
+        return True
+    return not table.properties.get("type", b"").startswith(b"annotations-")
 
 
 def repair_tables(
