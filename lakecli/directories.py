@@ -29,21 +29,36 @@ def make_private(path: StrPath) -> None:
         _close(path)
 
 
-def _make(path: str) -> bool:
-    """Create a directory and those above it; return whether it was missing."""
+def make_durable(path: StrPath) -> None:
+    """Create a directory and missing ones above it, as the umask says, and sync their names.
+
+    Raises:
+        OSError: it cannot be created, or a file has its name.
+    """
+    _make(os.fspath(path), 0o777)
+
+
+def _make(path: str, mode: int = PRIVATE) -> bool:
+    """Create a directory and those above it, durably; return whether it was missing."""
+    above = os.path.dirname(path)
     try:
-        os.mkdir(path, PRIVATE)
+        os.mkdir(path, mode)
     except FileNotFoundError:
-        above = os.path.dirname(path)
         if above in {"", path}:
             raise
-        _make(above)
+        _make(above, mode)
         with suppress(FileExistsError):  # of another process
-            os.mkdir(path, PRIVATE)
+            os.mkdir(path, mode)
     except FileExistsError:
         if not os.path.isdir(path):
             raise
         return False
+    with suppress(OSError):  # it may not be readable, or be of a file system that cannot
+        descriptor = os.open(above or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from lakecli.directories import make_durable
 from lakecli.errors import AlreadyExists, Refused, UsageError
 from lakecli.objectstore.uri import parse
 from lakecli.refs.ref_store import RefStore
@@ -54,7 +55,7 @@ def init(
     selection_of(include, exclude)
     src, head = link_target(repository, uri)
     _check_place(repository, root)
-    root.mkdir(parents=True, exist_ok=True)
+    make_durable(root)
     with lock(root):
         if os.path.lexists(root / os.fsdecode(LINK_FILE)) and not force:
             raise AlreadyExists(
@@ -88,7 +89,7 @@ def clone(
     selection_of(include, exclude)
     src, head = link_target(repository, uri)
     _check_place(repository, root)
-    root.mkdir(parents=True, exist_ok=True)
+    make_durable(root)
     link = Link(
         src, None, active="clone", target=head.id, include=tuple(include), exclude=tuple(exclude)
     )

@@ -27,6 +27,7 @@ from lakecli.staging import area
 from lakecli.worktree.fetching import Expected, Wanted
 from lakecli.worktree.index import root_of, state_of
 from lakecli.worktree.link import read_link
+from lakecli.worktree.posix import permissions_of
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree, identity_of, index_file_of, lock
 from lakecli.worktree.writer import Writer
@@ -127,6 +128,8 @@ def _bring_in(
         ingested = upload.ingest.file(worktree.path_of(relative))
         path = worktree.link.prefix + relative
         entry = upload.entry(path, ingested, at=repository.lake.now(), has_mtime=True)
+        permissions = permissions_of(os.lstat(worktree.path_of(relative)))
+        entry = entry._replace(metadata={**entry.metadata, **permissions})
         uploaded.append(ingested)
         changes.append((path, encode_entry(entry)))
     upload.ingest.flush()

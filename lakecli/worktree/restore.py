@@ -109,7 +109,7 @@ def _write(
     brought: Brought,
     options: DownloadOptions,
 ) -> None:
-    writer = Writer(worktree, options)
+    writer = Writer(worktree, options, keeps_bit=True)
     for path, value in sorted(wanted.items()):
         change = changes.get(path)
         if change is not None:

@@ -83,10 +83,14 @@ class Writer:
     Args:
         worktree: the working directory; its index is changed, not saved.
         options: of the downloads.
+        keeps_bit: a file stays executable if it was, even if its object does not say so.
     """
 
-    def __init__(self, worktree: Worktree, options: DownloadOptions) -> None:
+    def __init__(
+        self, worktree: Worktree, options: DownloadOptions, *, keeps_bit: bool = False
+    ) -> None:
         self._worktree = worktree
+        self._keeps_bit = keeps_bit
         self._progress = options.progress
         self._root = os.fsencode(worktree.root)
         self._fetcher = Fetcher(worktree, options)
@@ -263,7 +267,7 @@ class Writer:
                 reason = "a file has this name, but for upper and lower case"
                 self.report.impossible.append((path, reason))
             return
-        if is_executable(entry):
+        if is_executable(entry) or (self._keeps_bit and _may_get_bit(found, temporary, incoming)):
             make_executable(temporary, dir_fd=incoming)
         try:
             os.rename(temporary, name, src_dir_fd=incoming, dst_dir_fd=directory)
@@ -309,6 +313,9 @@ class Writer:
         touched, self._touched = self._touched, set()
         if not touched:
             return
+        for directory in tuple(touched):  # those above may be new, too
+            names = directory.split(b"/")
+            touched.update(b"/".join(names[:count]) for count in range(len(names)))
         root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
         try:
             if len(touched) > FEW:
@@ -325,6 +332,13 @@ class Writer:
                         os.close(descriptor)
         finally:
             os.close(root)
+
+
+def _may_get_bit(found: os.stat_result | None, temporary: bytes, incoming: int) -> bool:
+    """Return whether a file takes the place of an executable one, and is no link to an object."""
+    if found is None or not found.st_mode & stat.S_IXUSR:
+        return False
+    return os.stat(temporary, dir_fd=incoming, follow_symlinks=False).st_nlink == 1
 
 
 def _remove_directories(incoming: int) -> None:

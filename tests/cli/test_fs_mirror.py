@@ -137,16 +137,16 @@ def test_what_somebody_changes_meanwhile_stays(
 def test_a_file_that_the_walk_misses_stays(
     cli: Cli, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakecli.repository import upload_mirror
+    from lakecli.repository.upload_tree import files_of
 
     cli.ok("fs", "upload", "-r", source, f"{MAIN}/in/", "--delete")
-    before, real = paths(cli), upload_mirror.files_of
+    before = paths(cli)
     walks = iter([lambda found: found.relative != b"sub/b"])
 
-    def files_of(*args: object) -> object:
-        return filter(next(walks, None), real(*args))  # type: ignore[arg-type]
+    def walk(*args: object) -> object:
+        return filter(next(walks, None), files_of(*args))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(upload_mirror, "files_of", files_of)
+    monkeypatch.setattr("lakecli.repository.upload_mirror.files_of", walk)
     done = cli.ok("fs", "upload", "-r", source, f"{MAIN}/in/", "--delete", "--json").json
     assert done["deleted"] == 0
     assert paths(cli) == before

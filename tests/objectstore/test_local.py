@@ -38,6 +38,7 @@ from lakecli.objectstore.base import (
 )
 from lakecli.objectstore.local import batch as local_batch
 from lakecli.objectstore.local import directory, files
+from lakecli.objectstore.local.files import FEW
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.registry import prepare_namespace
@@ -356,7 +357,7 @@ def test_content_is_durable_before_names_and_names_before_success(
     batch.flush()
     assert events == ["write", "sync_file", "rename", "sync_names", "sync_names"]
     events.clear()
-    count = 3 * local_batch.FEW
+    count = 3 * FEW
     for number in range(count):
         batch.put_new(f"data/{number}/many", b"1")
     batch.flush()
@@ -369,7 +370,7 @@ def test_content_is_durable_before_names_and_names_before_success(
 
 
 @pytest.mark.parametrize("kinds", [{"small"}, {"spooled"}, {"small", "spooled"}])
-@pytest.mark.parametrize("count", [1, 2, local_batch.FEW // 2])
+@pytest.mark.parametrize("count", [1, 2, FEW // 2])
 def test_every_file_of_a_small_batch_is_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, kinds: set[str]
 ) -> None:

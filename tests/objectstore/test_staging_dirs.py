@@ -10,8 +10,7 @@ import pytest
 
 from lakecli.errors import Refused, Unreachable, Unsupported, UsageError
 from lakecli.objectstore.base import ANY
-from lakecli.objectstore.local import batch as local_batch
-from lakecli.objectstore.local.files import write_all
+from lakecli.objectstore.local.files import FEW, write_all
 from lakecli.objectstore.local.store import LocalStore
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def leftovers(tmp_path: Path) -> set[str]:
     return {path.name for path in found} - {"lock"}
 
 
-@pytest.mark.parametrize("count", [5, 3 * local_batch.FEW])
+@pytest.mark.parametrize("count", [5, 3 * FEW])
 def test_files_are_published_into_new_and_existing_directories(
     store: LocalStore, tmp_path: Path, count: int
 ) -> None:

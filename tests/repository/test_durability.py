@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.committed.values import decode_entry
+from lakecli.identity import h
 from lakecli.kv.env import LocalStore as Kv
+from lakecli.layout import data_key
 from lakecli.objectstore.base import ABSENT, ANY, Match
-from lakecli.objectstore.local import batch as local_batch
+from lakecli.objectstore.local.files import FEW
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.pipeline.imports.job import import_objects
 from lakecli.pipeline.imports.report import ImportOptions
@@ -30,12 +34,11 @@ from tests.support.disk import Disk, after_each_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from lakecli.repository.core.lake import Lake, Repository
 
 OPTIONS = UploadOptions()
-COUNTS = [1, 2, 3, local_batch.FEW, local_batch.FEW + 1, 100]
+COUNTS = [1, 2, 3, FEW, FEW + 1, 100]
 
 
 @pytest.fixture
@@ -235,6 +238,44 @@ def actions(repository: Repository, source: Path) -> dict[str, Callable[[], obje
             push_all(repository, PushOptions(who="me")),
         ),
     }
+
+
+@pytest.mark.parametrize("how", ["put_new", "file", "large file", "tree", "many"])
+def test_an_upload_syncs_what_another_process_has_not_yet(
+    repository: Repository, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """An object that is present is durable before anything refers to it."""
+    source = tmp_path / "source"
+    source.mkdir()
+    size = SMALL + 1 if how == "large file" else 10
+    count = FEW + 5 if how == "many" else 1
+    bodies = [b"%d" % (number % 10) * (size + number) for number in range(count)]
+    for number, body in enumerate(bodies):
+        (source / f"{number}").write_bytes(body)
+    namespace = root
+    if how == "large file":  # its digest is remembered
+        upload_file(repository, "main", b"first", source=source / "0", options=OPTIONS)
+        (namespace / data_key(h(bodies[0]).hex())).unlink()
+    disk = Disk(namespace, monkeypatch)
+    for body in bodies:
+        path = namespace / data_key(h(body).hex())
+        Path(path.parent.parent).mkdir(exist_ok=True)
+        if not path.parent.is_dir():
+            os.mkdir(path.parent)  # noqa: PTH102 - seen by `Disk`
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+        os.write(descriptor, body)
+        os.close(descriptor)
+    assert disk.losses()
+    checked = after_each_commit(monkeypatch, lambda: disk.check(how))
+    if how == "put_new":
+        assert not repository.store.put_new(data_key(h(bodies[0]).hex()), bodies[0])
+        disk.check(how)
+        return
+    if "file" in how:
+        upload_file(repository, "main", b"a", source=source / "0", options=OPTIONS)
+    else:
+        upload_tree(repository, "main", b"a", source=source, options=OPTIONS)
+    assert checked
 
 
 # The local store

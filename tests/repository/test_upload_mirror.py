@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.progress import NoProgress
-from lakecli.repository import upload_mirror as module
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.plan import Action
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_mirror import plan_mirror, upload_mirror
-from lakecli.repository.upload_tree import UploadReport
+from lakecli.repository.upload_tree import UploadReport, files_of
 from tests.support.lakes import read, stage
 
 if TYPE_CHECKING:
@@ -49,15 +48,15 @@ def mirror(
 
 def first_walk_misses(monkeypatch: pytest.MonkeyPatch, name: bytes) -> list[str]:
     """Let the first walk of a directory miss a file; return a list with an item for each walk."""
-    real: Walk = module.files_of
+    real: Walk = files_of
     walks: list[str] = []
 
-    def files_of(*args: object) -> Iterator[Found]:
+    def walk(*args: object) -> Iterator[Found]:
         walks.append("")
         is_first = len(walks) == 1
         return (found for found in real(*args) if found.relative != name or not is_first)
 
-    monkeypatch.setattr(module, "files_of", files_of)
+    monkeypatch.setattr("lakecli.repository.upload_mirror.files_of", walk)
     return walks
 
 

@@ -45,7 +45,8 @@ class Disk:
             self.written.clear()
             self.named.clear()
 
-        monkeypatch.setattr(local_batch, "sync_file_system", sync_all)
+        for module in (local_batch, files):
+            monkeypatch.setattr(module, "sync_file_system", sync_all)
 
     def losses(self) -> list[str]:
         """Return the visible objects that a power cut could lose."""

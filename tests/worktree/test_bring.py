@@ -947,3 +947,25 @@ def test_a_file_that_is_replaced_by_one_of_its_size_meanwhile_stays(
     brought = go_to(repository, root, "main", Policy.DISCARD)
     assert (brought.conflicts, brought.downloaded) == ([b"a"], 0)
     assert files(root)["a"] == "late"
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_the_executable_bit_survives_restore_and_undo(
+    repository: Repository, root: Path, *, is_committed: bool
+) -> None:
+    if is_committed:
+        (root / "a").chmod(0o755)
+        write(root, {"a": "committed"})
+        commit_worktree(reopen(repository, root))
+    write(root, {"a": "mine", "b": "mine"})
+    (root / "a").chmod(0o755)
+    restore(reopen(repository, root), [b"a", b"b"], source=None, options=DOWNLOADS)
+    modes = [(root / name).stat().st_mode & 0o111 for name in ("a", "b")]
+    assert (files(root)["a"], [bool(mode) for mode in modes]) == (
+        "committed" if is_committed else "1",
+        [True, False],
+    )
+    (root / "a").chmod(0o644)  # the bit comes from what was kept
+    take_back_checked(repository)
+    assert files(root)["a"] == "mine"
+    assert [bool((root / name).stat().st_mode & 0o111) for name in ("a", "b")] == [True, False]

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from lakecli.directories import make_private
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.objectstore.local.files import write_all
+from lakecli.repository.core.own_files import INCOMING
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.ingest import SMALL
@@ -24,6 +26,7 @@ from lakecli.worktree.compare import status
 from lakecli.worktree.index import state_of
 from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.restore import restore
+from tests.support.disk import Disk
 from tests.support.lakes import entry_of, stage_entries
 from tests.support.recorded_progress import RecordedProgress
 from tests.support.worktrees import (
@@ -674,3 +677,22 @@ def test_a_missing_bucket_ends_it_if_it_is_that_of_the_repository(
     imported = wanted.entry._replace(physical_address="s3://elsewhere/1")
     assert fetcher._try(wanted._replace(entry=imported), fetch) is None
     assert fetcher.failures == [(b"a", "no bucket")]
+
+
+def test_the_names_of_all_new_directories_are_synced(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_contents(repository, {"x/y/z/a": "1"})
+    disk = Disk(tmp_path, monkeypatch)
+    clone(repository, tmp_path / "new" / "wd")
+    lost = [each for each in disk.losses() if f"the name {tmp_path}/new" in each]
+    assert [each for each in lost if INCOMING.decode() not in each] == []
+    assert f"the name {tmp_path}/new" not in disk.losses()
+
+
+def test_new_private_directories_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(tmp_path, monkeypatch)
+    make_private(tmp_path / "a" / "b")
+    assert disk.losses() == []

@@ -11,10 +11,12 @@ from itertools import groupby
 from lakecli.objectstore.base import key_bytes
 from lakecli.objectstore.local.directory import TEMPORARY, are_possible, split_key
 from lakecli.objectstore.local.files import (
+    FEW,
     SyncError,
     sync_file,
     sync_file_system,
     sync_names,
+    sync_published,
     write_all,
 )
 from lakecli.objectstore.local.staging_dirs import StagingDirs
@@ -25,13 +27,6 @@ if TYPE_CHECKING:
     from threading import Condition
 
     from lakecli.objectstore.local.directory import Directory
-
-FEW = 32
-"""Files or directories that are synced one by one, at most.
-
-One sync of the file system costs less than a thousand syncs of files, but also waits for the recent
-writes of other programs.
-"""
 
 
 class LocalBatch:
@@ -232,7 +227,7 @@ class LocalBatch:
         for directory, items in groupby(pending, key=lambda item: item[0][:-1]):
             with self._files.opened(directory, create=True, sync=few) as parent:
                 for names, temporary, is_content in items:
-                    self._files.publish(
+                    is_published = self._files.publish(
                         self._temporaries,
                         temporary,
                         parent,
@@ -241,6 +236,8 @@ class LocalBatch:
                         is_content=is_content,
                     )
                     self._unpublished.discard(temporary)
+                    if few and not is_published:
+                        sync_published(self._files.root, os.fsdecode(b"/".join(names)))
                 if few:
                     sync_names(parent)
         if not few:

@@ -361,7 +361,7 @@ class Directory:
         *,
         source: int | None = None,
         is_content: bool,
-    ) -> None:
+    ) -> bool:
         """Give a finished temporary its final name, or remove it if the object exists.
 
         Args:
@@ -372,6 +372,10 @@ class Directory:
             source: the opened directory that holds it, if not `temporaries`.
             is_content: the name determines the bytes, so an object of another size is damaged and
                 replaced.
+
+        Returns:
+            Whether it has its name. Else somebody else published the object, who may not have
+            synced it yet.
 
         Raises:
             OSError: ``EISDIR`` or ``ELOOP``: a directory or a link has the name.
@@ -390,4 +394,5 @@ class Directory:
                         os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=parent)
                     else:
                         os.unlink(temporary, dir_fd=directory)
-            return
+                        return False
+            return True

@@ -9,10 +9,20 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from lakecli.objectstore.base import ObjectInfo, Version
+from lakecli.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
 PRIVATE = 0o700
+FEW = 32
+"""Files or directories that are synced one by one, at most.
+
+One sync of the file system costs less than a thousand syncs of files, but also waits for the recent
+writes of other programs.
+"""
 CREATE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
@@ -129,6 +139,41 @@ def sync_file_system(descriptor: int) -> None:
     elif syncfs(descriptor) != 0:
         number = ctypes.get_errno()
         raise SyncError(number, os.strerror(number))
+
+
+def sync_published(root: str, key: str) -> None:
+    """Make an object durable that another writer may have published without a sync.
+
+    Args:
+        root: the namespace.
+        key: the key of the object. If it is gone, nothing is synced.
+
+    Raises:
+        SyncError: some of it may be lost.
+    """
+    path = f"{root}/{key}"
+    with suppress(FileNotFoundError, PermissionError):  # what cannot be opened is the writer's
+        _sync_path(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, sync_file)
+        for _ in range(key.count("/") + 1):
+            path = os.path.dirname(path)  # noqa: PTH120 - pathlib costs start-up time
+            _sync_path(path, OPEN_DIRECTORY, sync_names)
+
+
+def sync_all_published(root: str, keys: Sequence[str]) -> None:
+    """Make objects durable as `sync_published` does; many by one sync of the file system."""
+    if len(keys) > FEW:
+        _sync_path(root, OPEN_DIRECTORY, sync_file_system)
+        return
+    for key in keys:
+        sync_published(root, key)
+
+
+def _sync_path(path: str, flags: int, sync: Callable[[int], None]) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def open_below(parent: int, name: bytes, *, create: bool, sync: bool) -> int:

@@ -21,6 +21,7 @@ from lakecli.objectstore.local.files import (
     names_in,
     sync_file,
     sync_names,
+    sync_published,
     write_all,
 )
 from lakecli.typed import TYPE_CHECKING
@@ -128,7 +129,7 @@ class StagingDirs:
         try:
             with self._files.opened(components, create=True, sync=sync) as target:
                 while names:
-                    self._files.publish(
+                    is_published = self._files.publish(
                         self._temporaries,
                         names[-1],
                         target,
@@ -136,6 +137,9 @@ class StagingDirs:
                         source=source,
                         is_content=self._is_content,
                     )
+                    if sync and not is_published:
+                        key = b"/".join([*components, names[-1]])
+                        sync_published(self._files.root, os.fsdecode(key))
                     names.pop()
                 if sync:
                     sync_names(target)

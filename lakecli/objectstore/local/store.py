@@ -28,6 +28,7 @@ from lakecli.objectstore.local.directory import TEMPORARY, Directory, are_possib
 from lakecli.objectstore.local.files import (
     info_of,
     object_status,
+    sync_published,
     version_of,
 )
 from lakecli.typed import TYPE_CHECKING, BinaryIO
@@ -105,10 +106,15 @@ class LocalStore:
         return put(self._directory, key, condition, lambda descriptor: write_body(descriptor, body))
 
     def put_new(self, key: str, body: bytes) -> bool:
-        """Write `body` unless the key exists; return whether it was absent."""
+        """Write `body` unless the key exists; return whether it was absent.
+
+        An object that exists is synced: its writer may not have done so yet.
+        """
         try:
             self.put(key, body, ABSENT)
         except ConditionFailed:
+            with self._directory.translated(key):
+                sync_published(self._directory.root, key)
             return False
         return True
 

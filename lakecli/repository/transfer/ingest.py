@@ -23,7 +23,7 @@ from lakecli.errors import PermissionDenied
 from lakecli.ids import DataDigest
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.objectstore.uri import is_local
+from lakecli.objectstore.uri import is_local, parse
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.transfer.expected import Digests, needs_md5
 from lakecli.repository.transfer.ingested import Done, Ingested
@@ -116,6 +116,7 @@ class Ingest:
         self._store = store
         self._is_local = is_local(store.uri)
         self._batch: Batch | None = None
+        self._unsynced: list[str] = []
         if not is_single:
             self._open_batch()
         self._known = known
@@ -387,15 +388,26 @@ class Ingest:
 
     def _present(self, digest: str, size: int) -> bool:
         try:
-            return self._store.head(data_key(digest)).size == size
+            is_present = self._store.head(data_key(digest)).size == size
         except (ObjectNotFound, PermissionDenied):
             # Without permission to list, a store answers 403 for an absent object.
             return False
+        if is_present and self._is_local:
+            self._unsynced.append(data_key(digest))
+        return is_present
 
     def flush(self) -> None:
-        """Make everything brought in so far durable; call `claim` next."""
+        """Make everything brought in so far durable; call `claim` next.
+
+        So are objects that were present: another process may not have synced them yet.
+        """
         if self._batch is not None:
             self._batch.flush()
+        unsynced, self._unsynced = self._unsynced, []
+        if unsynced:
+            from lakecli.objectstore.local.files import sync_all_published
+
+            sync_all_published(parse(self._store.uri).path, unsynced)
 
     def claim(self, ingested: Iterable[Ingested]) -> None:
         """Protect durable objects from garbage collection, so that entries may refer to them.
