@@ -90,7 +90,7 @@ KEYS: Final = (
     Key(
         LINK,
         "how files of a linked directory come from a directory namespace: auto (reflink or copy), "
-        "reflink, hardlink (read-only), or copy",
+        "reflink, hardlink (read-only; root gets copies), hardlink-root (also for root), or copy",
         parse_link,
         "auto",
         "hardlink",

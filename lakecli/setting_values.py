@@ -8,6 +8,9 @@ from datetime import timedelta
 from lakecli.errors import UsageError
 from lakecli.typed import Final
 
+HARDLINK_ROOT: Final = "hardlink-root"
+"""The value of ``local.link`` that gives hard links to root, too."""
+
 _DURATION: Final = r"([0-9]+)\s*([smhd])"
 _DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SIZES: Final = {"": 1} | {
@@ -126,9 +129,9 @@ def parse_link(text: str) -> str:
         UsageError: there is no such way.
     """
     word = text.strip().lower()
-    if word not in {"auto", "reflink", "hardlink", "copy"}:
+    if word not in {"auto", "reflink", "hardlink", HARDLINK_ROOT, "copy"}:
         raise UsageError(
-            f"none of auto, reflink, hardlink and copy: {_shown(text)}",
+            f"none of auto, reflink, hardlink, {HARDLINK_ROOT} and copy: {_shown(text)}",
             hint="auto shares blocks where the file system can, and copies elsewhere",
         )
     return word

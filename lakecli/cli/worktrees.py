@@ -11,6 +11,7 @@ from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import quote_path, shell_word
 from lakecli.cli.transfers import failure_records, raise_failures, summary_lines
 from lakecli.model import ChangeType
+from lakecli.setting_values import HARDLINK_ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,13 +89,17 @@ def open_worktree(
 
 
 def linking(context: Context, repository: Repository) -> LinkMode:
-    """Return how files come from the namespace of a repository; say so if they are read-only."""
+    """Return how files come from the namespace of a repository; root gets no hard links."""
     from lakecli.objectstore.uri import is_local
     from lakecli.worktree.linking import LinkMode
 
     if not is_local(repository.record.storage_namespace):
         return LinkMode.COPY
-    return LinkMode(context.settings.local_link)
+    chosen = context.settings.local_link
+    if chosen == HARDLINK_ROOT:
+        return LinkMode.HARDLINK
+    mode = LinkMode(chosen)
+    return LinkMode.AUTO if mode is LinkMode.HARDLINK and os.geteuid() == 0 else mode
 
 
 def open_ignore(files: Sequence[str]) -> tuple[Ignore, list[bytes]]:
@@ -293,6 +298,11 @@ def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None
         context.out.note(
             "the files are read-only: they are hard links to objects of the repository; to change "
             "one, replace it by a copy"
+        )
+    elif brought.downloaded and context.settings.local_link == "hardlink" and os.geteuid() == 0:
+        context.out.note(
+            "the files are no hard links: root could write through them to the repository; to link "
+            f"all the same: lakecli config set local.link {HARDLINK_ROOT}"
         )
     for path, why in brought.impossible:
         context.out.warn(f"{quote_path(path)} cannot be a file here, and is left out: {why}")

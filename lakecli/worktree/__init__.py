@@ -14,6 +14,7 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
     compare             how directory, base and ref differ: `status` and `diff`
     posix               the executable bit
     linking             reflinks and hard links to objects of a directory
+    hard_links          objects that were overwritten through a hard link
     fetching            objects, verified beside the files that they replace
     writer, bring       writing files, and bringing a directory to a commit
     keep                what is overwritten on request, kept for `undo`; overwritten by `redo`

@@ -20,6 +20,7 @@ from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.upload import Upload
 from lakecli.uri import check_path
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
+from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.posix import permissions_of
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ class _Committing:
         self._continue()
         worktree.follow_back()
         scan = worktree.scan_all()
+        if restore_objects(worktree, scan.changes):
+            scan = worktree.scan_all()
         chosen = {
             path: change for path, change in scan.changes.items() if options.selection.takes(path)
         }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.committed.encode import encode_entry
 from lakecli.model import ChangeType, Difference, Entry
+from lakecli.worktree.hard_links import problems_of
 from lakecli.worktree.scan import hash_file
 
 if TYPE_CHECKING:
@@ -115,5 +116,6 @@ def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
     for path in worktree.link.unresolved:
         if path in items:
             items[path] = items[path]._replace(is_conflict=True)
-    problems = [each for each in found.problems if selection.takes(each.path)]
+    problems = sorted([*found.problems, *problems_of(worktree, found.changes)])
+    problems = [each for each in problems if selection.takes(each.path)]
     return Status(worktree.link.at_head, head, [items[path] for path in sorted(items)], problems)

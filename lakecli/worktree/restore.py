@@ -9,6 +9,7 @@ from lakecli.errors import NotFound
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree.bring import Brought
 from lakecli.worktree.fetching import Expected, Wanted
+from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.keep import RESTORE, keep
 from lakecli.worktree.writer import Writer
 
@@ -46,6 +47,8 @@ def restore(
         base = worktree.base_tree
         tree = base if source is None else source.metarange_id
         changes = worktree.scan().changes
+        if restore_objects(worktree, changes):
+            changes = worktree.scan().changes
         wanted: dict[bytes, bytes | None] = {}
         for path in paths:
             found = dict(_wanted(worktree, path, tree, changes))

@@ -315,6 +315,34 @@ def test_undo_goes_on_where_the_directory_was_busy(cli: Cli, demo: Demo, root: P
     assert demo.head() != head
 
 
+def test_root_gets_hard_links_only_if_it_insists(
+    cli: Cli, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def links(name: str, value: str, user: int) -> int:
+        monkeypatch.setattr("os.geteuid", lambda: user)
+        cli.ok("config", "set", "local.link", value)
+        said = cli.ok("local", "clone", DATA, cli.directory / name).stderr
+        assert ("hardlink-root" in said) == (value == "hardlink" and not user)
+        return (cli.directory / name / "a").stat().st_nlink
+
+    assert files(root)
+    assert links("user", "hardlink", 1000) > 1
+    assert links("root", "hardlink", 0) == 1
+    assert links("insists", "hardlink-root", 0) > 1
+    overwritten = cli.directory / "insists" / "a"
+    overwritten.chmod(0o644)
+    with overwritten.open("a") as file:
+        file.write("more")
+    shown = cli.ok("local", "status", overwritten.parent)
+    assert "a: a hard link; the object in the namespace was overwritten with it" in shown.stderr
+    cli.ok("local", "commit", overwritten.parent, "-m", "mine")
+    cli.ok("fsck", "lakefs://demo", "--data")
+    overwritten = cli.directory / "user" / "b"
+    overwritten.chmod(0o644)
+    overwritten.write_text("other")
+    assert cli("local", "commit", overwritten.parent, "-m", "x").exit_code == ExitCode.INTEGRITY
+
+
 def test_list_prunes_the_indexes_of_directories_that_are_gone(cli: Cli, root: Path) -> None:
     assert cli("local", "list", cli.directory / "nowhere").exit_code == 6
     gone = cli.directory / "gone"
