@@ -164,7 +164,7 @@ function __lakecli_options
         case 'branch list'
             printf '%s\t%s\n' \
                 '--after' 'Start after this name' \
-                '--amount' 'Show at most N; 0 for all' \
+                '--amount' 'Show at most N; 0 or -1 for all' \
                 '--at-op' 'Read the state right after this operation' \
                 '--long' 'Show the distance of each branch from the bucket, too' \
                 '--prefix' 'Only what begins with this' \
@@ -319,7 +319,7 @@ function __lakecli_options
         case 'fs ls'
             printf '%s\t%s\n' \
                 '--after' 'Start after this path' \
-                '--amount' 'Show at most N; 0 for all' \
+                '--amount' 'Show at most N; 0 or -1 for all' \
                 '--at-op' 'Read the state right after this operation' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
@@ -529,7 +529,7 @@ function __lakecli_options
         case 'log'
             printf '%s\t%s\n' \
                 '--after' 'Start after this commit' \
-                '--amount' 'Show at most N; 0 for all' \
+                '--amount' 'Show at most N; 0 or -1 for all' \
                 '--at-op' 'Read the state right after this operation' \
                 '--author' 'Only commits of committers that match' \
                 '--dot' 'Write the history as a graph for Graphviz' \
@@ -561,7 +561,7 @@ function __lakecli_options
                 '--strategy' 'Which side wins conflicts'
         case 'op log'
             printf '%s\t%s\n' \
-                '--amount' 'Show at most N; 0 for all'
+                '--amount' 'Show at most N; 0 or -1 for all'
         case 'op restore'
             printf '%s\t%s\n' \
                 '--remote' 'Undo it in the bucket too, if it was pushed' \
@@ -569,7 +569,7 @@ function __lakecli_options
                 '--yes' 'Do not ask for confirmation'
         case 'op show'
             printf '%s\t%s\n' \
-                '--amount' 'Show at most N; 0 for all'
+                '--amount' 'Show at most N; 0 or -1 for all'
         case 'op undo'
             printf '%s\t%s\n' \
                 '--remote' 'Undo it in the bucket too, if it was pushed'
@@ -591,7 +591,7 @@ function __lakecli_options
         case 'reflog'
             printf '%s\t%s\n' \
                 '--after' 'Start after this number' \
-                '--amount' 'Show at most N; 0 for all'
+                '--amount' 'Show at most N; 0 or -1 for all'
         case 'refs-dump'
             printf '%s\t%s\n' \
                 '--leave-out' 'Dump although this is lost: names, paths, uncommitted or unpushed; repeatable' \
@@ -614,7 +614,7 @@ function __lakecli_options
         case 'repo list'
             printf '%s\t%s\n' \
                 '--after' 'Start after this name' \
-                '--amount' 'Show at most N; 0 for all' \
+                '--amount' 'Show at most N; 0 or -1 for all' \
                 '--prefix' 'Only what begins with this'
         case 'restore'
             printf '%s\t%s\n' \
@@ -647,7 +647,7 @@ function __lakecli_options
         case 'tag list'
             printf '%s\t%s\n' \
                 '--after' 'Start after this name' \
-                '--amount' 'Show at most N; 0 for all' \
+                '--amount' 'Show at most N; 0 or -1 for all' \
                 '--at-op' 'Read the state right after this operation' \
                 '--prefix' 'Only what begins with this'
         case 'tag show'

@@ -155,12 +155,12 @@ class Output:
             self._write(line + "\n")
 
     def page(self, items: Iterable[T], *, amount: int, name: Callable[[T], str]) -> Iterable[T]:
-        """Yield the first `amount` items (all for 0); if there are more, hint how to get them.
+        """Yield the first `amount` items (all for 0 or -1); if there are more, hint how to get them.
 
         The hint goes to stderr for text and JSON, so that no list is cut silently. `name` returns
         the value of ``--after`` that continues after an item.
         """
-        if not amount:
+        if amount <= 0:
             yield from items
             return
         source = iter(items)
@@ -175,8 +175,8 @@ class Output:
             break
 
     def first(self, items: Iterable[T], *, amount: int) -> Iterable[T]:
-        """Yield the first `amount` items (all for 0); if there are more, hint how to get them."""
-        if not amount:
+        """Yield the first `amount` items (all for 0 or -1); if there are more, hint how to get them."""
+        if amount <= 0:
             yield from items
             return
         source = iter(items)

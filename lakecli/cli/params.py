@@ -219,7 +219,9 @@ Exclude = Annotated[
     Option("--exclude", metavar="PATTERN", help="Not paths that match, as in .gitignore"),
     Parser(read_texts, repeatable=True),
 ]
-Amount = Annotated[int, Option("--amount", min=0, metavar="N", help="Show at most N; 0 for all")]
+Amount = Annotated[
+    int, Option("--amount", min=-1, metavar="N", help="Show at most N; 0 or -1 for all")
+]
 After = Annotated[str, Option("--after", metavar="NAME", help="Start after this name")]
 Prefix = Annotated[str, Option("--prefix", metavar="TEXT", help="Only what begins with this")]
 Expires = Annotated[

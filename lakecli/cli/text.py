@@ -30,6 +30,8 @@ _CONTROL: Final = "\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _UNQUOTED: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"
 """Characters that a shell reads as they are."""
 _METADATA_KEY_WIDTH = 18
+_NO_CONTENT_TYPE: Final = "application/octet-stream"
+"""Shown for an object without a content type, as lakeFS does."""
 
 
 def human_size(size: int) -> str:
@@ -181,7 +183,7 @@ def entry_lines(
     if expires_at is not None:
         yield f"Physical Address Expires: {local_date(expires_at)}"
     yield f"Checksum: {entry.checksum}"
-    yield f"Content-Type: {entry.content_type}"
+    yield f"Content-Type: {entry.content_type or _NO_CONTENT_TYPE}"
     yield from metadata_lines(entry.metadata)
 
 

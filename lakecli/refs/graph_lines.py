@@ -49,7 +49,7 @@ def iter_graph_lines(
     Columns that lead to a commit which is not among `commits` continue to the last line.
 
     Args:
-        commits: each before its parents, as `history.iter_log` yields them with ``topological``.
+        commits: each before its parents, as `history.iter_log` yields them.
         is_shown: whether a commit gets an asterisk. Lines pass through the others, so that a commit
             is connected to its nearest shown ancestors.
     """

@@ -1,17 +1,18 @@
-"""The log: the commits that one commit reaches, newest first.
+"""The log: the commits that one commit reaches, every commit before its parents, newest first.
 
-There are two orders, both streamed: by date, as in lakeFS, and topological (every commit before its
-parents), as a drawing needs it. They differ only where dates contradict ancestry.
+lakeFS orders by date alone, so a parent may stand before one of its children: of one second, if its
+ID is the larger one. Where dates agree with ancestry, the order is the same.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from math import inf
 
 from lakecli.errors import NotFound
 from lakecli.named_tuple import NamedTuple
 from lakecli.refs.parents import get_commit, get_parent
-from lakecli.typed import TYPE_CHECKING
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from lakecli.model import Commit, CommitId
     from lakecli.refs.reader import CommitReader
+
+MOST_AHEAD: Final = 10_000
+"""Commits that a log reads ahead, at most, to be sure that the next one has no other children."""
 
 
 def iter_log(
@@ -30,13 +34,11 @@ def iter_log(
     stop_at: CommitId | None = None,
     after: CommitId | None = None,
     no_merges: bool = False,
-    topological: bool = False,
     hidden: CommitId | None = None,
 ) -> Iterator[Commit]:
-    """Yield `start` and its ancestors, newest first; of the same second, the larger ID first.
+    """Yield `start` and its ancestors, each commit before its parents, otherwise newest first.
 
-    Commits are read lazily. In the order by date, a commit comes after the child through which it
-    was found, whatever its date: a start dated 1970 still comes first.
+    Of the same date, the larger ID is first. Commits are read lazily.
 
     Args:
         reader: gives the commits.
@@ -46,7 +48,6 @@ def iter_log(
         stop_at: end with this commit.
         after: leave out everything up to and including this commit.
         no_merges: leave out commits with several parents, but follow their parents.
-        topological: every commit before its parents, otherwise the newest first.
         hidden: leave out this commit and all its ancestors.
 
     Raises:
@@ -57,7 +58,7 @@ def iter_log(
         reader, first_parent, since, None if hidden is None else _Ancestors(reader, hidden)
     )
     awaited = after
-    for commit in _iter_topological(source, start) if topological else _iter_dated(source, start):
+    for commit in _iter_children_first(source, start):
         if awaited is None:
             if not (no_merges and len(commit.parents) > 1):
                 yield commit
@@ -136,52 +137,27 @@ class _Newest:
         return self.commit.id > other.commit.id
 
 
-def _iter_dated(source: _Source, start: CommitId) -> Iterator[Commit]:
-    """Yield commits by date, from a heap of commits found but not yielded yet.
-
-    A yielded commit must be remembered only while it can be found again, that is, while the heap
-    holds a commit of a higher generation. On a linear history nothing is remembered.
-    """
-    heap = [_Newest(commit) for commit in source.starts(start)]
-    waiting = {entry.commit.id for entry in heap}
-    # A heap for the highest waiting generation; entries may outlive their commit's turn.
-    heights = [(-entry.commit.generation, entry.commit.id) for entry in heap]
-    yielded: set[CommitId] = set()
-    yielded_heights: list[tuple[int, CommitId]] = []
-    while heap:
-        commit = heappop(heap).commit
-        yield commit
-        waiting.remove(commit.id)
-        yielded.add(commit.id)
-        heappush(yielded_heights, (-commit.generation, commit.id))
-        for parent_id in source.parent_ids(commit):
-            if parent_id in waiting or parent_id in yielded:
-                continue
-            parent = source.find_parent(commit, parent_id)
-            if parent is not None:
-                heappush(heap, _Newest(parent))
-                waiting.add(parent_id)
-                heappush(heights, (-parent.generation, parent_id))
-        while heights and heights[0][1] not in waiting:
-            heappop(heights)
-        while yielded_heights and heights and yielded_heights[0][0] <= heights[0][0]:
-            yielded.remove(heappop(yielded_heights)[1])
-
-
-def _iter_topological(source: _Source, start: CommitId) -> Iterator[Commit]:
+def _iter_children_first(source: _Source, start: CommitId) -> Iterator[Commit]:
     """Yield commits before their parents, otherwise by date.
 
     Two walks go over the history. The first proceeds by generation and counts children. The second
-    yields, by date, the commits whose children were all yielded; that is certain once the first
+    yields, by date, the commits whose children were all yielded. That is certain once the first
     walk has passed their generation.
+
+    For a branch that began long ago and was merged recently, that may be the whole history. If it
+    is more than `MOST_AHEAD` commits, the branch waits, and the ready commit of the highest
+    generation comes first: nothing that is still to be found descends from it.
     """
     ready = [_Newest(commit) for commit in source.starts(start)]
     found = {entry.commit.id: entry.commit for entry in ready}
     children = dict.fromkeys(found, 0)
     ahead = [(-commit.generation, commit.id) for commit in found.values()]
-    while ready:
-        commit = ready[0].commit
-        while ahead and -ahead[0][0] >= commit.generation:
+
+    def explore(generation: int, *, most: float = inf) -> bool:
+        """Count children down to a generation; stop where more than `most` commits are known."""
+        while ahead and -ahead[0][0] >= generation:
+            if len(found) > most:
+                return False
             explored = found[heappop(ahead)[1]]
             for parent_id in source.parent_ids(explored):
                 if parent_id not in found:
@@ -192,7 +168,18 @@ def _iter_topological(source: _Source, start: CommitId) -> Iterator[Commit]:
                     children[parent_id] = 0
                     heappush(ahead, (-parent.generation, parent_id))
                 children[parent_id] += 1
-        heappop(ready)
+        return True
+
+    while ready:
+        if explore(ready[0].commit.generation, most=MOST_AHEAD):
+            commit = heappop(ready).commit
+        else:
+            waiting = (entry for entry in ready if children.get(entry.commit.id) == 0)
+            highest = max(waiting, key=lambda entry: (entry.commit.generation, entry.time))
+            ready.remove(highest)
+            heapify(ready)
+            commit = highest.commit
+            explore(commit.generation)
         if children.get(commit.id) != 0:
             continue  # yielded already, or ready again after its last child
         yield commit

@@ -297,5 +297,6 @@ def _union(many: list[bytes], few: list[bytes]) -> list[bytes]:
     return many
 
 
-def _age(commit: Commit) -> tuple[datetime, int, CommitId]:
-    return commit.created_at, commit.nanoseconds, commit.id
+def _age(commit: Commit) -> tuple[datetime, int, int, CommitId]:
+    # Of one second, a commit is newer than its parents.
+    return commit.created_at, commit.generation, commit.nanoseconds, commit.id

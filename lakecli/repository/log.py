@@ -56,7 +56,7 @@ class LogOptions(NamedTuple):
 
 @contextmanager
 def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Iterator[Commit]]:
-    """Open the stream of the commits that a ref expression reaches, newest first.
+    """Open the stream of the commits that a ref expression reaches: children first, then newest.
 
     ``A..B`` means the commits that B reaches and A does not.
 
@@ -73,7 +73,7 @@ def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Itera
 def log_graph(
     repository: Repository, ref: str, options: LogOptions
 ) -> Iterator[Iterator[GraphLine]]:
-    """Open the drawing of the commits that `log` yields, each before its parents.
+    """Open the drawing of the commits that `log` yields.
 
     Commits that are not shown still connect those that are.
 
@@ -83,7 +83,7 @@ def log_graph(
     from lakecli.refs.graph_lines import iter_graph_lines
 
     with repository.lake.kv.read() as txn:
-        commits = _walk(repository, txn, ref, options, topological=True)
+        commits = _walk(repository, txn, ref, options)
         yield iter_graph_lines(
             commits, is_shown=lambda each: _is_shown(repository, txn, each, options)
         )
@@ -94,8 +94,6 @@ def _walk(
     txn: ReadTransaction,
     ref: str,
     options: LogOptions,
-    *,
-    topological: bool = False,
 ) -> Iterator[Commit]:
     hidden = None
     span = split_range(ref)
@@ -112,7 +110,6 @@ def _walk(
         since=options.since,
         after=commit_at(repository, txn, options.after).id if options.after else None,
         stop_at=commit_at(repository, txn, options.stop_at).id if options.stop_at else None,
-        topological=topological,
     )
 
 

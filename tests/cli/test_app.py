@@ -274,10 +274,10 @@ def test_a_cut_page_prints_a_hint(cli: Cli, probe: Callable[..., None]) -> None:
     assert cli("probe", terminal=True).lines[1] == "| NUMBER | SQUARE |"
     assert cli("probe", "--no-color", terminal=True).lines[0] == "0\t0"
     assert cli("probe", env={"NO_COLOR": "1"}, terminal=True).lines[0] == "0\t0"
-    for whole in ("--amount=3", "--amount=0"):
+    for whole in ("--amount=3", "--amount=0", "--amount=-1"):
         result = cli("probe", whole)
         assert (len(result.lines), result.stderr) == (3, "")
-    assert cli("probe", "--amount=-1").exit_code == ExitCode.USAGE
+    assert cli("probe", "--amount=-2").exit_code == ExitCode.USAGE
 
 
 def test_colours_are_printed_on_a_terminal_only(cli: Cli, probe: Callable[..., None]) -> None:

@@ -328,6 +328,7 @@ TAGS: Final = (
     Step("tag create lakefs://demo/v1.0 lakefs://demo/main", "", 7),
     Step("tag create lakefs://demo/v2.0 lakefs://demo/main~1", "Created tag 'v2.0' (<revert>)\n"),
     Step("tag list lakefs://demo", "v1.0<TAB><picked>\nv2.0<TAB><revert>\n\n"),
+    Step("tag list lakefs://demo --amount -1", "v1.0<TAB><picked>\nv2.0<TAB><revert>\n\n"),
     Step("tag list lakefs://demo --amount 1 --after v1.0", "v2.0<TAB><revert>\n\n"),
     Step("tag show lakefs://demo/v1.0", "v1.0 <picked>\n"),
     Step("tag show lakefs://demo/none", "", 6),

@@ -14,7 +14,7 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.repository.lakefs.kept import KEPT_FOR
 from lakecli.repository.lakefs.taken_over import STOPPED
 from tests.cli.test_gc import grow_old
-from tests.support.lakefs_files import live_expected, live_objects
+from tests.support.lakefs_files import live_expected, live_objects, log_children_first
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ def test_a_borrowed_clone_reads_and_commits_and_never_pushes(
     assert (answer["branches"], answer["tags"], answer["commits"]) == (4, 3, 17)
     assert answer["default_branch"] == "main"
     log = cli.ok("log", "lakefs://old/main", "--json").json_lines
-    assert [commit["id"] for commit in log] == live_expected()["log"]["main@"]
+    assert [commit["id"] for commit in log] == log_children_first(live_expected(), "main@")
     (tmp_path / "file").write_bytes(b"contents")
     cli.ok("fs", "upload", "-s", tmp_path / "file", "lakefs://old/main/new")
     cli.ok("commit", "lakefs://old/main", "-m", "on this machine")
@@ -71,6 +71,18 @@ def test_a_borrowed_clone_reads_and_commits_and_never_pushes(
     assert "--take-over" in result.stderr
     result = cli("gc", "run", "lakefs://old", "--dry-run")
     assert result.exit_code == ExitCode.REFUSED
+
+
+def test_a_log_has_children_first_within_one_second(cli: Cli, namespace: Path, refs: Path) -> None:
+    cli.ok("clone", "--from-lakefs", namespace, "lakefs://old", "--refs", refs)
+    expected = live_expected()
+    for ref in ("after", "main@"):
+        found = cli.ok("log", f"lakefs://old/{ref}", "--amount", "-1", "--json").json_lines
+        said = log_children_first(expected, ref)
+        assert [each["id"] for each in found] == said
+        drawn = cli.ok("log", f"lakefs://old/{ref}", "--graph", "--limit", "--amount=-1").stdout
+        places = [drawn.index(each[:7]) for each in said]
+        assert places == sorted(places)
 
 
 def test_sync_leaves_a_borrowed_namespace_alone(cli: Cli, namespace: Path, refs: Path) -> None:
@@ -94,7 +106,7 @@ def test_a_taken_over_namespace_goes_back_to_lakefs(
     shutil.rmtree(namespace / "_lakecli")
     cli.ok("clone", "--from-lakefs", namespace, "lakefs://again", "--refs", out)
     log = cli.ok("log", "lakefs://again/main", "--json").json_lines
-    assert [commit["id"] for commit in log] == live_expected()["log"]["main@"]
+    assert [commit["id"] for commit in log] == log_children_first(live_expected(), "main@")
 
 
 def test_a_dump_names_what_lakefs_cannot_hold(cli: Cli, demo_root: Path) -> None:

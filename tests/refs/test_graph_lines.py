@@ -288,7 +288,7 @@ def test_commits_are_drawn_as_they_come() -> None:
 
 
 def _log(refs: FakeRefs, start: str) -> Iterable[Commit]:
-    return iter_log(refs, id_of(start), topological=True)
+    return iter_log(refs, id_of(start))
 
 
 def _draw(

@@ -26,3 +26,18 @@ def live_expected() -> dict[str, Any]:
     with gzip.open(DIRECTORY / "live-1.expected.json.gz") as file:
         expected: dict[str, Any] = json.load(file)
         return expected
+
+
+def log_children_first(expected: dict[str, Any], ref: str) -> list[str]:
+    """Return the server's log of a ref, each commit moved behind the last of its children.
+
+    lakeFS orders commits of one second by ID alone; the namespace has parents before children.
+    """
+    commits, waiting = expected["commits"], list(expected["log"][ref])
+    shown: list[str] = []
+    while waiting:
+        parents = {parent for each in waiting for parent in commits[each]["parents"]}
+        ready = [each for each in waiting if each not in parents]
+        shown.append(max(ready, key=lambda each: (commits[each]["creation_date"], each)))
+        waiting.remove(shown[-1])
+    return shown

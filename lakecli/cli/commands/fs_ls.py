@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
-from lakecli.cli.params import AtOp, PrefixUri, Recursive
+from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.typed import TYPE_CHECKING, Annotated
@@ -23,7 +23,6 @@ _PREFIX = "common_prefix"
 _TOTAL = "total"
 
 
-_Amount = Annotated[int, Option("--amount", min=0, metavar="N", help="Show at most N; 0 for all")]
 _After = Annotated[str, Option("--after", metavar="PATH", help="Start after this path")]
 _Summarize = Annotated[
     bool,
@@ -36,7 +35,7 @@ def fs_ls(
     path: PrefixUri,
     *,
     recursive: Recursive = False,
-    amount: _Amount = 0,
+    amount: Amount = 0,
     after: _After = "",
     summarize: _Summarize = False,
     at_op: AtOp = "",

@@ -115,10 +115,10 @@ def log(
     In a directory linked by `lakecli local`, REF defaults to the ref of the directory, and the name
     of a file in it stands for the URI of that file.
 
-    The whole history is shown unless an option limits it. With a path in the URI, only commits that
-    changed that object, or something below it, are shown. With a path, --objects or --prefixes,
-    merge commits and the first commit are never shown. Separate several paths by commas; quote a
-    path that contains a comma.
+    Each commit comes before its parents, whatever their dates are. The whole history is shown
+    unless an option limits it. With a path in the URI, only commits that changed that object, or
+    something below it, are shown. With a path, --objects or --prefixes, merge commits and the first
+    commit are never shown. Separate several paths by commas; quote a path that contains a comma.
 
     TIME is 2026-11-01, "2026-11-01 10:00", now, today, yesterday or "3 days ago". Times are UTC
     unless they have an offset; a bare date, and today, is its first moment. REGEX is a regular
@@ -166,7 +166,7 @@ def log(
     repository = context.synced_repository(ref, at_op=at_op)
 
     def cut(items: Iterable[T], id_of: Callable[[T], str]) -> Iterable[T]:
-        if limit and amount:
+        if limit and amount > 0:
             return islice(items, min(amount, sys.maxsize))
         return context.out.page(items, amount=amount, name=id_of)
 

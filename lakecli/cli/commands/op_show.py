@@ -63,5 +63,5 @@ def _paths(
         (branch, path, words.get(before, "object"))
         for branch, path, before in staged_paths(repository, operation)
     )
-    shown = list(islice(staged, amount or None))
+    shown = list(islice(staged, amount if amount > 0 else None))
     return shown, next(staged, None) is not None
