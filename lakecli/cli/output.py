@@ -155,9 +155,9 @@ class Output:
             self._write(line + "\n")
 
     def page(self, items: Iterable[T], *, amount: int, name: Callable[[T], str]) -> Iterable[T]:
-        """Yield the first `amount` items (all for 0 or -1); if there are more, hint how to get them.
+        """Yield the first `amount` items; if there are more, hint how to get them.
 
-        The hint goes to stderr for text and JSON, so that no list is cut silently. `name` returns
+        0 and -1 mean all. The hint goes to stderr for text and JSON, so that no list is cut silently. `name` returns
         the value of ``--after`` that continues after an item.
         """
         if amount <= 0:
@@ -175,7 +175,7 @@ class Output:
             break
 
     def first(self, items: Iterable[T], *, amount: int) -> Iterable[T]:
-        """Yield the first `amount` items (all for 0 or -1); if there are more, hint how to get them."""
+        """Yield the first `amount` items, all for 0 and -1; if there are more, hint at them."""
         if amount <= 0:
             yield from items
             return

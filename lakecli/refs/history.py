@@ -137,31 +137,29 @@ class _Newest:
         return self.commit.id > other.commit.id
 
 
-def _iter_children_first(source: _Source, start: CommitId) -> Iterator[Commit]:
-    """Yield commits before their parents, otherwise by date.
+class _Walk:
+    """The commits that were found and not yielded yet, with the number of their children.
 
-    Two walks go over the history. The first proceeds by generation and counts children. The second
-    yields, by date, the commits whose children were all yielded. That is certain once the first
-    walk has passed their generation.
-
-    For a branch that began long ago and was merged recently, that may be the whole history. If it
-    is more than `MOST_AHEAD` commits, the branch waits, and the ready commit of the highest
-    generation comes first: nothing that is still to be found descends from it.
+    The walk proceeds by generation, ahead of what is yielded. A commit has all of its children once
+    the walk has passed its generation.
     """
-    ready = [_Newest(commit) for commit in source.starts(start)]
-    found = {entry.commit.id: entry.commit for entry in ready}
-    children = dict.fromkeys(found, 0)
-    ahead = [(-commit.generation, commit.id) for commit in found.values()]
 
-    def explore(generation: int, *, most: float = inf) -> bool:
-        """Count children down to a generation; stop where more than `most` commits are known."""
+    def __init__(self, source: _Source, first: Commit) -> None:
+        self._source = source
+        self._found = {first.id: first}
+        self._children = {first.id: 0}
+        self._ahead = [(-first.generation, first.id)]
+
+    def explore(self, generation: int, *, most: float = inf) -> bool:
+        """Proceed to a generation, unless more than `most` commits are found; return whether."""
+        ahead, found, children = self._ahead, self._found, self._children
         while ahead and -ahead[0][0] >= generation:
             if len(found) > most:
                 return False
             explored = found[heappop(ahead)[1]]
-            for parent_id in source.parent_ids(explored):
+            for parent_id in self._source.parent_ids(explored):
                 if parent_id not in found:
-                    parent = source.find_parent(explored, parent_id)
+                    parent = self._source.find_parent(explored, parent_id)
                     if parent is None:
                         continue
                     found[parent_id] = parent
@@ -170,22 +168,43 @@ def _iter_children_first(source: _Source, start: CommitId) -> Iterator[Commit]:
                 children[parent_id] += 1
         return True
 
+    def is_ready(self, commit: Commit) -> bool:
+        """Return whether a commit was not yielded, and all children found so far were."""
+        return self._children.get(commit.id) == 0
+
+    def remove(self, commit: Commit) -> Iterator[Commit]:
+        """Forget a commit that was yielded; yield the parents that become ready."""
+        del self._found[commit.id], self._children[commit.id]
+        for parent_id in self._source.parent_ids(commit):
+            if parent_id in self._found:
+                self._children[parent_id] -= 1
+                if self._children[parent_id] == 0:
+                    yield self._found[parent_id]
+
+
+def _iter_children_first(source: _Source, start: CommitId) -> Iterator[Commit]:
+    """Yield commits before their parents, otherwise by date.
+
+    The newest ready commit comes next, once the walk has passed its generation. For a branch that
+    began long ago and was merged recently, that may be the whole history. If it is more than
+    `MOST_AHEAD` commits, the branch waits, and the ready commit of the highest generation comes
+    next: nothing that is still to be found descends from it.
+    """
+    ready = [_Newest(commit) for commit in source.starts(start)]
+    if not ready:
+        return
+    walk = _Walk(source, ready[0].commit)
     while ready:
-        if explore(ready[0].commit.generation, most=MOST_AHEAD):
+        if walk.explore(ready[0].commit.generation, most=MOST_AHEAD):
             commit = heappop(ready).commit
         else:
-            waiting = (entry for entry in ready if children.get(entry.commit.id) == 0)
+            waiting = (entry for entry in ready if walk.is_ready(entry.commit))
             highest = max(waiting, key=lambda entry: (entry.commit.generation, entry.time))
             ready.remove(highest)
             heapify(ready)
             commit = highest.commit
-            explore(commit.generation)
-        if children.get(commit.id) != 0:
-            continue  # yielded already, or ready again after its last child
-        yield commit
-        del found[commit.id], children[commit.id]
-        for parent_id in source.parent_ids(commit):
-            if parent_id in found:
-                children[parent_id] -= 1
-                if children[parent_id] == 0:
-                    heappush(ready, _Newest(found[parent_id]))
+            walk.explore(commit.generation)
+        if walk.is_ready(commit):  # otherwise yielded already, or ready again after its last child
+            yield commit
+            for parent in walk.remove(commit):
+                heappush(ready, _Newest(parent))

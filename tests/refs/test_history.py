@@ -210,7 +210,7 @@ def _remembered(refs: FakeRefs, start: str) -> int:
     walk = history._iter_children_first(
         history._Source(refs, first_parent=False, since=None, hidden=None), id_of(start)
     )
-    return max(len(walk.gi_frame.f_locals["found"]) for _ in walk)  # type: ignore[attr-defined]
+    return max(len(walk.gi_frame.f_locals["walk"]._found) for _ in walk)  # type: ignore[attr-defined]
 
 
 def test_a_linear_history_is_not_remembered() -> None:
