@@ -157,8 +157,8 @@ class Output:
     def page(self, items: Iterable[T], *, amount: int, name: Callable[[T], str]) -> Iterable[T]:
         """Yield the first `amount` items; if there are more, hint how to get them.
 
-        0 and -1 mean all. The hint goes to stderr for text and JSON, so that no list is cut silently. `name` returns
-        the value of ``--after`` that continues after an item.
+        0 and -1 mean all. The hint goes to stderr for text and JSON, so that no list is cut
+        silently. `name` returns the value of ``--after`` that continues after an item.
         """
         if amount <= 0:
             yield from items

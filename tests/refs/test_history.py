@@ -46,7 +46,7 @@ def test_order(minutes: Mapping[str, int], expected: str) -> None:
 @pytest.mark.parametrize("names", ["abcd", "dcba", "bdac"])
 def test_parents_come_after_their_children_within_one_second(names: str) -> None:
     """A long side and a short one, in one second: whatever the IDs, no parent comes first."""
-    root, long, longer, short = names
+    root, long, longer, short = list(names)
     text = f"{root}-{long}-{longer}, {root}-{short}, {longer}+{short}-x"
     found = names_of(iter_log(graph(text, minutes=dict.fromkeys(f"{names}x", 0)), id_of("x")))
     assert found.index(longer) < found.index(long) < found.index(root) == len(found) - 1
