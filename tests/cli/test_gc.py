@@ -94,7 +94,7 @@ def test_gc_refuses_bad_input(cli: Cli, littered: Demo, golden: Golden) -> None:
         cli("gc", "run", "lakefs://none"),
         cli("gc", "run", REPOSITORY, "--engine", "local", "--master", "local[2]"),
     ]
-    (namespace / "_lakefs" / "refs_manifest.json").write_text("{}")
+    (namespace / "_lakefs" / "other.json").write_text("{}")
     results.append(cli("gc", "run", REPOSITORY))
     results.append(cli("gc", "run", REPOSITORY, "--force-shared", "--dry-run"))
     state = namespace / "_lakecli" / "gc" / "state"

@@ -241,7 +241,14 @@ def test_garbage_of_lakefs_is_collected_once_it_has_stopped(
     garbage = namespace / "data" / ("0" * 20) / ("0" * 20)
     garbage.parent.mkdir()
     garbage.write_bytes(b"uncommitted")
+    confirm = ("gc", "run", "lakefs://mine", "--lakefs-stopped")
     grow_old(namespace)
+    old = garbage.stat().st_mtime
+    os.utime(garbage, (old, old + 10))
+    ahead = cli(*confirm)
+    assert (ahead.exit_code, "since the last refs dump" in ahead.stderr) == (ExitCode.REFUSED, True)
+    assert "lakecli refs-restore --update lakefs://mine" in ahead.stderr
+    os.utime(garbage, (old, old))  # uncommitted before lakeFS made the dump
     result = cli("gc", "run", "lakefs://mine")
     assert result.exit_code == ExitCode.REFUSED
     assert "lakecli gc run --lakefs-stopped lakefs://" in result.stderr

@@ -76,8 +76,9 @@ def gc_run(
     In a namespace that was taken over from lakeFS (`lakecli clone --from-lakefs --take-over`), what
     lakeFS wrote is garbage by the same rules, once its server and its garbage collection have
     stopped there permanently. Confirm that with --lakefs-stopped, once for all machines. What
-    lakeFS's branches had uncommitted, or committed after the refs dump, is deleted too. gc run
-    refuses if lakeFS has written since, and lakecli refs-dump withdraws the confirmation.
+    lakeFS's branches had uncommitted at the last refs dump is deleted too. gc run refuses if lakeFS
+    has written since that dump; bring its commits first, with lakecli refs-restore --update. lakecli
+    refs-dump withdraws the confirmation.
 
     Run it in the clone that has unpushed work, or push first.
 
@@ -93,6 +94,7 @@ def gc_run(
     """
     from lakecli.pipeline.gc.run import GcOptions, NotTakenOver, advance
     from lakecli.pipeline.gc.shared import (
+        LakeFsAhead,
         LakeFsWrites,
         NotConfirmed,
         NothingPublished,
@@ -103,6 +105,8 @@ def gc_run(
     confirms = f"lakecli gc run --lakefs-stopped {opened.uri}"
     flags: dict[type[LakeError], str] = {
         SharedNamespace: "--force-shared",
+        LakeFsAhead: f"lakectl refs-dump lakefs://REPOSITORY | "
+        f"lakecli refs-restore --update {opened.uri}",
         LakeFsWrites: confirms,
         NotConfirmed: confirms,
         NotTakenOver: "--lakefs-stopped",

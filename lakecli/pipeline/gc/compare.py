@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.layout import DATA, data_key
 from lakecli.objectstore.base import Version
-from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
 from lakecli.pipeline.gc.lakefs import LakeFsPart, list_lakefs
 from lakecli.pipeline.gc.live import DIGEST, RECORD, DigestSet, split, total_of
 from lakecli.pipeline.gc.tasks import DataPart, list_data
@@ -37,6 +36,7 @@ class Listed(NamedTuple):
         size: bytes of these.
         foreign: number of objects with names that lakecli does not use.
         newest: the key of the object of lakeFS with the latest time in its name; ``""``: none.
+        later: number of objects of lakeFS that are younger than the last refs dump.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Listed(NamedTuple):
     size: int
     foreign: int
     newest: str
+    later: int = 0
 
 
 class Found(NamedTuple):
@@ -72,16 +73,14 @@ def part_name(part: AnyPart) -> str:
     return part.prefix.removeprefix(DATA).partition("/")[0] or "all"
 
 
-def part_of(name: str, before: float, *, keys: bool = False) -> AnyPart:
-    """Return the part of the listing with a name.
+def part_of(name: str, before: float, *, keys: bool = False) -> DataPart:
+    """Return the part of the listing of lakecli's objects with a name.
 
     Args:
         name: of its list of condemned objects.
         before: unix seconds; younger objects are only counted.
         keys: whether to return what identifies each old object for its deletion.
     """
-    if name.startswith(LAKEFS_PART):
-        return LakeFsPart(name, before, keys)
     return DataPart(DATA if name == "all" else f"{DATA}{name}/", before, keys)
 
 
@@ -90,9 +89,8 @@ def list_part(part: AnyPart, *, location: StoreLocation | OpenStore) -> Listed:
     name = part_name(part)
     if isinstance(part, LakeFsPart):
         of_lakefs = list_lakefs(part, location=location)
-        return Listed(
-            name, of_lakefs.records, of_lakefs.objects, of_lakefs.size, 0, of_lakefs.newest
-        )
+        counts = of_lakefs.objects, of_lakefs.size, 0, of_lakefs.newest, of_lakefs.later
+        return Listed(name, of_lakefs.records, *counts)
     own = list_data(part, location=location)
     return Listed(name, own.records, own.objects, own.size, own.foreign, "")
 

@@ -55,7 +55,7 @@ def list_old(batches: Iterator[Any], *, tasks: Sequence[Listing], read: Reading)
         task = tasks[number]
         listed = list_part(task.part, location=read.location)
         yield from rows(task.number, listed.records)
-        counts = [listed.objects, listed.size, listed.foreign, listed.newest]
+        counts = [listed.objects, listed.size, listed.foreign, listed.newest, listed.later]
         yield counts_row(task.number, counts)
 
     return carrying(batches, rows_of, read.nonce)
@@ -102,13 +102,13 @@ def read_digests(
 def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
     """Write what is left of a part on an executor; yield the name of the result."""
     part = Remainder(batches)
-    objects = size = foreign = 0
+    objects = size = foreign = later = 0
     newest = ""
     for counts in part.counts:
         objects, size, foreign = objects + counts[0], size + counts[1], foreign + counts[2]
-        newest = counts[3] or newest
+        newest, later = counts[3] or newest, later + counts[4]
     name = names[part.number]
-    yield part.result(read, Listed(name, part.records, objects, size, foreign, newest))
+    yield part.result(read, Listed(name, part.records, objects, size, foreign, newest, later))
 
 
 def keep_found(batches: Iterator[Any], *, read: Reading) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.identity import h
@@ -51,11 +52,15 @@ class LakeFsPart(NamedTuple):
         name: of its list of condemned objects.
         before: unix seconds; objects that are not older are only counted.
         keys: whether to return the keys and versions of the old objects.
+        until: unix seconds; of younger objects, only the number is returned.
+        is_later: return the younger ones as `records`, and no others.
     """
 
     name: str
     before: float
     keys: bool = False
+    until: float = inf
+    is_later: bool = False
 
 
 class LakeFsListed(NamedTuple):
@@ -67,6 +72,7 @@ class LakeFsListed(NamedTuple):
         size: bytes of these.
         newest: the key of the object with the latest time in its name; ``""``: none has one.
         found: key and version of the old ones, in the order of `records`, if requested.
+        later: number of objects that are younger than `LakeFsPart.until`.
     """
 
     records: bytes
@@ -74,14 +80,14 @@ class LakeFsListed(NamedTuple):
     size: int
     newest: str
     found: tuple[tuple[str, Version], ...] = ()
+    later: int = 0
 
 
 def list_lakefs(part: LakeFsPart, *, location: StoreLocation | OpenStore) -> LakeFsListed:
     """List objects of lakeFS. Of several with one name the first counts, and the others stay."""
-    before = datetime.fromtimestamp(part.before, UTC)
     old: dict[bytes, ObjectInfo] = {}
     names: set[bytes] = set()
-    objects = size = 0
+    objects = size = later = 0
     newest = ("", datetime.min.replace(tzinfo=UTC))
     for info in _iter_part(location.store(), part.name):
         name = lakefs_object(info.key)
@@ -92,13 +98,16 @@ def list_lakefs(part: LakeFsPart, *, location: StoreLocation | OpenStore) -> Lak
         at = written_at(name)
         if at is not None and at > newest[1]:
             newest = info.key, at
-        digest = h(name.encode("ascii"))
-        if digest not in names and info.modified_at < before:
+        digest, at_bucket = h(name.encode("ascii")), info.modified_at.timestamp()
+        is_later = at_bucket > part.until
+        later += is_later
+        is_wanted = is_later if part.is_later else at_bucket < part.before and not is_later
+        if digest not in names and is_wanted:
             old[digest] = info
         names.add(digest)
     records = b"".join(each + old[each].size.to_bytes(8) for each in sorted(old))
     found = ((old[each].key, old[each].version) for each in sorted(old)) if part.keys else ()
-    return LakeFsListed(records, objects, size, newest[0], tuple(found))
+    return LakeFsListed(records, objects, size, newest[0], tuple(found), later)
 
 
 def _iter_part(store: ObjectStore, name: str) -> Iterator[ObjectInfo]:
@@ -137,8 +146,13 @@ def _parts_since(work: Work, first: datetime) -> list[LakeFsPart]:
     names: Iterable[str] = [_ALL]
     if next(islice(work.repository.store.list(DATA), _FEW, None), None) is not None:
         names = _names_between(first, work.times.now + _AHEAD)
-    before = work.times.cutoff.timestamp()
-    return [LakeFsPart(PART + name, before) for name in names]
+    return [lakefs_part(work, PART + name) for name in names]
+
+
+def lakefs_part(work: Work, name: str, *, keys: bool = False) -> LakeFsPart:
+    """Return a part of which only what is old enough, and in a dump's time, may be garbage."""
+    until = inf if work.last_dump is None else work.last_dump.timestamp()
+    return LakeFsPart(name, work.times.cutoff.timestamp(), keys, until)
 
 
 def _names_between(first: datetime, last: datetime) -> Iterator[str]:

@@ -10,22 +10,29 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES
 from lakecli.pipeline.data_prefixes import digits_for
-from lakecli.pipeline.gc.compare import iter_unreached, part_of
+from lakecli.pipeline.gc.compare import iter_unreached, part_name, part_of
 from lakecli.pipeline.gc.joined import open_live
 from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
-from lakecli.pipeline.gc.lakefs import check_not_newer, check_stopped, lakefs_parts
-from lakecli.pipeline.gc.live import total_of
+from lakecli.pipeline.gc.lakefs import (
+    LakeFsPart,
+    check_not_newer,
+    check_stopped,
+    lakefs_parts,
+    list_lakefs,
+)
+from lakecli.pipeline.gc.live import split, total_of
 from lakecli.pipeline.gc.marks import KINDS, Doomed
 from lakecli.pipeline.gc.packs import superseded
 from lakecli.pipeline.gc.reach import Reach, batches
 from lakecli.pipeline.gc.roots import Roots, expired_reflog, gather
+from lakecli.pipeline.gc.shared import LakeFsAhead
 from lakecli.pipeline.gc.tasks import read_kinds
 from lakecli.pipeline.store_location import OpenStore, StoreLocation, location_for
 from lakecli.remote.collection import STALE_AFTER, iter_expired
 from lakecli.repository.lakefs.kept import iter_expired_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from datetime import datetime, timedelta
 
     from lakecli.objectstore.base import ObjectStore, Version
@@ -150,6 +157,7 @@ class Work(NamedTuple):
         times: which objects are old.
         rules: retention rules; ``None``: keep what refs reach.
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
+        last_dump: when the last refs dump was made that went out or came in; ``None``: as above.
         progress: counts the metaranges and ranges that are read, and the parts of listings.
     """
 
@@ -158,6 +166,7 @@ class Work(NamedTuple):
     times: Times
     rules: Rules | None
     taken: TakenOver | None
+    last_dump: datetime | None
     progress: Progress
 
     @property
@@ -191,8 +200,10 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
         LostHistory, MissingTable, DamagedPack, …: something to keep is missing or damaged, so the
             objects that it needs are unknown.
         LakeFsWrites: lakeFS has not stopped.
+        LakeFsAhead: it has written since the last refs dump.
     """
     marked = Marked()
+    later: set[str] = set()
     with open_live(work.runner) as live:
         roots, reach = reach_all(work, live)
         marked.commits = roots.commits
@@ -200,7 +211,10 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
         marked.trees, marked.ranges, marked.lost = reach.trees, reach.ranges, reach.lost
         marked.entries = reach.entries
         marked.foreign["table"] += reach.foreign
-        for listed in iter_unreached(work, live, _parts(work)):
+        parts = _parts(work)
+        for listed in iter_unreached(work, live, parts):
+            if listed.later:
+                later.add(listed.name)
             if work.lakefs is not None and listed.newest:
                 check_stopped(work.repository.store.uri, work.lakefs, listed.newest)
             marked.objects += listed.objects
@@ -212,6 +226,7 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
                 marked.counts[kind] += objects
                 marked.sizes[kind] += size
                 sink(listed.name, listed.records)
+        check_not_ahead(work, live, [each for each in parts if part_name(each) in later])
     for each in iter_rest(work, roots):
         marked.doom(each.key, each.size, each.kind)
     for _ in abandoned(work.repository.store, work.times.cutoff):
@@ -267,13 +282,26 @@ def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
     return tables
 
 
-def kinds_of(work: Work, tables: dict[str, TableInfo], ids: Collection[str]) -> dict[str, str]:
+def kinds_of(
+    work: Work,
+    tables: dict[str, TableInfo],
+    ids: Collection[str],
+    *,
+    renewed: Collection[str] = (),
+) -> dict[str, str]:
     """Return ``ranges`` or ``metaranges`` for each table that may be garbage.
 
     Those of lakeFS may be garbage if it has stopped.
 
+    Args:
+        work: what the collection works with.
+        tables: the tables that are listed.
+        ids: of those to look at.
+        renewed: those of them whose date a writer has renewed.
+
     Raises:
         LakeFsWrites: lakeFS wrote one of them after it was confirmed to have stopped.
+        LakeFsAhead: lakeFS wrote one of them after the last refs dump.
     """
     task = partial(read_kinds, location=work.location)
     sizes = ((each, tables[each].size) for each in sorted(ids))
@@ -282,11 +310,42 @@ def kinds_of(work: Work, tables: dict[str, TableInfo], ids: Collection[str]) -> 
     for _, kinds in work.runner.run(task, batches(sizes, _PART_KINDS)):
         for each in kinds:
             if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
-                check_not_newer(store.uri, lakefs, SSTABLES + each.id, tables[each.id].modified_at)
+                key, at = SSTABLES + each.id, tables[each.id].modified_at
+                check_not_newer(store.uri, lakefs, key, at)
+                is_ahead = work.last_dump is not None and at > work.last_dump
+                if work.last_dump is not None and is_ahead and each.id not in renewed:
+                    raise LakeFsAhead(store.uri, key, work.last_dump)
             elif not each.ours:
                 continue
             found[each.id] = each.kind
     return found
+
+
+def check_not_ahead(work: Work, live: DigestSet | JoinedSet, later: Sequence[AnyPart]) -> None:
+    """Refuse to delete objects of lakeFS if one that is not in use is younger than the last dump.
+
+    Writers renew the dates of objects that they use, so those that are in use tell nothing.
+
+    Args:
+        work: what the collection works with.
+        live: the objects in use.
+        later: the parts that have younger ones; they are listed again.
+
+    Raises:
+        LakeFsAhead: there is one.
+    """
+    parts = [each._replace(is_later=True) for each in later if isinstance(each, LakeFsPart)]
+    if not parts or work.last_dump is None:
+        return
+    for listed in iter_unreached(work, live, parts):
+        if listed.records:
+            part = next(part for part in parts if part.name == listed.name)
+            found = list_lakefs(part._replace(keys=True), location=work.location)
+            keys = {
+                each: key for each, (key, _) in zip(split(found.records), found.found, strict=True)
+            }
+            key = keys.get(next(split(listed.records)), DATA)
+            raise LakeFsAhead(work.repository.store.uri, key, work.last_dump)
 
 
 def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:

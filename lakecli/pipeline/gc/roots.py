@@ -1,7 +1,7 @@
 """The roots of garbage collection: refs, their recent past, and this clone.
 
-Read from the bucket: all refs (of every clone), the moves in their reflog, all commit packs, and
-the refs dumps that are kept.
+Read from the bucket: all refs (of every clone), the moves in their reflog, all commit packs, the
+refs dumps that are kept, and the one that a lakeFS server left.
 Read from this clone: its refs, what its operation log could restore, and staged changes.
 """
 
@@ -20,7 +20,7 @@ from lakecli.pipeline.gc.positions import reached_by_heads, read_positions
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.housekeeping import KEPT_FOR
 from lakecli.repository.lakefs.dump import reach_of_dump
-from lakecli.repository.lakefs.kept import LostDump, iter_kept
+from lakecli.repository.lakefs.kept import LostDump, find_left, iter_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -91,7 +91,7 @@ def gather(
         LostHistory: a commit that a ref reaches is missing.
         DamagedPack: a commit is missing, perhaps because this commit pack is damaged.
         NotOurs: a ref in the bucket is invalid.
-        LostDump, BadRecord: a refs dump that is kept cannot be read.
+        LostDump, BadRecord: a refs dump that is kept, or the one that lakeFS left, cannot be read.
     """
     # Refs first: later commits belong to none of the refs as read.
     positions = list(read_positions(repository.store, reflog_cutoff(now, grace)))
@@ -129,10 +129,15 @@ def _reach_dumps(
     kept = list(iter_kept(repository.store, now))
     if taken is not None and taken.dump.until > now:
         kept.append(taken.dump)
-    for each in {dump.manifest: dump for dump in kept}.values():
+    left = find_left(repository.store)
+    if left is not None:
+        kept.insert(0, left)
+    for each in {dump.lists: dump for dump in kept}.values():
         try:
             more_tables, more_trees = reach_of_dump(repository.trees, each.manifest)
         except IntegrityError as error:
+            if each is left and taken is not None and each.lists == taken.dump.lists:
+                continue  # it came in, and was collected with the dump of the take-over
             raise LostDump(each, error) from error
         tables, trees = tables | more_tables, trees | more_trees
     return tables, trees

@@ -37,7 +37,7 @@ from lakecli.remote.collection import (
     Seen,
     store_now,
 )
-from lakecli.repository.lakefs.kept import iter_kept
+from lakecli.repository.lakefs.kept import iter_kept, last_dump_at
 from lakecli.repository.lakefs.taken_over import confirm_stopped, find_take_over
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
     Raises:
         UsageError: the grace period is too short or too long; or lakeFS is said to have stopped,
             but the namespace was not taken over from it.
-        SharedNamespace: another program uses the namespace, or lakeFS may do so.
+        SharedNamespace: another program uses the namespace, or lakeFS may do so; or lakeFS has
+            written since the last refs dump.
         StateMoved: another machine collects at the same time.
         CannotShare: the store has no working compare-and-set.
         DamagedState: the state is damaged.
@@ -141,6 +142,7 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         return run.condemn(seen)
     if options.dry_run:
         return run.preview(seen)
+    run.confirm_stopped()
     if run.has_to_wait(seen):
         return GcReport(Action.WAITS, run.status(seen))
     return run.sweep(seen)
@@ -188,9 +190,12 @@ class _Run:
         self.now = repository.lake.now() if options.dry_run else store_now(self._store)
         self._rules = find_rules(self._store)
         self._taken = self._find_take_over()
+        self._last_dump = (
+            None if self._taken is None else last_dump_at(self._store, self._taken.dump)
+        )
 
     def _find_take_over(self) -> TakenOver | None:
-        """Return how the namespace was taken over; first record that lakeFS has stopped."""
+        """Return how the namespace was taken over, and that lakeFS has stopped if that is said."""
         taken = find_take_over(self._store)
         if not self._options.lakefs_stopped:
             return taken
@@ -199,9 +204,12 @@ class _Run:
                 f"{self._repository.uri} was not taken over from lakeFS",
                 hint="leave out the confirmation that lakeFS has stopped",
             )
-        if not self._options.dry_run:
-            confirm_stopped(self._store)
         return taken._replace(stopped_at=self.now)
+
+    def confirm_stopped(self) -> None:
+        """Record that lakeFS has stopped, if that is said."""
+        if self._options.lakefs_stopped and not self._options.dry_run:
+            confirm_stopped(self._store)
 
     def status(self, seen: Seen) -> GcStatus:
         return _status(self._repository, seen, self._options.grace)
@@ -228,6 +236,7 @@ class _Run:
             Times(self.now, max(grace, self._options.grace)),
             self._rules,
             self._taken,
+            self._last_dump,
             self._options.progress,
         )
 
@@ -252,6 +261,7 @@ class _Run:
                 if not options.dry_run:
                     marks.delete()
                 raise
+        self.confirm_stopped()
         garbage = tuple(marked.tallies())
         if garbage and not options.dry_run:
             lake.runtime.on_step("gc:write-marks")

@@ -38,6 +38,17 @@ class LakeFsWrites(SharedNamespace):
         )
 
 
+class LakeFsAhead(SharedNamespace):
+    """lakeFS has written to a namespace since the last refs dump, so its commits are unknown."""
+
+    def __init__(self, uri: str, key: str, since: datetime) -> None:
+        super().__init__(
+            f"lakeFS has written to {uri} since the last refs dump that lakecli wrote or restored, "
+            f"of {since:%Y-%m-%dT%H:%M:%SZ}: {key}",
+            hint="bring its commits into this repository by a new dump of lakeFS",
+        )
+
+
 def check_not_shared(foreign: Counter[str], uri: str, taken: TakenOver | None) -> None:
     """Refuse a namespace with objects that lakecli never writes.
 

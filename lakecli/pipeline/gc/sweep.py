@@ -18,12 +18,13 @@ from lakecli.objectstore.base import Version
 from lakecli.objectstore.capabilities import DeletesMatching
 from lakecli.pipeline.gc.compare import Garbage, iter_found, part_name, part_of
 from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
-from lakecli.pipeline.gc.lakefs import check_stopped, list_lakefs, recent_parts
+from lakecli.pipeline.gc.lakefs import check_stopped, lakefs_part, list_lakefs, recent_parts
 from lakecli.pipeline.gc.live import RECORD
 from lakecli.pipeline.gc.mark import (
     KINDS_OF_TABLES,
     Tally,
     abandoned,
+    check_not_ahead,
     iter_rest,
     kinds_of,
     list_tables,
@@ -94,6 +95,7 @@ class Sweep:
         """
         self._marks.others()
         reach_all(self._work, self._live, self._reach)
+        self._keep()
         self._check_lakefs()
 
     def run(self, delete: Delete | None, *, beat: Callable[[], None] = lambda: None) -> Swept:
@@ -130,22 +132,26 @@ class Sweep:
         return Swept(tallies, self._spared)
 
     def _check_lakefs(self) -> None:
-        """Refuse to sweep objects of lakeFS that has written since they were condemned."""
+        """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""
         work, taken = self._work, self._work.lakefs
         if taken is None:
             return
-        for _, listed in work.runner.run(
+        later = []
+        for part, listed in work.runner.run(
             partial(list_lakefs, location=work.location), recent_parts(work)
         ):
             check_stopped(self._store.uri, taken, listed.newest)
+            later += [part] * bool(listed.later)
+        check_not_ahead(work, self._live, later)
 
     def _remark(self) -> tuple[Roots, dict[str, TableInfo]]:
         """Follow what came into use since: refs, recent tables, and keeps, in this order."""
         work, reach = self._work, self._reach
         roots, _ = reach_all(work, self._live, reach)
         tables = list_tables(work, Counter())
-        wanted = {each for each, info in tables.items() if not info.is_old} | self._keep()
-        kinds = kinds_of(work, tables, (wanted & tables.keys()) - reach.tables)
+        kept = self._keep()
+        wanted = {each for each, info in tables.items() if not info.is_old} | kept
+        kinds = kinds_of(work, tables, (wanted & tables.keys()) - reach.tables, renewed=kept)
         reach.follow(
             [each for each, kind in kinds.items() if kind == "metaranges"],
             [each for each, kind in kinds.items() if kind == "ranges"],
@@ -220,7 +226,7 @@ class Sweep:
             if not name.startswith(LAKEFS_PART)
         ]
         lakefs = [
-            part_of(name, before, keys=True) for name in names if name.startswith(LAKEFS_PART)
+            lakefs_part(work, name, keys=True) for name in names if name.startswith(LAKEFS_PART)
         ]
         if work.lakefs is None:
             self._spared += sum(len(self._marks.data(part_name(each))) // RECORD for each in lakefs)

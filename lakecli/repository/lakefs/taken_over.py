@@ -77,7 +77,7 @@ def find_take_over(store: ObjectStore) -> TakenOver | None:
             hint="restore it from a backup",
         ) from None
     return TakenOver(
-        KeptDump(REPOSITORY, manifest, store.head(REPOSITORY).modified_at),
+        KeptDump(REPOSITORY, manifest, store.head(REPOSITORY).modified_at, by_lakefs=True),
         _stopped_at(store),
         exists(store, LEGACY_LAKEFS_MARKER),
     )

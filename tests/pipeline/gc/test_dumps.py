@@ -13,6 +13,7 @@ from lakecli.pipeline.gc.run import status
 from lakecli.repository import branch
 from lakecli.repository.core.commit_gate import Gone
 from lakecli.repository.lakefs.kept import DUMPS, KEPT_FOR, BadRecord, LostDump
+from lakecli.repository.lakefs.manifest import MANIFEST_KEY, format_manifest
 from lakecli.repository.lakefs.restore import restore_refs
 from lakecli.repository.push import PushOptions, push_deletion
 from lakecli.repository.refs_dump import Dumped, refs_dump
@@ -60,10 +61,65 @@ def test_a_dump_and_what_it_refers_to_are_kept_for_30_days(shared: Shared) -> No
     shared.time.pass_by(KEPT_FOR)
     assert status(ben).dumps == ()
     report = shared.collect_all(ben)
-    assert {each.kind: each.objects for each in report.garbage}["dump"] == 1
+    assert "dump" not in {each.kind for each in report.garbage}
     assert shared.data == {key_of(b"kept")}
     assert not lists & shared.tables
-    assert not list(shared.store.list(DUMPS))
+    assert len(list(shared.store.list(DUMPS))) == 1  # the date of the last dump counts
+
+
+def test_of_expired_records_only_the_newest_stays(shared: Shared) -> None:
+    ada, ben = shared.clones
+    make_commit(ada, {b"a": b"kept"})
+    push(ada)
+    for _ in range(3):
+        refs_dump(ada)
+        shared.time.pass_by(DAY)
+    newest = max(shared.store.list(DUMPS), key=lambda info: info.modified_at).key
+    shared.time.pass_by(KEPT_FOR)
+    report = shared.collect_all(ben)
+    assert {each.kind: each.objects for each in report.garbage}["dump"] == 2
+    assert [info.key for info in shared.store.list(DUMPS)] == [newest]
+
+
+def test_the_manifest_that_lakefs_left_is_a_root_as_long_as_it_is_there(shared: Shared) -> None:
+    ada, ben = shared.clones
+    dumped = dump_of_a_deleted_branch(shared, ada)
+    shared.store.put(MANIFEST_KEY, format_manifest(dumped.manifest), ANY)
+    shared.time.pass_by(10 * KEPT_FOR)
+    shared.collect(ben, force_shared=True)
+    shared.time.pass_by(LONG)
+    shared.collect(ben, force_shared=True)
+    assert shared.data == {key_of(b"kept"), key_of(b"dangling")}
+    assert {sstable_key(tree) for tree in dumped.manifest[:3]} <= shared.tables
+    shared.store.delete([MANIFEST_KEY])
+    shared.collect_all(ben)
+    assert shared.data == {key_of(b"kept")}
+
+
+def test_nothing_is_collected_if_the_manifest_that_lakefs_left_cannot_be_read(
+    shared: Shared,
+) -> None:
+    ada, ben = shared.clones
+    dumped = dump_of_a_deleted_branch(shared, ada)
+    body = format_manifest(dumped.manifest)
+    shared.time.pass_by(10 * KEPT_FOR)
+    before = shared.data
+    for forged in (b"", b"[]", b"{}", body.replace(b'": "', b'": "../'), b"{" * 100_000):
+        shared.store.put(MANIFEST_KEY, forged, ANY)
+        with pytest.raises(BadRecord, match=MANIFEST_KEY) as caught:
+            shared.collect(ben, force_shared=True)
+        assert "delete that object" in (caught.value.hint or "")
+    shared.store.put(MANIFEST_KEY, body, ANY)
+    for lost in dumped.manifest[:3]:
+        key = sstable_key(lost)
+        kept = shared.store.get(key)
+        shared.store.delete([key])
+        ben.forget_trees()
+        with pytest.raises(LostDump, match="cannot be read") as lost_dump:
+            shared.collect(ben, force_shared=True)
+        assert MANIFEST_KEY in (lost_dump.value.hint or "")
+        shared.store.put(key, kept, ANY)
+    assert shared.data == before
 
 
 def test_a_kept_dump_can_be_restored(shared: Shared) -> None:

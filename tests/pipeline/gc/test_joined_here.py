@@ -153,11 +153,11 @@ def test_the_counts_of_all_tasks_of_a_part_are_added() -> None:
     store = MemoryStore()
     scratch = Scratch(OpenStore(store), bytes(16))  # type: ignore[arg-type]
     read = Reading(OpenStore(store), scratch, "nonce")
-    tasks = [[3, 30, 1, "older"], [4, 40, 2, "newer"], [5, 50, 0, ""]]
+    tasks = [[3, 30, 1, "older", 2], [4, 40, 2, "newer", 0], [5, 50, 0, "", 0]]
     batches = [*(counts_row(0, counts) for counts in tasks), *rows(0, RECORDS)]
     (result,) = keep_listed(iter(batches), names=["all", "other"], read=read)
     (body,) = result.column("body").to_pylist()
-    assert scratch.unpack(body) == Listed("all", RECORDS, 12, 120, 3, "newer")
+    assert scratch.unpack(body) == Listed("all", RECORDS, 12, 120, 3, "newer", 2)
 
 
 def test_a_damaged_list_deletes_nothing(place: Place) -> None:

@@ -34,7 +34,7 @@ from lakecli.pipeline.gc.lakefs import (
 from lakecli.pipeline.gc.mark import Times
 from lakecli.pipeline.gc.rules import Rules, put_rules
 from lakecli.pipeline.gc.run import Action, GcOptions, GcReport, advance, status, undo
-from lakecli.pipeline.gc.shared import LakeFsWrites, NotConfirmed, SharedNamespace
+from lakecli.pipeline.gc.shared import LakeFsAhead, LakeFsWrites, NotConfirmed, SharedNamespace
 from lakecli.pipeline.gc.tasks import addresses_in, digests_of
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.store_location import OpenStore
@@ -51,7 +51,7 @@ from lakecli.repository.core.gate import claim_entry
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.view import open_view
 from lakecli.repository.lakefs.kept import DUMPS, LostDump
-from lakecli.repository.lakefs.manifest import parse_manifest
+from lakecli.repository.lakefs.manifest import MANIFEST_KEY, parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.lakefs.taken_over import LAKEFS_DIGITS, STOPPED, confirm_stopped, written_at
 from lakecli.repository.refs_dump import refs_dump
@@ -100,8 +100,12 @@ class Taken:
         pushing.push_all(first, pushing.PushOptions(who="me"))
         made = (first, clone(ben, str(place), "demo"))
         on_disk = LocalStore(str(place))
-        for info in on_disk.list():
-            self.store.put(info.key, on_disk.get(info.key), ANY)
+        lists = {SSTABLES + tree for tree in live_expected()["refs_dump"].values()}
+        for key in sorted(
+            (info.key for info in on_disk.list()),
+            key=lambda key: (key.startswith("_lakecli/"), key in lists),
+        ):  # lakeFS wrote its dump last, and lakecli took over then
+            self.store.put(key, on_disk.get(key), ANY)
         self.clones = tuple(
             through(
                 each,
@@ -249,7 +253,7 @@ def test_a_take_over_whose_dump_is_lost_says_when_it_matters_no_more(taken: Take
         taken.collect(taken.clones[1], lakefs_stopped=True)
     assert "collect garbage after 2027-01-31" in (caught.value.hint or "")
     taken.time.pass_by(MONTH)
-    assert taken.collect(taken.clones[1]).action is Action.CONDEMNED
+    assert taken.collect(taken.clones[1], lakefs_stopped=True).action is Action.CONDEMNED
 
 
 def test_young_objects_of_lakefs_are_kept(taken: Taken) -> None:
@@ -337,6 +341,7 @@ def test_a_collection_that_is_killed_at_any_step_is_finished_by_the_next(taken: 
         steps_left = survived
         garbage = f"data/{'0' * 20}/{survived:020}"
         taken.store.put(garbage, b"garbage", ANY)
+        refs_dump(ben)
         taken.time.pass_by(MONTH)
 
         def kill(_step: str) -> None:
@@ -347,10 +352,10 @@ def test_a_collection_that_is_killed_at_any_step_is_finished_by_the_next(taken: 
 
         victim = through(ada, taken.store, on_step=kill)
         with suppress(Killed):
-            taken.collect_all(victim)
+            taken.collect_all(victim, lakefs_stopped=True)
         for _ in range(3):
             taken.time.pass_by(LONG)
-            taken.collect(ben)
+            taken.collect(ben, lakefs_stopped=True)
         assert garbage not in taken.listed()
         assert needed <= taken.listed()
     assert survived > 8
@@ -421,8 +426,76 @@ def test_lakefs_that_goes_on_is_noticed_by_its_tables(taken: Taken) -> None:
     with pytest.raises(LakeFsWrites, match="abab"):
         taken.collect()
     assert STAGED in taken.listed()
-    assert counts(taken.collect(lakefs_stopped=True))["lakefs"]
-    assert SSTABLES + "ab" * 32 in taken.listed()  # young
+    with pytest.raises(LakeFsAhead, match="abab"):  # to confirm it again is not enough
+        taken.collect(lakefs_stopped=True)
+    assert {STAGED, SSTABLES + "ab" * 32} <= taken.listed()
+
+
+def test_what_lakefs_writes_after_the_last_dump_is_never_garbage(taken: Taken) -> None:
+    ada, ben = taken.clones
+    refs_dump(ada)
+    later = f"data/{'0' * 20}/{'0' * 19}1"  # whatever the time in its name says
+    taken.store.put(later, b"committed by lakeFS", ANY)
+    taken.time.pass_by(2 * MONTH)
+    for options in ({}, {"dry_run": True}):
+        with pytest.raises(LakeFsAhead, match=later):
+            taken.collect(ben, lakefs_stopped=True, **options)
+    assert STOPPED not in taken.listed()
+    assert read_state(taken.store).phase is Phase.IDLE
+    table = SSTABLES + "cd" * 32
+    some = next(key for key, data in _objects().items() if b"ranges" in data)
+    taken.store.put(table, taken.store.get(some), ANY)
+    taken.store.delete([later])
+    taken.time.pass_by(2 * MONTH)
+    with pytest.raises(LakeFsAhead, match=table):
+        taken.collect(ben, lakefs_stopped=True)
+    refs_dump(ada)
+    taken.time.pass_by(2 * MONTH)
+    taken.collect_all(ben, lakefs_stopped=True)
+    assert not {table, STAGED} & taken.listed()
+
+
+@pytest.mark.parametrize("step", ["gc:prepare", "gc:sweeping"])
+def test_a_sweep_spares_what_lakefs_wrote_after_the_last_dump(taken: Taken, step: str) -> None:
+    ada, _ = taken.clones
+    taken.time.pass_by(MONTH)
+    taken.collect(lakefs_stopped=True)
+    later = f"data/{'0' * 20}/{'0' * 19}1"
+    lake = ada.lake
+    lake.runtime = lake.runtime._replace(
+        on_step=lambda found: (
+            taken.store.put(later, b"new", ANY) and None if found == step else None
+        )
+    )
+    taken.time.pass_by(LONG)
+    with pytest.raises(LakeFsAhead, match=later):
+        taken.collect()
+    assert {STAGED, later} <= taken.listed()
+
+
+def test_the_dump_that_lakefs_left_is_no_garbage_and_dates_the_dump_that_came_in(
+    taken: Taken,
+) -> None:
+    _, ben = taken.clones
+    lists = {SSTABLES + tree for tree in live_expected()["refs_dump"].values()}
+    later = f"data/{'0' * 20}/{'0' * 19}1"
+    taken.store.put(later, b"uncommitted", ANY)
+    taken.store.put(MANIFEST_KEY, json.dumps(live_expected()["refs_dump"]).encode(), ANY)
+    taken.time.pass_by(4 * MONTH)
+    taken.collect_all(ben, lakefs_stopped=True)
+    assert not {later, STAGED} & taken.listed()
+    assert lists <= taken.listed()
+
+
+def test_a_manifest_whose_dump_was_collected_after_the_take_over_stops_nothing(
+    taken: Taken,
+) -> None:
+    taken.store.put(MANIFEST_KEY, json.dumps(live_expected()["refs_dump"]).encode(), ANY)
+    taken.store.delete(SSTABLES + tree for tree in live_expected()["refs_dump"].values())
+    with pytest.raises(LostDump):
+        taken.collect(lakefs_stopped=True)
+    taken.time.pass_by(MONTH)
+    assert taken.collect(lakefs_stopped=True).action is Action.CONDEMNED
 
 
 def xid(at: datetime) -> str:
@@ -483,6 +556,7 @@ def test_objects_of_old_servers_are_garbage_in_their_namespaces_only(taken: Take
     for key in (xid_key, uuid_key, used, "dataset.csv", "c/file"):
         taken.store.put(key, key.encode(), ANY)
     old = claim_entry(ada, b"old", entry_at(used, used.encode()))
+    refs_dump(ada)
     assert set(addresses_in(old)) >= {used.encode()}
     taken.time.pass_by(MONTH)
     taken.collect_all(lakefs_stopped=True)
@@ -541,7 +615,9 @@ def test_a_large_namespace_is_listed_from_the_first_server_to_two_days_ahead(
     now = datetime(2027, 1, 1, tzinfo=UTC)
     times = Times(now, GRACE)
     store = MemoryStore()
-    work: Any = SimpleNamespace(repository=SimpleNamespace(store=store), times=times)
+    work: Any = SimpleNamespace(
+        repository=SimpleNamespace(store=store), times=times, last_dump=now - DAY
+    )
     way: Any = SimpleNamespace(old_layout=True)
     for key in (b"1", b"2"):
         store.put(data_key(h(key).hex()), key, ANY)
@@ -552,6 +628,7 @@ def test_a_large_namespace_is_listed_from_the_first_server_to_two_days_ahead(
     assert [part.name for part in parts] == [PART + each for each in everything]
     assert old.name == f"{PART}outside"
     assert {part.before for part in (*parts, old)} == {times.cutoff.timestamp()}
+    assert {part.until for part in (*parts, old)} == {(now - DAY).timestamp()}
     recent = _names_between(times.cutoff - 2 * DAY, now + 2 * DAY)
     assert [part.name for part in recent_parts(work)] == [PART + each for each in recent]
 
