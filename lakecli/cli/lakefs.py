@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakecli.repository.lakefs.dump import LeftOut
     from lakecli.repository.lakefs.manifest import RefsManifest
     from lakecli.repository.lakefs.restore import Restored
+    from lakecli.repository.lakefs.update import Updated
     from lakecli.repository.refs_dump import Loss
     from lakecli.sstable.reader import Table
 
@@ -60,6 +61,34 @@ def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
     for each in left_out:
         why = "an illegal name, or that of a branch"
         yield f"{each.kind} {each.name!r} at {each.commit_id}: {why}"
+
+
+def show_updates(context: Context, updated: Updated) -> list[RefUpdate]:
+    """Tell which refs a newer dump moved, and return them for ``--json``."""
+    from lakecli.cli.answers import pick
+    from lakecli.cli.sharing import UP_TO_DATE, short
+    from lakecli.repository.lakefs.update import ASIDE, RefState
+
+    uri = updated.repository.uri
+    for each in updated.updated:
+        before, after, ref = short(each.before), short(each.after), f"{each.kind} {each.name}"
+        if each.change is RefState.NEW:
+            context.out.note(f"{ref}: new, at {after}")
+        elif each.change is RefState.MOVED:
+            context.out.note(f"{ref}: {before} -> {after}")
+        elif each.change is RefState.DIFFERS:
+            context.out.warn(f"{ref}: at {after} in lakeFS; a different one of this name stays")
+        else:
+            name = each.name.removeprefix(ASIDE)
+            context.out.warn(
+                f"branch {name} has commits of its own; that of lakeFS is {each.name}, at {after}"
+            )
+            context.out.hint(f"merge it: lakecli merge {uri}/{each.name} {uri}/{name}")
+    if not updated.updated:
+        context.out.note(UP_TO_DATE)
+    for line in left_out_lines(updated.left_out):
+        context.out.warn(f"left out: {line}")
+    return [pick(RefUpdate, each) for each in updated.updated]
 
 
 def show_restored(context: Context, made: Restored, *, taken_over: bool) -> None:

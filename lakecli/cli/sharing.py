@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lakecli.repository.core.mover import CaughtUp
     from lakecli.repository.core.pending import Finished
     from lakecli.repository.lakefs.restore import Restored
+    from lakecli.repository.lakefs.update import Updated
     from lakecli.repository.push import Lease, Pushed
     from lakecli.repository.sharing.fetch import RefUpdate
     from lakecli.repository.status import Distance
@@ -81,12 +82,13 @@ def short(commit_id: CommitId | None) -> str:
 
 def show_clone(
     context: Context,
-    made: Cloned | Restored,
+    made: Cloned | Restored | Updated,
     *,
     source: str,
     left_out: Sequence[answers.RefUpdate],
     warnings: Iterable[str],
     damaged: Sequence[answers.Damage] = (),
+    updated: Sequence[answers.RefUpdate] = (),
 ) -> None:
     """Report a new clone, and ask about the places outside its namespace that it needs.
 
@@ -97,6 +99,7 @@ def show_clone(
         left_out: the refs that it lacks, for ``--json``.
         warnings: the same, for people.
         damaged: the records that were left out.
+        updated: the refs that a newer dump of lakeFS moved.
     """
     from lakecli.cli.answers import pick
     from lakecli.cli.answers import sharing as answers
@@ -117,6 +120,7 @@ def show_clone(
             left_out=left_out,
             damaged=damaged,
             outside=place_records(outside),
+            updated=updated,
         ),
         text=lambda: [
             f"Repository: {made.repository.uri}",

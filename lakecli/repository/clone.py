@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.errors import AlreadyExists
+from lakecli.errors import AlreadyExists, Refused
 from lakecli.kv.env import Table
 from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RefKind, Tag
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import (
+    namespace,
     operations,
     records,
     ref_changes,
@@ -112,6 +113,49 @@ def clone_counted(
     damaged = (*remote.damaged, *unpacked.damaged)
     notify(repository, damaged)
     return Cloned(repository, branches, len(made) - branches, unpacked.commits, left_out, damaged)
+
+
+def clone_known(
+    lake: Lake, storage_namespace: str, name: str, *, take_over: bool, progress: Progress
+) -> tuple[Repository, Cloned | None] | None:
+    """Return the repository that is to take a newer dump of lakeFS, if there is one already.
+
+    Args:
+        lake: the lake of the repository.
+        storage_namespace: a URI or an absolute path.
+        name: its name on this machine.
+        take_over: whether the namespace is to be claimed.
+        progress: counts the refs and commits that are read.
+
+    Returns:
+        The repository of this name and namespace on this machine; or the clone that was made now,
+        if only the bucket has it; ``None`` if the namespace is lakeFS's alone, is being taken over
+        by this machine, or the name is taken.
+
+    Raises:
+        Refused: it reads a namespace of lakeFS, which is to be taken over.
+    """
+    from lakecli.objectstore.uri import normalise
+
+    uri = normalise(storage_namespace)
+    with lake.kv.read() as txn:
+        record = records.find_repository(txn, name)
+        places = {each.storage_namespace for each in records.iter_repositories(txn)}
+        intended = records.find_intention(txn, uri)
+    if record is not None and record.storage_namespace == uri:
+        if take_over and record.is_borrowed:
+            raise Refused(
+                f"lakefs://{name} reads a namespace that belongs to lakeFS",
+                hint=f"delete the clone, then clone it again: lakecli repo delete lakefs://{name}",
+            )
+        return Repository(lake, record), None
+    if record is not None or uri in places or intended is not None:
+        return None
+    store, _ = lake.runtime.for_repository(name).find_store(uri)
+    if namespace.owner_of(store) is None:
+        return None
+    made = clone_counted(lake, storage_namespace, name, progress=progress)
+    return made.repository, made
 
 
 def _check_free(txn: ReadTransaction, name: str) -> None:

@@ -23,7 +23,7 @@
     partners, signing            a partner with curl or Python; a namespace that signs URLs offline
     lakefs_files, lakefs_entries files that lakeFS wrote; entries as it writes them
     lakectl                      the commands and options of lakectl
-    lakefs_files                 files that lakeFS wrote
+    lakefs_files, lakefs_server  files that lakeFS wrote; a server as its dumps show it
     worktrees                    working directories, and what is in them
     cores                        the compiled core, and tests with and without it
     tools, waits                 programs that a test needs; waits for a bucket that end at once

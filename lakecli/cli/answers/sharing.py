@@ -87,6 +87,8 @@ class Cloned(TypedDict):
         left_out: branches and tags of the bucket that were not cloned, and why.
         outside: places of objects outside the storage namespace.
         damaged: records that were left out because they are damaged.
+        updated: with --from-lakefs, where the repository existed, the refs that are not as they
+            were; the change of one is new, moved, diverged (made as lakefs:NAME) or differs.
     """
 
     repository: str
@@ -98,6 +100,7 @@ class Cloned(TypedDict):
     left_out: Sequence[RefUpdate]
     damaged: Sequence[Damage]
     outside: Sequence[OutsidePlace]
+    updated: Sequence[RefUpdate]
 
 
 class PushedRef(TypedDict):
@@ -195,6 +198,8 @@ class RestoredRefs(TypedDict):
         tags: number of tags.
         commits: number of commits.
         left_out: branches and tags of the dump whose names lakecli does not allow.
+        updated: with --update, the refs that are not as they were here; the change of one is new,
+            moved, diverged (made as lakefs:NAME) or differs (another one stays here).
     """
 
     repository: str
@@ -202,6 +207,7 @@ class RestoredRefs(TypedDict):
     tags: int
     commits: int
     left_out: Sequence[RefUpdate]
+    updated: Sequence[RefUpdate]
 
 
 class StoredRecord(TypedDict):

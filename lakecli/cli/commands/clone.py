@@ -14,6 +14,7 @@ from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
+    from lakecli.repository.lakefs.manifest import RefsManifest
 
 
 def clone(
@@ -84,9 +85,11 @@ def clone(
     branches and tags; the objects are read where they are. Without --refs, the dump that a lakeFS
     server left in the namespace is used. Nothing is written to the namespace: what is committed
     goes into a directory of this machine and cannot be pushed. With --take-over, the namespace
-    becomes lakecli's; see lakecli help lakefs. The first commit on a tree of lakeFS rewrites its
-    ranges, once for each tree; --rebuild does so for all branches at once, with --take-over also on
-    Spark: by --engine spark, or from 20,000,000 objects on.
+    becomes lakecli's; see lakecli help lakefs. If lakecli has the repository already, on this
+    machine under this name or in the bucket, what is new in the dump comes into it, as by lakecli
+    refs-restore --update. The first commit on a tree of lakeFS rewrites its ranges, once for each
+    tree; --rebuild does so for all branches at once, with --take-over also on Spark: by --engine
+    spark, or from 20,000,000 objects on.
 
     Examples:
         lakecli clone s3://my-bucket/sales lakefs://sales
@@ -105,6 +108,11 @@ def clone(
         from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 
         manifest = None if refs is None else read_manifest(context, refs)
+        known = _update(context, storage_namespace, repository, manifest, take_over=take_over)
+        if known is not None:
+            if rebuild:
+                _rebuild(context, known, engine)
+            return
         restored = clone_from_lakefs(
             context.lake(),
             storage_namespace,
@@ -145,6 +153,48 @@ def clone(
     context.out.note(
         "not cloned: uncommitted changes, unpushed commits and the operation logs of other clones"
     )
+
+
+def _update(
+    context: Context,
+    storage_namespace: str,
+    uri: RepositoryUri,
+    manifest: RefsManifest | None,
+    *,
+    take_over: bool,
+) -> Repository | None:
+    """Take a newer dump into a repository that exists here or in the bucket, and return it."""
+    from lakecli.cli.lakefs import left_out_record, show_updates
+    from lakecli.cli.sharing import show_clone
+    from lakecli.repository.clone import clone_known
+    from lakecli.repository.lakefs.update import update_refs
+
+    with context.out.progress("clone") as progress:
+        known = clone_known(
+            context.lake(),
+            storage_namespace,
+            uri.repository,
+            take_over=take_over,
+            progress=progress,
+        )
+    if known is None:
+        return None
+    found, made = known
+    updated = update_refs(context.synced(found), manifest)
+    cloned = () if made is None else made.left_out
+    show_clone(
+        context,
+        updated,
+        source="lakeFS in ",
+        left_out=[
+            *(pick(RefUpdate, each) for each in cloned),
+            *(left_out_record(each) for each in updated.left_out),
+        ],
+        warnings=(),
+        damaged=[pick(Damage, each) for each in (() if made is None else made.damaged)],
+        updated=show_updates(context, updated),
+    )
+    return updated.repository
 
 
 def _rebuild(context: Context, repository: Repository, engine: EngineOptions) -> int:

@@ -77,8 +77,8 @@ def gc_run(
     lakeFS wrote is garbage by the same rules, once its server and its garbage collection have
     stopped there permanently. Confirm that with --lakefs-stopped, once for all machines. What
     lakeFS's branches had uncommitted at the last refs dump is deleted too. gc run refuses if lakeFS
-    has written since that dump; bring its commits first, with lakecli refs-restore --update. lakecli
-    refs-dump withdraws the confirmation.
+    has written since that dump: bring its commits with lakecli refs-restore --update first. A
+    lakecli refs-dump withdraws the confirmation.
 
     Run it in the clone that has unpushed work, or push first.
 

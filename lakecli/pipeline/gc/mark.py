@@ -372,7 +372,7 @@ def _parts(work: Work) -> list[AnyPart]:
     # Objects with other names are not lakecli's, and are never garbage.
     is_large = digits_for(work.repository.store) > 0
     names = [f"{number:02x}" for number in range(256)] if is_large else ["all"]
-    own = [part_of(name, before) for name in names]
+    own: list[AnyPart] = [part_of(name, before) for name in names]
     return own if work.lakefs is None else [*own, *lakefs_parts(work, work.lakefs)]
 
 

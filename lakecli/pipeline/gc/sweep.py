@@ -38,6 +38,7 @@ from lakecli.remote.collection import iter_keeps
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.pipeline.gc.compare import AnyPart
     from lakecli.pipeline.gc.joined import JoinedSet
     from lakecli.pipeline.gc.lease import Lease
     from lakecli.pipeline.gc.live import DigestSet
@@ -231,7 +232,7 @@ class Sweep:
         if work.lakefs is None:
             self._spared += sum(len(self._marks.data(part_name(each))) // RECORD for each in lakefs)
             lakefs = []
-        parts = [*own, *lakefs]
+        parts: list[AnyPart] = [*own, *lakefs]
         if not parts:
             return
         for found in iter_found(work, self._live, self._marks, parts, beat=beat):

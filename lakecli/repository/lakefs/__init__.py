@@ -5,6 +5,7 @@
     manifest    the document that names the three lists of a dump
     dump        reads a dump and verifies it
     restore     makes a repository of a dump
+    update      brings what is new in a dump into a repository
     records     what the tables of ranges, metaranges and dumps hold
     lists       writes the lists of a dump
     kept        which dumps garbage collection keeps

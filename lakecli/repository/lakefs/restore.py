@@ -36,7 +36,7 @@ from lakecli.repository.lakefs.manifest import find_manifest, manifest_fields
 from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import CommitId
@@ -104,15 +104,10 @@ def clone_from_lakefs(
     if owner is not None and not (take_over and intended and owner == intended.uuid):
         raise Refused(
             f"{store.uri} is a repository of lakecli already",
-            hint=f"clone it: lakecli clone {uri} lakefs://{name}",
+            hint="clone it, and bring what lakeFS committed since: lakecli clone --from-lakefs "
+            f"{uri} lakefs://{name}",
         )
-    manifest = manifest or find_manifest(store)
-    if manifest is None:
-        raise NotFound(
-            f"no refs dump in {store.uri}",
-            hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give that "
-            "file",
-        )
+    manifest = manifest or needed_manifest(store)
     record = RepositoryRecord(
         name=name,
         uuid=RepositoryUuid.of_bytes(lake.runtime.new_id()) if owner is None else owner,
@@ -122,7 +117,7 @@ def clone_from_lakefs(
         range_entries=range_entries,
         region=region,
     )
-    dump = _verified(Repository(lake, record), manifest)
+    dump = verified(Repository(lake, record), manifest)
     record = record._replace(
         default_branch=_default_branch(dump, default_branch or manifest.default_branch),
         created_at=dump.created_at or record.created_at,
@@ -179,7 +174,7 @@ def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
     """
     with repository.lake.kv.read() as txn:
         _check_empty(txn, repository)
-    dump = _verified(repository, manifest)
+    dump = verified(repository, manifest)
     _default_branch(dump, repository.record.default_branch)
     claim_trees(repository, {commit.metarange_id for commit in dump.commits.values()})
     with repository.lake.kv.write() as txn:
@@ -188,9 +183,39 @@ def restore_refs(repository: Repository, manifest: RefsManifest) -> Restored:
     return _restored(repository, dump)
 
 
-def _verified(repository: Repository, manifest: RefsManifest) -> Dump:
+def needed_manifest(store: ObjectStore) -> RefsManifest:
+    """Return the manifest that a lakeFS server left in a namespace.
+
+    Raises:
+        NotFound: there is none.
+        UsageError: the object there is no manifest.
+    """
+    manifest = find_manifest(store)
+    if manifest is None:
+        raise NotFound(
+            f"no refs dump in {store.uri}",
+            hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give that "
+            "file",
+        )
+    return manifest
+
+
+def verified(
+    repository: Repository, manifest: RefsManifest, *, known: Collection[CommitId] = ()
+) -> Dump:
+    """Return a dump that was verified whole, and of whose commits the namespace has the trees.
+
+    Args:
+        repository: that the dump is for.
+        manifest: of the dump.
+        known: commits whose trees may be missing, as their loss is nothing new.
+
+    Raises:
+        BadDump: the dump is incomplete, damaged or forged.
+        IntegrityError: a tree is missing.
+    """
     dump = read_dump(repository.trees, manifest)
-    trees = (commit.metarange_id for commit in dump.commits.values())
+    trees = (each.metarange_id for each in dump.commits.values() if each.id not in known)
     missing = sorted(trees_missing(repository.store, trees))
     if missing:
         raise IntegrityError(
@@ -228,7 +253,8 @@ def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
         if other.storage_namespace == uri:
             raise AlreadyExists(
                 f"this machine has the repository in {uri} already, as lakefs://{other.name}",
-                hint=f"to take a newer dump, delete that clone: lakecli repo delete {other.name}",
+                hint="bring what is new in a dump: lakecli refs-restore --update "
+                f"lakefs://{other.name}",
             )
 
 
@@ -255,7 +281,7 @@ def _check_empty(txn: ReadTransaction, repository: Repository) -> None:
     if has_refs or has_commits or has_staged:
         raise Refused(
             f"{repository.uri} is not empty",
-            hint="create a repository for the dump: lakecli clone --from-lakefs",
+            hint=f"bring what is new in the dump: lakecli refs-restore --update {repository.uri}",
         )
 
 
