@@ -101,7 +101,7 @@ __lakecli_options() {
     'redo') REPLY='' ;;
     'reflog') REPLY='--after --amount' ;;
     'refs-dump') REPLY='--leave-out -o --output --push-first' ;;
-    'refs-restore') REPLY='-m --manifest' ;;
+    'refs-restore') REPLY='-m --manifest --update' ;;
     'repo create') REPLY='-d --default-branch --range-entries' ;;
     'repo delete') REPLY='-y --yes' ;;
     'repo list') REPLY='--after --amount --prefix' ;;

@@ -39,7 +39,7 @@ function __lakecli_words
                 'redo' 'Redo the last undone operation' \
                 'reflog' 'Show how a branch or tag moved, newest move first' \
                 'refs-dump' 'Dump the refs of a repository for lakeFS' \
-                'refs-restore' 'Fill an empty repository with the refs of a lakeFS dump' \
+                'refs-restore' 'Fill a repository with the refs of a lakeFS dump' \
                 'repo' 'Create, list and delete repositories' \
                 'restore' 'Give files of a linked directory their committed contents' \
                 'rev-parse' 'Show the commit ID that a ref expression names' \
@@ -601,7 +601,8 @@ function __lakecli_options
         case 'refs-restore'
             printf '%s\t%s\n' \
                 '-m' 'The manifest that refs-dump printed; - reads standard input' \
-                '--manifest' 'The manifest that refs-dump printed; - reads standard input'
+                '--manifest' 'The manifest that refs-dump printed; - reads standard input' \
+                '--update' 'Bring what is new in the dump into a repository that has commits'
         case 'repo create'
             printf '%s\t%s\n' \
                 '-d' 'Name of the first branch' \

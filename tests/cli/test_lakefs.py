@@ -6,19 +6,24 @@ import json
 import os
 import shutil
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.objectstore.local.store import LocalStore
 from lakecli.repository.lakefs.kept import KEPT_FOR
+from lakecli.repository.lakefs.manifest import format_manifest, parse_manifest
 from lakecli.repository.lakefs.taken_over import STOPPED
 from tests.cli.test_gc import grow_old
+from tests.committed.trees import new_trees
 from tests.support.lakefs_files import live_expected, live_objects, log_children_first
+from tests.support.lakefs_server import LakeFs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakecli.model import CommitId
     from tests.support.golden import Cli
 
 
@@ -219,6 +224,73 @@ def test_the_commands_of_lakectl_are_printed_in_order(
     assert "sleep 10" in lines[at]
     assert f"repo create-bare lakefs://mine local://{namespace}" in lines[at + 1]
     assert "refs-restore" in lines[at + 2]
+
+
+def newer_dump(namespace: Path, refs: Path) -> dict[str, CommitId]:
+    """Let lakeFS commit to main and dev, and dump into the file; return the heads."""
+    server = LakeFs(new_trees(LocalStore(str(namespace))), parse_manifest(refs.read_bytes()))
+    tree = next(each.metarange_id for each in server.commits.values() if each.metarange_id)
+    server.commit("main", tree)
+    server.commit("dev", tree)
+    refs.write_bytes(format_manifest(server.dump()))
+    return server.branches
+
+
+def test_newer_commits_of_lakefs_come_into_a_repository(
+    cli: Cli, namespace: Path, refs: Path
+) -> None:
+    cli.ok("clone", "--from-lakefs", namespace, "lakefs://mine", "--refs", refs, "--take-over")
+    cli.ok("push", "--all", "lakefs://mine")
+    cli.ok("commit", "lakefs://mine/dev", "-m", "ours", "--allow-empty-commit")
+    plain = cli("refs-restore", "lakefs://mine", "-m", refs)
+    assert plain.exit_code == ExitCode.REFUSED
+    assert "lakecli refs-restore --update lakefs://mine" in plain.stderr
+    heads = newer_dump(namespace, refs)
+    update = ("refs-restore", "--update", "lakefs://mine", "-m", refs)
+    first = cli.ok(*update)
+    assert "branch main: " in first.stderr
+    assert "branch dev has commits of its own; that of lakeFS is lakefs:dev" in first.stderr
+    assert "lakecli merge lakefs://mine/lakefs:dev lakefs://mine/dev" in first.stderr
+    assert first.stdout == "Repository: lakefs://mine\n\nNew commits: 2\n"
+    listed = {each["name"]: each["commit_id"] for each in branches(cli, "mine")}
+    assert listed["main"] == heads["main"]
+    assert listed["lakefs:dev"] == heads["dev"]
+    cli.ok("undo", "lakefs://mine")
+    assert "lakefs:dev" not in {each["name"] for each in branches(cli, "mine")}
+    answer = cli.ok(*update, "--json").json
+    assert [(each["name"], each["change"]) for each in answer["updated"]] == [
+        ("lakefs:dev", "diverged"),
+        ("main", "moved"),
+    ]
+    cli.ok("merge", "lakefs://mine/lakefs:dev", "lakefs://mine/dev", "--allow-empty")
+    cli.ok("branch", "delete", "lakefs://mine/lakefs:dev", "-y")
+    assert "everything up to date" in cli.ok(*update).stderr
+    cli.ok("push", "--all", "lakefs://mine")
+    cli.ok("fsck", "lakefs://mine")
+
+
+def branches(cli: Cli, name: str) -> list[Any]:
+    return cli.ok("branch", "list", f"lakefs://{name}", "--json").json_lines
+
+
+def test_a_clone_from_lakefs_updates_a_repository_that_exists(
+    cli: Cli, namespace: Path, refs: Path
+) -> None:
+    clone = ("clone", "--from-lakefs", namespace)
+    cli.ok(*clone, "lakefs://mine", "--refs", refs, "--take-over")
+    cli.ok("push", "--all", "lakefs://mine")
+    heads = newer_dump(namespace, refs)
+    answer = cli.ok(*clone, "lakefs://mine", "--refs", refs, "--json").json
+    assert [each["change"] for each in answer["updated"]] == ["moved", "moved"]
+    other = cli(*clone, "lakefs://other", "--refs", refs)
+    assert other.exit_code == ExitCode.REFUSED
+    assert "lakecli refs-restore --update lakefs://mine" in other.stderr
+    cli.ok("repo", "delete", "lakefs://mine", "-y")
+    cli.ok(*clone, "lakefs://again", "--refs", refs)  # only the bucket has the repository
+    listed = {each["name"]: each["commit_id"] for each in branches(cli, "again")}
+    assert listed == heads
+    refs.replace(namespace / "_lakefs" / "refs_manifest.json")
+    assert "everything up to date" in cli.ok(*clone, "lakefs://again").stderr
 
 
 def test_a_dump_that_cannot_be_saved_writes_nothing(

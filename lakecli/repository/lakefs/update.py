@@ -115,7 +115,8 @@ def update_refs(repository: Repository, manifest: RefsManifest | None) -> Update
     new = [commit for commit in dump.commits.values() if commit.id not in known]
     with lake.kv.read() as txn:
         moved = _heads_of_moves(txn, repository, dump)
-    trees = {commit.metarange_id for commit in new}
+    # The lists too, since the record of the dump refers to them.
+    trees = {commit.metarange_id for commit in new} | set(manifest[:3])
     claim_trees(repository, trees | {dump.commits[each].metarange_id for each in moved})
     lake.runtime.on_step("commits")
     with lake.kv.write() as writing:

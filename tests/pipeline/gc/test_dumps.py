@@ -10,11 +10,14 @@ import pytest
 from lakecli.layout import sstable_key
 from lakecli.objectstore.base import ANY
 from lakecli.pipeline.gc.run import status
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.core.commit_gate import Gone
 from lakecli.repository.lakefs.kept import DUMPS, KEPT_FOR, BadRecord, LostDump
+from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import MANIFEST_KEY, format_manifest
 from lakecli.repository.lakefs.restore import restore_refs
+from lakecli.repository.lakefs.update import update_refs
 from lakecli.repository.push import PushOptions, push_deletion
 from lakecli.repository.refs_dump import Dumped, refs_dump
 from tests.pipeline.gc.shared import LONG, Shared, make_commit, push, read_all
@@ -179,3 +182,48 @@ def test_nothing_is_collected_if_a_kept_dump_cannot_be_read(shared: Shared) -> N
             status(ben)
     shared.time.pass_by(KEPT_FOR + DAY)
     assert shared.collect(ben).garbage
+
+
+@pytest.mark.parametrize("step", ["commits", "restore", "keep-dump", "afterwards"])
+def test_a_collection_and_an_update_from_lakefs_meet(shared: Shared, step: str) -> None:
+    ada, ben = shared.clones
+    dump_of_a_deleted_branch(shared, ada)
+    with ada.lake.kv.read() as txn:
+        commits = sorted(RefStore(txn, ada.key).iter_commits(), key=lambda each: each.id)
+    main, side = sorted(commits, key=lambda each: each.generation)[-2:]
+    manifest = write_dump(
+        ben.trees,
+        commits=commits,
+        branches={"main": main.id, "side": side.id},
+        tags={},
+        default_branch="main",
+    )
+    shared.time.pass_by(2 * KEPT_FOR)
+    assert {each.kind for each in shared.collect(ada).garbage} >= {"data", "metarange"}
+
+    def sweep(found: str) -> None:
+        if found == step:
+            ben.lake.runtime = runtime
+            shared.time.pass_by(LONG)
+            shared.collect(ada)
+
+    runtime = ben.lake.runtime
+    ben.lake.runtime = runtime._replace(on_step=sweep)
+    update_refs(ben, manifest)
+    sweep("afterwards")
+    assert read_all(ben, "side") == {b"a": b"kept", b"b": b"dangling"}
+    push(ben, "side")
+    shared.time.pass_by(LONG)
+    shared.collect_all(ada)
+    assert read_all(ben, "side") == {b"a": b"kept", b"b": b"dangling"}
+    assert [each.by_lakefs for each in status(ada).dumps if each.lists == manifest[:3]] == [True]
+
+
+def test_what_an_unpushed_update_brought_is_kept_by_other_clones(shared: Shared) -> None:
+    ada, ben = shared.clones
+    dumped = dump_of_a_deleted_branch(shared, ada)
+    shared.time.pass_by(2 * KEPT_FOR)
+    update_refs(ben, dumped.manifest)
+    shared.time.pass_by(20 * DAY)
+    shared.collect_all(ada)
+    assert key_of(b"dangling") in shared.data

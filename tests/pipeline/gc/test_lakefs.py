@@ -40,8 +40,8 @@ from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.store_location import OpenStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import Phase, read_state
+from lakecli.repository import branch, rm
 from lakecli.repository import push as pushing
-from lakecli.repository import rm
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
@@ -54,12 +54,14 @@ from lakecli.repository.lakefs.kept import DUMPS, LostDump
 from lakecli.repository.lakefs.manifest import MANIFEST_KEY, parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.lakefs.taken_over import LAKEFS_DIGITS, STOPPED, confirm_stopped, written_at
+from lakecli.repository.lakefs.update import update_refs
 from lakecli.repository.refs_dump import refs_dump
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
 from tests.pipeline.gc.shared import GRACE, LONG, Time, make_commit, push
 from tests.support.clones import machine
 from tests.support.lakefs_files import live_expected, live_objects
+from tests.support.lakefs_server import LakeFs
 from tests.support.lakes import stage_entries, through
 
 if TYPE_CHECKING:
@@ -453,6 +455,24 @@ def test_what_lakefs_writes_after_the_last_dump_is_never_garbage(taken: Taken) -
     taken.time.pass_by(2 * MONTH)
     taken.collect_all(ben, lakefs_stopped=True)
     assert not {table, STAGED} & taken.listed()
+
+
+def test_a_dump_that_comes_in_again_lets_garbage_of_lakefs_go(taken: Taken) -> None:
+    ada, ben = taken.clones
+    server = LakeFs(ada.trees, refs_dump(ada).manifest)
+    later = f"data/{'0' * 20}/{'0' * 19}1"
+    taken.store.put(later, b"uncommitted in lakeFS", ANY)
+    new = server.commit("main", next(iter(server.commits.values())).metarange_id)
+    taken.time.pass_by(MONTH)
+    with pytest.raises(LakeFsAhead):
+        taken.collect(ben, lakefs_stopped=True)
+    update_refs(ada, server.dump())
+    pushing.push_all(ada, pushing.PushOptions(who="me"))
+    taken.time.pass_by(MONTH)
+    taken.collect_all(ben, lakefs_stopped=True)
+    assert not {later, STAGED} & taken.listed()
+    assert branch.show(ada, "main").commit_id == new
+    assert list(fsck(ada, hash_data=True)) == []
 
 
 @pytest.mark.parametrize("step", ["gc:prepare", "gc:sweeping"])
