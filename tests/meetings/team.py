@@ -289,13 +289,17 @@ class Team(Model):
         self.run(person, "local", "checkout", str(directory), "-y", sync=sync)
 
     def restore_dump(self, person: str, *, sync: bool) -> None:
-        """Fill a repository with the refs of a dump of lakeFS, and take it back."""
+        """Fill a repository with the refs of a dump of lakeFS, twice, and take it back."""
         name = f"dumped-{len(self.told)}"
         uri, file = f"lakefs://{name}", self.world.files(person) / "manifest"
         file.write_bytes(put_dump(MemoryStore(self.world.bucket, f"{name}/")))
         namespace = f"memory://{BUCKET}/{name}"
         self.run(person, "repo", "create", uri, namespace, "--range-entries", "16", sync=sync)
         self.run(person, "refs-restore", uri, "--manifest", str(file), sync=sync)
+        self.run(person, "undo", uri, sync=sync)
+        update = ("refs-restore", uri, "--update", "--manifest", str(file))
+        assert self.run(person, *update, sync=sync).exit_code == ExitCode.OK, self.story()
+        assert self.run(person, *update, sync=sync).exit_code == ExitCode.OK, self.story()
         self.run(person, "undo", uri, sync=sync)
 
     def delete_branch(self, person: str, branch: str, *, sync: bool) -> None:
