@@ -481,12 +481,13 @@ def test_a_sweep_spares_what_lakefs_wrote_after_the_last_dump(taken: Taken, step
     taken.time.pass_by(MONTH)
     taken.collect(lakefs_stopped=True)
     later = f"data/{'0' * 20}/{'0' * 19}1"
+
+    def on_step(found: str) -> None:
+        if found == step:
+            taken.store.put(later, b"new", ANY)
+
     lake = ada.lake
-    lake.runtime = lake.runtime._replace(
-        on_step=lambda found: (
-            taken.store.put(later, b"new", ANY) and None if found == step else None
-        )
-    )
+    lake.runtime = lake.runtime._replace(on_step=on_step)
     taken.time.pass_by(LONG)
     with pytest.raises(LakeFsAhead, match=later):
         taken.collect()

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.layout import sstable_key
-from lakecli.model import CommitId, MetarangeId, RefKind
+from lakecli.model import CommitId, MergeStrategy, MetarangeId, RefKind
 from lakecli.progress import NO_PROGRESS
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
@@ -21,7 +21,7 @@ from lakecli.repository.core.view import open_view
 from lakecli.repository.lakefs.kept import DUMPS, iter_kept
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.lakefs.update import RefState, Updated, update_refs
-from lakecli.repository.merge import MergeOptions, MergeStrategy, merge
+from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push_all, push_deletion
 from lakecli.repository.refs_dump import refs_dump
 from lakecli.repository.undo.undo import redo, undo
