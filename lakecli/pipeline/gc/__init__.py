@@ -8,6 +8,7 @@
     reach      from trees to data objects; live: the set of those in use
     compare    listings with that set; joined, join_tasks: the same by joins on Spark
     lakefs     objects of the lakeFS from which the namespace was taken over
+    ahead      refuses if lakeFS has written since the last refs dump
     shared     refuses a namespace that another program uses
     mark       finds garbage; marks: the list of it in the bucket
     sweep      deletes garbage; lease: the right to delete; ending: moves and ends the state

@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES
 from lakecli.pipeline.data_prefixes import digits_for
+from lakecli.pipeline.gc.ahead import check_not_ahead
 from lakecli.pipeline.gc.compare import iter_unreached, part_name, part_of
 from lakecli.pipeline.gc.joined import open_live
 from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
-from lakecli.pipeline.gc.lakefs import (
-    LakeFsPart,
-    check_not_newer,
-    check_stopped,
-    lakefs_parts,
-    list_lakefs,
-)
-from lakecli.pipeline.gc.live import split, total_of
+from lakecli.pipeline.gc.lakefs import check_not_newer, check_stopped, lakefs_parts
+from lakecli.pipeline.gc.live import total_of
 from lakecli.pipeline.gc.marks import KINDS, Doomed
 from lakecli.pipeline.gc.packs import superseded
 from lakecli.pipeline.gc.reach import Reach, batches
@@ -32,7 +27,7 @@ from lakecli.remote.collection import STALE_AFTER, iter_expired
 from lakecli.repository.lakefs.kept import iter_expired_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
     from datetime import datetime, timedelta
 
     from lakecli.objectstore.base import ObjectStore, Version
@@ -319,33 +314,6 @@ def kinds_of(
                 continue
             found[each.id] = each.kind
     return found
-
-
-def check_not_ahead(work: Work, live: DigestSet | JoinedSet, later: Sequence[AnyPart]) -> None:
-    """Refuse to delete objects of lakeFS if one that is not in use is younger than the last dump.
-
-    Writers renew the dates of objects that they use, so those that are in use tell nothing.
-
-    Args:
-        work: what the collection works with.
-        live: the objects in use.
-        later: the parts that have younger ones; they are listed again.
-
-    Raises:
-        LakeFsAhead: there is one.
-    """
-    parts = [each._replace(is_later=True) for each in later if isinstance(each, LakeFsPart)]
-    if not parts or work.last_dump is None:
-        return
-    for listed in iter_unreached(work, live, parts):
-        if listed.records:
-            part = next(part for part in parts if part.name == listed.name)
-            found = list_lakefs(part._replace(keys=True), location=work.location)
-            keys = {
-                each: key for each, (key, _) in zip(split(found.records), found.found, strict=True)
-            }
-            key = keys.get(next(split(listed.records)), DATA)
-            raise LakeFsAhead(work.repository.store.uri, key, work.last_dump)
 
 
 def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:

@@ -16,6 +16,7 @@ from lakecli.identity import h
 from lakecli.layout import SSTABLES, data_digest, lakefs_object
 from lakecli.objectstore.base import Version
 from lakecli.objectstore.capabilities import DeletesMatching
+from lakecli.pipeline.gc.ahead import check_not_ahead
 from lakecli.pipeline.gc.compare import Garbage, iter_found, part_name, part_of
 from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
 from lakecli.pipeline.gc.lakefs import check_stopped, lakefs_part, list_lakefs, recent_parts
@@ -24,7 +25,6 @@ from lakecli.pipeline.gc.mark import (
     KINDS_OF_TABLES,
     Tally,
     abandoned,
-    check_not_ahead,
     iter_rest,
     kinds_of,
     list_tables,
