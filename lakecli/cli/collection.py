@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.collection import Collection, CollectionState, KeptDump
+from lakecli.cli.answers.collection import AcceptedRef, Collection, CollectionState, KeptDump
 from lakecli.cli.text import human_size, local_date
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def report_record(report: GcReport, *, dry_run: bool) -> Collection:
         objects=sum(each.objects for each in report.garbage),
         size=sum(each.size for each in report.garbage),
         garbage=[each.fields() for each in report.garbage],
+        accepted=[pick(AcceptedRef, each) for each in report.accepted],
     )
 
 
@@ -66,6 +67,8 @@ def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
     """Yield the lines about a run."""
     from lakecli.pipeline.gc.run import Action
 
+    for each in report.accepted:
+        yield f"{'Would accept' if dry_run else 'Accepted'}: {each}"
     if report.commits or report.action in (Action.CONDEMNED, Action.FOUND_NOTHING):
         yield (
             f"In use: {_count(report.commits, 'commit')}, {_count(report.ranges, 'range')}, "

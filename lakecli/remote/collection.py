@@ -7,7 +7,8 @@
     _lakecli/gc/rules.json          lakeFS's retention rules
     _lakecli/gc/keep/<epoch>/<id>   condemned keys that writers refer to again
     _lakecli/gc/expired/<epoch>     metaranges that were deleted, 32 bytes each
-    _lakecli/gc/seen/<id>           the sequence numbers of refs that a collection has seen
+    _lakecli/gc/seen/<id>           the last moves of refs that a collection has seen, once a day
+    _lakecli/gc/refs                the same as the last collection has seen them
     _lakecli/gc/clock               written to learn the time by the store's clock
 
 The phases: *idle* → *condemned* (unreachable objects are listed, nothing is deleted) → *sweeping*

@@ -148,3 +148,40 @@ def test_an_interrupted_sweep_is_finished_or_ended(
         cli("gc", "run", REPOSITORY, "--dry-run"),
     ]
     golden("gc_interrupted", *results)
+
+
+def test_a_branch_that_vanished_or_went_back_stops_a_collection(
+    cli: Cli, littered: Demo, golden: Golden
+) -> None:
+    """This clone has pushed it, so it knows better than the bucket."""
+    namespace = littered.namespace
+    cli.ok("branch", "create", f"{REPOSITORY}/dev", "--source", f"{REPOSITORY}/main")
+    cli.ok("push", f"{REPOSITORY}/dev")
+    ref = namespace / "_lakecli" / "refs" / "branches" / "dev"
+    earlier = ref.read_bytes()
+    cli.ok("fs", "upload", "-", f"{REPOSITORY}/dev/b", stdin="two")
+    cli.ok("commit", f"{REPOSITORY}/dev", "-m", "second")
+    cli.ok("push", f"{REPOSITORY}/dev")
+    later = ref.read_bytes()
+    results = []
+    for body in (None, earlier, b"{}"):
+        if body is None:
+            ref.unlink()
+        else:
+            ref.write_bytes(body)
+        results.append(cli("gc", "run", REPOSITORY))
+        assert results[-1].exit_code == ExitCode.INTEGRITY
+    ref.write_bytes(later)
+    results.append(cli("gc", "run", REPOSITORY))
+    grow_old(namespace)
+    ref.write_bytes(earlier)
+    results += [
+        cli("gc", "run", REPOSITORY, "-y"),
+        cli("fetch", REPOSITORY),
+        cli("gc", "run", REPOSITORY, "-y"),
+        cli("gc", "run", REPOSITORY, "--accept-restored", "--dry-run"),
+        cli("gc", "run", REPOSITORY, "--accept-restored"),
+        cli("gc", "run", REPOSITORY, "--accept-restored", "-y", "--json"),
+        cli("gc", "run", REPOSITORY, "-y"),
+    ]
+    golden("gc_went_back", *results)

@@ -42,6 +42,25 @@ class KeptDump(TypedDict):
     until: datetime
 
 
+class AcceptedRef(TypedDict):
+    """A branch or tag that --accept-restored accepted as it is now.
+
+    Attributes:
+        kind: branch or tag.
+        commit_id: the commit on which it was seen last, if it is known.
+        sequence: number of its last move when it was seen; 0 if it is not known.
+        seen_by: who saw it: this clone, or the last garbage collection.
+        now: how it is now.
+    """
+
+    kind: str
+    name: str
+    commit_id: str | None
+    sequence: int
+    seen_by: str
+    now: str
+
+
 class CollectionState(TypedDict):
     """The state of garbage collection.
 
@@ -86,6 +105,7 @@ class Collection(TypedDict):
         ranges: number of distinct ranges of these commits.
         entries: number of entries in these ranges.
         lost: ranges and metaranges that unpushed commits need and that are gone.
+        accepted: branches and tags that went back in time, and that --accept-restored accepted.
     """
 
     action: str
@@ -104,6 +124,7 @@ class Collection(TypedDict):
     ranges: int
     entries: int
     lost: Sequence[str]
+    accepted: Sequence[AcceptedRef]
 
 
 class RetentionRule(TypedDict):

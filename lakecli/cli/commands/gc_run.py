@@ -44,6 +44,13 @@ def gc_run(
             help="Confirm, once, that lakeFS has stopped in a namespace that was taken over",
         ),
     ] = False,
+    accept_restored: Annotated[
+        bool,
+        Option(
+            "--accept-restored",
+            help="Accept, once, that branches or tags are missing or older than they were",
+        ),
+    ] = False,
     yes: Yes = False,
     engine: EngineOptions,
     transfer: TransferOptions,
@@ -80,6 +87,11 @@ def gc_run(
     has written since that dump: bring its commits with lakecli refs-restore --update first. A
     lakecli refs-dump withdraws the confirmation.
 
+    If a branch or tag is missing in the bucket, or older than this clone or the last collection
+    saw it, gc run stops with exit code 8 and deletes nothing. Restore it from a clone that has it.
+    If a backup was restored and the present branches and tags are right, --accept-restored asks,
+    and the collection begins anew, with a whole grace period.
+
     Run it in the clone that has unpushed work, or push first.
 
     --engine spark reads lists of paths, lists data objects and compares both on Spark; what it
@@ -92,6 +104,8 @@ def gc_run(
         lakecli gc run lakefs://demo -y
         lakecli gc run lakefs://taken --lakefs-stopped
     """
+    from lakecli.pipeline.gc.known_refs import RefsWentBack
+    from lakecli.pipeline.gc.observations import DamagedObservation
     from lakecli.pipeline.gc.run import GcOptions, NotTakenOver, advance
     from lakecli.pipeline.gc.shared import (
         LakeFsAhead,
@@ -103,6 +117,7 @@ def gc_run(
 
     opened = context.synced_repository(repository)
     confirms = f"lakecli gc run --lakefs-stopped {opened.uri}"
+    accepts = f"lakecli gc run --accept-restored {opened.uri}"
     flags: dict[type[LakeError], str] = {
         SharedNamespace: "--force-shared",
         LakeFsAhead: f"lakectl refs-dump lakefs://REPOSITORY | "
@@ -111,6 +126,8 @@ def gc_run(
         NotConfirmed: confirms,
         NotTakenOver: "--lakefs-stopped",
         NothingPublished: f"lakecli push --all {opened.uri}",
+        RefsWentBack: accepts,
+        DamagedObservation: accepts,
     }
     with (
         naming_flags(flags),
@@ -122,6 +139,7 @@ def gc_run(
             dry_run=dry_run,
             force_shared=force_shared,
             lakefs_stopped=lakefs_stopped,
+            accept_restored=accept_restored,
             confirm=lambda question: context.confirm(question, yes=yes),
             progress=shown,
         )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.pipeline.gc.compare import AnyPart
     from lakecli.pipeline.gc.joined import JoinedSet
+    from lakecli.pipeline.gc.known_refs import KnownRefs
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.gc.rules import Rules
     from lakecli.pipeline.runner import Runner
@@ -148,6 +149,7 @@ class Work(NamedTuple):
 
     Attributes:
         repository: the repository.
+        known: the refs in the bucket, and what was seen of them.
         runner: runs the parts.
         times: which objects are old.
         rules: retention rules; ``None``: keep what refs reach.
@@ -157,6 +159,7 @@ class Work(NamedTuple):
     """
 
     repository: Repository
+    known: KnownRefs
     runner: Runner
     times: Times
     rules: Rules | None
@@ -246,6 +249,7 @@ def reach_all(
     roots = gather(
         work.repository,
         live,
+        work.known,
         now=work.times.now,
         grace=work.times.grace,
         rules=work.rules,

@@ -4,50 +4,31 @@ A move in the shared reflog is dated by the clock of the machine that made it, w
 months. So a move is too old to count only if the bucket proves it: the move was made before the
 object that contains it was written, and before an earlier collection saw it there.
 
-::
-
-    _lakecli/gc/seen/<id>    one line for each ref that a collection read: sequence, write ID, key
-
-A collection writes such an observation about once a day, and the bucket dates it. Of those that are
-old enough the newest counts. If neither proves that a move is old, but its own date says so, the
-move is *doubtful*. It counts too, unless there are retention rules and a ref still reaches the
-commit: then the rules decide, as the commit was not removed by force.
+A collection writes an observation of all refs about once a day, and the bucket dates it; see
+`observations`. Of those that are old enough the newest counts. If neither proves that a move is
+old, but its own date says so, the move is *doubtful*. It counts too, unless there are retention
+rules and a ref still reaches the commit: then the rules decide, as the commit was not removed by
+force.
 """
 
 from __future__ import annotations
 
-import re
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.layout import GC, MAX_REF_SIZE, REFLOG, REFS, ref_key, reflog_prefix
+from lakecli.layout import MAX_REF_SIZE, REFLOG, REFS, ref_key, reflog_prefix
 from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.base import ObjectNotFound
+from lakecli.pipeline.gc.observations import observed_before
 from lakecli.remote.ref_records import NotOurs, parse_moves
-from lakecli.remote.refs import iter_refs, read_refs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.pipeline.gc.observations import Seen
     from lakecli.remote.ref_records import Move, RemoteRef
-
-SEEN: Final = GC + "seen/"
-OBSERVED_EVERY: Final = timedelta(days=1)
-
-MAX_SEEN_SIZE: Final = 64 << 20
-"""Bytes of an observation, at most."""
-
-_LINE: Final = re.compile(r"([1-9][0-9]{0,15}) ([0-9a-f]{32}) ([!-~]+)")
-
-
-class Seen(NamedTuple):
-    """The last move of a ref that a collection saw."""
-
-    sequence: int
-    write_id: str
 
 
 class Positions(NamedTuple):
@@ -67,21 +48,23 @@ class Positions(NamedTuple):
     doubtful: frozenset[CommitId]
 
 
-def read_positions(store: ObjectStore, cutoff: datetime) -> Iterator[Positions]:
-    """Yield the positions of all refs, deleted ones too.
+def read_positions(
+    store: ObjectStore, refs: Sequence[RemoteRef], cutoff: datetime
+) -> Iterator[Positions]:
+    """Yield the positions of refs.
 
     Args:
         store: the namespace.
+        refs: all refs, deleted ones too, as they have just been read.
         cutoff: earlier positions do not count.
 
     Raises:
-        NotOurs: a ref or an object of the reflog is invalid.
+        NotOurs: an object of the reflog is invalid.
     """
-    refs = list(read_refs(store, iter_refs(store)))
     # Listed after reading, so each date is that of the ref as read, or later.
     written = {info.key: info.modified_at for info in store.list(REFS)}
     chunks = _recent_chunks(store, cutoff)
-    observed = _observed(store, cutoff)
+    observed = observed_before(store, cutoff)
     for ref in refs:
         key = ref_key(ref.kind, ref.name)
         groups = []
@@ -156,48 +139,11 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[M
         return ()
 
 
-def _observed(store: ObjectStore, cutoff: datetime) -> dict[str, Seen]:
-    """Return the newest observation from before `cutoff`, by the key of the ref."""
-    old = [info for info in store.list(SEEN) if info.modified_at < cutoff]
-    if not old:
-        return {}
-    newest = max(old, key=lambda info: (info.modified_at, info.key))
-    try:
-        data = store.get(newest.key, start=0, length=MAX_SEEN_SIZE)
-    except ObjectNotFound:
-        return {}
-    lines = map(_LINE.fullmatch, data.decode("ascii", "replace").split("\n"))
-    return {line[3]: Seen(int(line[1]), line[2]) for line in lines if line is not None}
-
-
-def observe(store: ObjectStore, name: str, *, now: datetime, cutoff: datetime) -> None:
-    """Record the last move of each ref, unless that was done recently; delete old records.
-
-    Args:
-        store: the namespace.
-        name: random name of the observation.
-        now: time by the store's clock.
-        cutoff: earlier moves do not count; see `read_positions`.
-    """
-    there = sorted(store.list(SEEN), key=lambda info: (info.modified_at, info.key))
-    old = [info.key for info in there if info.modified_at < cutoff]
-    if len(old) > 1:
-        store.delete(old[:-1])
-    if there and there[-1].modified_at > now - OBSERVED_EVERY:
-        return
-    lines = [
-        f"{ref.sequence} {ref.write_id} {ref_key(ref.kind, ref.name)}\n"
-        for ref in read_refs(store, iter_refs(store))
-    ]
-    if lines:
-        store.put(SEEN + name, "".join(lines).encode("ascii"), ANY)
-
-
 def reached_by_heads(
-    parents: Mapping[CommitId, Sequence[CommitId]], positions: Sequence[Positions]
+    parents: Mapping[CommitId, Sequence[CommitId]], heads: Iterable[CommitId | None]
 ) -> frozenset[CommitId]:
-    """Return the known commits that refs reach."""
-    waiting = [each.head for each in positions if each.head is not None]
+    """Return the known commits that refs reach; the head of a deleted ref is ``None``."""
+    waiting = [each for each in heads if each is not None]
     found: set[CommitId] = set()
     while waiting:
         commit_id = waiting.pop()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime, timedelta
 
+    from lakecli.pipeline.gc.known_refs import LostRef
     from lakecli.pipeline.gc.mark import Tally
     from lakecli.remote.collection import Phase
     from lakecli.repository.lakefs.kept import KeptDump
@@ -39,6 +40,7 @@ class GcOptions(NamedTuple):
         dry_run: change nothing, and report what would be done.
         force_shared: collect although another program uses the namespace.
         lakefs_stopped: record that lakeFS, from which the namespace was taken over, has stopped.
+        accept_restored: accept that refs are missing or older than they were, and begin anew.
         confirm: called with a question before anything is deleted; raises if the answer is no.
         progress: counts the metaranges and ranges that are read.
         elapsed: monotonic seconds, which also pass while the machine is asleep.
@@ -48,6 +50,7 @@ class GcOptions(NamedTuple):
     dry_run: bool = False
     force_shared: bool = False
     lakefs_stopped: bool = False
+    accept_restored: bool = False
     confirm: Callable[[str], None] = _agree
     progress: Progress = NO_PROGRESS
     elapsed: Callable[[], float] = elapsed
@@ -93,6 +96,7 @@ class GcReport(NamedTuple):
         objects: number of data objects in the namespace.
         size: bytes of these.
         lost: tables that unpushed work of this or another clone needs and that are missing.
+        accepted: refs that went back, which somebody accepted.
     """
 
     action: Action
@@ -105,3 +109,4 @@ class GcReport(NamedTuple):
     objects: int = 0
     size: int = 0
     lost: tuple[str, ...] = ()
+    accepted: tuple[LostRef, ...] = ()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectInfo, ObjectStore
     from lakecli.pipeline.gc.joined import JoinedSet
+    from lakecli.pipeline.gc.known_refs import KnownRefs
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.gc.positions import Positions
     from lakecli.pipeline.gc.rules import Rules
@@ -71,6 +72,7 @@ def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
 def gather(
     repository: Repository,
     live: DigestSet | JoinedSet,
+    known: KnownRefs,
     *,
     now: datetime,
     grace: timedelta,
@@ -82,6 +84,7 @@ def gather(
     Args:
         repository: the repository.
         live: receives data objects in use.
+        known: the refs in the bucket, and what was seen of them.
         now: time by the store's clock.
         grace: the grace period.
         rules: how long commits keep their objects; ``None``: as long as refs reach them.
@@ -90,13 +93,17 @@ def gather(
     Raises:
         LostHistory: a commit that a ref reaches is missing.
         DamagedPack: a commit is missing, perhaps because this commit pack is damaged.
+        RefsWentBack: refs are missing, or older than they were.
         NotOurs: a ref in the bucket is invalid.
         LostDump, BadRecord: a refs dump that is kept, or the one that lakeFS left, cannot be read.
     """
     # Refs first: later commits belong to none of the refs as read.
-    positions = list(read_positions(repository.store, reflog_cutoff(now, grace)))
+    refs = known.read()
+    positions = list(read_positions(repository.store, refs, reflog_cutoff(now, grace)))
     packs = read_all(repository.store)
     commits = packs.commits
+    if known.gone_back:
+        known.check_reached(_reached(commits, positions))
     with repository.lake.kv.read() as txn:
         for commit in RefStore(txn, repository.key).iter_commits():
             at = int(commit.created_at.timestamp())
@@ -159,14 +166,35 @@ def _shared_starts(
     """Yield where the bucket's refs point, and recently pointed."""
     reached: frozenset[CommitId] = frozenset()
     if rules is not None and any(each.doubtful for each in positions):
-        parents = {commit_id: known.parents for commit_id, known in commits.items()}
-        reached = reached_by_heads(parents, positions)
+        reached = _reached(commits, positions)
     for each in positions:
         since = _since(now, rules, each.branch)
         if each.head is not None:
             yield Start(each.head, since)
         for commit_id in sorted(each.recent | (each.doubtful - reached)):
             yield Start(commit_id, since)
+
+
+def _parents(commits: Mapping[CommitId, Known]) -> dict[CommitId, tuple[CommitId, ...]]:
+    return {commit_id: known.parents for commit_id, known in commits.items()}
+
+
+def _reached(
+    commits: Mapping[CommitId, Known], positions: Sequence[Positions]
+) -> frozenset[CommitId]:
+    return reached_by_heads(_parents(commits), [each.head for each in positions])
+
+
+def check_refs(known: KnownRefs, store: ObjectStore) -> None:
+    """Read the refs, and check that none vanished or went back since it was seen.
+
+    Raises:
+        RefsWentBack: refs are missing, or older than they were.
+        UnreadableRef: a ref is damaged, or it is listed and cannot be read.
+    """
+    heads = [ref.commit_id for ref in known.read()]
+    if known.gone_back:
+        known.check_reached(reached_by_heads(_parents(read_all(store).commits), heads))
 
 
 def expired_reflog(store: ObjectStore, *, now: datetime, grace: timedelta) -> Iterator[ObjectInfo]:

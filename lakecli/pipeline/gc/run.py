@@ -18,12 +18,13 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.pipeline.gc.ending import clean_up, move_state, take_back
 from lakecli.pipeline.gc.joined import open_live
+from lakecli.pipeline.gc.known_refs import KnownRefs, RefsWentBack
 from lakecli.pipeline.gc.lease import Lease
 from lakecli.pipeline.gc.mark import Times, Work, mark
 from lakecli.pipeline.gc.marks import LostMarks, Marks
-from lakecli.pipeline.gc.positions import observe
+from lakecli.pipeline.gc.observations import DamagedObservation, observe, put_last
 from lakecli.pipeline.gc.records import Action, GcOptions, GcReport, GcStatus
-from lakecli.pipeline.gc.roots import reflog_cutoff
+from lakecli.pipeline.gc.roots import check_refs, reflog_cutoff
 from lakecli.pipeline.gc.rules import find_rules
 from lakecli.pipeline.gc.shared import SharedNamespace, check_not_shared, check_published
 from lakecli.pipeline.gc.sweep import Sweep, deleter
@@ -39,11 +40,15 @@ from lakecli.remote.collection import (
 )
 from lakecli.repository.lakefs.kept import iter_kept, last_dump_at
 from lakecli.repository.lakefs.taken_over import confirm_stopped, find_take_over
+from lakecli.repository.sharing import rollback
+from lakecli.repository.sharing.fetch import fetch
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from lakecli.kv.tracking import Tracked
     from lakecli.pipeline.gc.joined import JoinedSet
+    from lakecli.pipeline.gc.known_refs import LostRef
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.runner import Runner
     from lakecli.remote.collection import GcState
@@ -121,6 +126,8 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         StateMoved: another machine collects at the same time.
         CannotShare: the store has no working compare-and-set.
         DamagedState: the state is damaged.
+        RefsWentBack, UnreadableRef, DamagedObservation: a ref is missing, older than it was, or
+            damaged, or what the last collection saw of the refs is.
         LostHistory, MissingTable, LostMarks, …: the objects in use, or those condemned, are
             unknown, so nothing is deleted.
         SweepTooSlow: the store answers too slowly for a safe sweep; a later call continues it.
@@ -137,9 +144,12 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         clear_temporaries(repository.store)
     run = _Run(repository, runner, options)
     seen = collection.look(repository.store)
+    accepted: tuple[LostRef, ...] = ()
+    if options.accept_restored:
+        seen, accepted = run.accept(seen)
     run.observe()
     if seen.state.phase is Phase.IDLE:
-        return run.condemn(seen)
+        return run.condemn(seen)._replace(accepted=accepted)
     if options.dry_run:
         return run.preview(seen)
     run.confirm_stopped()
@@ -188,6 +198,8 @@ class _Run:
         self._runner = runner
         # A dry run writes nothing, not even to learn the store's time.
         self.now = repository.lake.now() if options.dry_run else store_now(self._store)
+        self._refs: KnownRefs | None = None
+        self._recorded: list[Tracked] = []
         self._rules = find_rules(self._store)
         self._taken = self._find_take_over()
         self._last_dump = (
@@ -221,16 +233,71 @@ class _Run:
         assert at is not None
         return self.now <= at
 
+    @property
+    def _known(self) -> KnownRefs:
+        """The refs in the bucket, and what was seen of them before this run."""
+        if self._refs is None:
+            self._refs = KnownRefs.of(self._repository)
+        return self._refs
+
+    def accept(self, seen: Seen) -> tuple[Seen, tuple[LostRef, ...]]:
+        """Accept the present refs if some went back, and end a collection that began before.
+
+        So a whole grace period is left to push what only clones have.
+
+        Returns:
+            The state to go on with, and what was accepted.
+        """
+        repository, options = self._repository, self._options
+        lost: tuple[LostRef, ...] = ()
+        try:
+            check_refs(KnownRefs.of(repository), self._store)
+        except RefsWentBack as error:
+            question, lost = error.what, error.lost
+        except DamagedObservation as error:
+            question = error.message
+        else:
+            return seen, ()
+        if options.dry_run:
+            self._refs = KnownRefs(self._store, repository.uri)
+            return Seen(seen.state._replace(phase=Phase.IDLE, mark=""), None, None), lost
+        options.confirm(
+            f"accept the branches and tags of {repository.uri} as they are ({question})"
+        )
+        if seen.state.phase is not Phase.IDLE:
+            take_back(repository, force=True)
+        fetch(repository)
+        put_last(self._store, self._read_anew())
+        with repository.lake.kv.write() as txn:
+            rollback.forget(txn, repository)
+        return collection.look(self._store), lost
+
+    def _read_anew(self) -> list[Tracked]:
+        """Return the refs as they are, whatever was seen of them."""
+        known = KnownRefs(self._store, self._repository.uri)
+        known.read()
+        return known.seen_now()
+
     def observe(self) -> None:
-        """Record the last move of each ref."""
+        """Read the refs, and record the last move of each."""
+        check_refs(self._known, self._store)
         if not self._options.dry_run:
             cutoff = reflog_cutoff(self.now, self._options.grace)
             name = self._repository.lake.runtime.new_id().hex()
-            observe(self._store, name, now=self.now, cutoff=cutoff)
+            observe(self._store, name, self._known.seen_now(), now=self.now, cutoff=cutoff)
+            self._record_refs()
+
+    def _record_refs(self) -> None:
+        """Record the refs as they were read last, for the next collection."""
+        refs = self._known.seen_now()
+        if refs != self._recorded:
+            put_last(self._store, refs)
+            self._recorded = refs
 
     def _work(self, grace: timedelta) -> Work:
         return Work(
             self._repository,
+            self._known,
             self._runner,
             # Nothing younger than this machine's grace period is garbage, whatever the state says.
             Times(self.now, max(grace, self._options.grace)),
@@ -263,6 +330,8 @@ class _Run:
                 raise
         self.confirm_stopped()
         garbage = tuple(marked.tallies())
+        if not options.dry_run:
+            self._record_refs()
         if garbage and not options.dry_run:
             lake.runtime.on_step("gc:write-marks")
             marks.put_others(marked.others)
@@ -330,6 +399,7 @@ class _Run:
                     Action.SWEPT, self.status(seen), tuple(swept.tallies), swept.spared
                 )
                 self._save(report, state.epoch)
+                self._record_refs()
             except (Exception, KeyboardInterrupt):
                 # All writers wait for the end of a sweep. If a deletion may be under way, they have
                 # to wait for the end of the lease.

@@ -109,6 +109,11 @@ def accept(
     txn.put(Table.META, _key(repository), json.dumps(fields).encode("ascii"))
 
 
+def forget(txn: WriteTransaction, repository: Repository) -> None:
+    """Forget that the bucket went back: somebody accepts the refs as they are now."""
+    txn.delete(Table.META, _key(repository))
+
+
 def find_last(txn: ReadTransaction, repository: Repository) -> Rollback | None:
     """Return the last time that the bucket went back, or ``None``."""
     data = txn.get(Table.META, _key(repository))

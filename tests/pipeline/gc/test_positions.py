@@ -11,7 +11,9 @@ from lakecli.layout import MAX_REF_SIZE, ref_key, reflog_key
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
-from lakecli.pipeline.gc.positions import SEEN, observe, reached_by_heads, read_positions
+from lakecli.pipeline.gc.known_refs import KnownRefs
+from lakecli.pipeline.gc.observations import SEEN, observe
+from lakecli.pipeline.gc.positions import reached_by_heads, read_positions
 from lakecli.remote.move import Outcome, apply
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import find_ref
@@ -22,11 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.objectstore.base import ObjectInfo
+    from lakecli.pipeline.gc.positions import Positions
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 LONG_AGO = START - 1000 * DAY
 """The date of moves, by a clock that is wrong."""
+
+
+def positions_of(store: MemoryStore, cutoff: datetime) -> list[Positions]:
+    refs = KnownRefs(store, "lakefs://demo").read()
+    return list(read_positions(store, refs, cutoff))
 
 
 class Bucket:
@@ -37,7 +45,10 @@ class Bucket:
         self.store = MemoryStore(MemoryBucket(clock=lambda: self.now), "ns/")
 
     def observe(self, name: str, *, days: int = 31) -> None:
-        observe(self.store, name, now=self.now, cutoff=self.now - days * DAY)
+        known = KnownRefs(self.store, "lakefs://demo")
+        known.read()
+        cutoff = self.now - days * DAY
+        observe(self.store, name, known.seen_now(), now=self.now, cutoff=cutoff)
 
     def observations(self) -> dict[str, str]:
         listed = self.store.list(SEEN)
@@ -54,9 +65,7 @@ class Bucket:
     def counted(self, *, days: int = 31, name: str = "main") -> tuple[set[int], set[int]]:
         """Return the numbers of the commits where a branch was recently, or may have been."""
         (found,) = [
-            each
-            for each in read_positions(self.store, self.now - days * DAY)
-            if each.branch == name
+            each for each in positions_of(self.store, self.now - days * DAY) if each.branch == name
         ]
         return tuple({int(each, 16) for each in some} for some in (found.recent, found.doubtful))  # type: ignore[return-value]
 
@@ -74,7 +83,8 @@ def test_each_ref_is_observed_about_once_a_day(bucket: Bucket) -> None:
     apply(bucket.store, tag, retries=PATIENT)
     bucket.observe("a")
     first = (
-        f"2 {write_id('m2')} _lakecli/refs/branches/main\n1 {write_id('t')} _lakecli/refs/tags/v1\n"
+        f"2 {write_id('m2')} _lakecli/refs/branches/main {commit(2)}\n"
+        f"1 {write_id('t')} _lakecli/refs/tags/v1 {commit(1)}\n"
     )
     assert bucket.observations() == {"a": first}
     bucket.move(3)
@@ -85,7 +95,9 @@ def test_each_ref_is_observed_about_once_a_day(bucket: Bucket) -> None:
     bucket.observe("c")
     assert bucket.observations() == {
         "a": first,
-        "c": first.replace("2", "3", 1).replace(write_id("m2"), write_id("m3")),
+        "c": first.replace("2", "3", 1)
+        .replace(write_id("m2"), write_id("m3"))
+        .replace(commit(2), commit(3)),
     }
     bucket.now += 2 * HOUR
     bucket.observe("d")  # the newest observation counts, not the oldest
@@ -229,7 +241,7 @@ def test_heads_and_kinds_of_refs(bucket: Bucket) -> None:
         intent("d", commit(2), None),
     ):
         assert apply(store, each, retries=PATIENT).outcome is Outcome.APPLIED
-    found = [(each.branch, each.head) for each in read_positions(store, START - DAY)]
+    found = [(each.branch, each.head) for each in positions_of(store, START - DAY)]
     assert found == [("main", None), ("", commit(7))]
 
 
@@ -237,10 +249,12 @@ def test_refs_reach_the_known_commits_below_their_heads(bucket: Bucket) -> None:
     bucket.move(1, 2)
     bucket.move(*range(1, 6), name="ahead")
     apply(bucket.store, intent("d", commit(2), None), retries=PATIENT)
-    positions = list(read_positions(bucket.store, START - DAY))
+    positions = positions_of(bucket.store, START - DAY)
     # 5 is the head of ahead, 9 was merged; 8 is not known, 2 is the head of no ref.
     parents = {
         commit(child): [commit(each) for each in above]
         for child, above in {5: (4, 9), 4: (3,), 3: (), 9: (3, 8), 2: (1,), 1: ()}.items()
     }
-    assert reached_by_heads(parents, positions) == {commit(each) for each in (3, 4, 5, 9)}
+    assert reached_by_heads(parents, [each.head for each in positions]) == {
+        commit(each) for each in (3, 4, 5, 9)
+    }

@@ -164,7 +164,7 @@ def test_a_look_from_before_a_restored_bucket_is_not_believed(shared: Shared) ->
     set_clock(shared, ben, -60 * DAY)
     insist(ben)
     shared.time.pass_by(3 * DAY)
-    sweep_now(shared, cleo)
+    sweep_now(shared, cleo, accept_restored=True)
     assert key_of(b"2") in shared.data
 
 
