@@ -18,7 +18,8 @@ class MissingTable(IntegrityError):
     def __init__(self, key: str, uri: str) -> None:
         super().__init__(
             f"missing from {uri}: {key}",
-            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths it holds",
+            hint="`lakecli fsck lakefs://REPOSITORY` names the commits and paths it holds, or "
+            "counts it among what retention rules let go",
         )
 
 

@@ -185,3 +185,27 @@ def test_a_branch_that_vanished_or_went_back_stops_a_collection(
         cli("gc", "run", REPOSITORY, "-y"),
     ]
     golden("gc_went_back", *results)
+
+
+def test_fsck_excuses_history_that_was_collected_and_no_head(
+    cli: Cli, littered: Demo, golden: Golden
+) -> None:
+    """What a failing command hints at must say what has happened."""
+    namespace = littered.namespace
+
+    def let_go(expression: str) -> None:
+        tree = cli("show", "commit", f"{REPOSITORY}/{expression}", "--json").json["metarange_id"]
+        (namespace / "_lakefs" / tree).unlink()
+        expired = namespace / "_lakecli" / "gc" / "expired"
+        expired.mkdir(parents=True, exist_ok=True)
+        (expired / str(len(list(expired.iterdir())) + 1)).write_bytes(bytes.fromhex(tree))
+
+    cli.ok("fs", "upload", "-", f"{REPOSITORY}/main/b", stdin="two")
+    cli.ok("commit", f"{REPOSITORY}/main", "-m", "second")
+    cli.ok("push", f"{REPOSITORY}/main")
+    let_go("main~1")
+    results = [cli("fs", "ls", f"{REPOSITORY}/main~1/"), cli("fsck", REPOSITORY)]
+    let_go("main")
+    results += [cli("fs", "ls", f"{REPOSITORY}/main/"), cli("fsck", REPOSITORY)]
+    results.append(cli("gc", "run", REPOSITORY))
+    golden("gc_expired", *results)

@@ -46,6 +46,7 @@ class Checked(_Checked, total=False):
         bytes_hashed: bytes read with --data or --sample.
         external: number of entries outside the storage namespace.
         external_asked: number of them checked with --external.
+        expired: number of trees of old commits that garbage collection has deleted by its rules.
         outside: places of objects outside the storage namespace.
     """
 
@@ -69,6 +70,7 @@ class Checked(_Checked, total=False):
     bytes_hashed: int
     external: int
     external_asked: int
+    expired: int
     findings: int
     damaged_refs: Sequence[str]
     outside: Sequence[OutsidePlace]

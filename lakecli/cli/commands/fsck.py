@@ -71,6 +71,8 @@ def fsck(
     contents of data objects are read and verified only with --data or --sample. Each problem is
     listed with the affected paths, branches and tags, and the exit code is 8. Nothing else is
     changed.
+    Old commits whose objects garbage collection deleted by retention rules are no problem, only
+    counted. The commit of a branch or tag is never among them.
 
     Objects outside the storage namespace are counted by place. --external sends one request for
     each of them that may be read, and compares the size and the checksum with those recorded. An
@@ -267,6 +269,7 @@ def _summary(counts: FsckCounts, outside: Sequence[Place]) -> Checked:
         bytes_hashed=counts.bytes_hashed,
         external=counts.external,
         external_asked=counts.external_asked,
+        expired=counts.expired,
         findings=counts.findings,
         damaged_refs=sorted(counts.damaged_refs),
         outside=place_records(outside),
@@ -286,4 +289,6 @@ def _lines(counts: FsckCounts, outside: Sequence[Place]) -> Iterator[str]:
         if left:
             yield f"Not checked: {left} objects outside the namespace"
         yield from (f"  {line}" for line in place_lines(outside))
+    if counts.expired:
+        yield f"Trees of old commits that retention rules let go: {counts.expired}"
     yield f"Problems: {counts.findings}"

@@ -255,7 +255,8 @@ def reach_all(
         rules=work.rules,
         taken=work.taken,
     )
-    collected = frozenset(iter_expired(work.repository.store))
+    # No rule lets go the tree of a branch or tag, whatever the list of deleted trees says.
+    collected = frozenset(iter_expired(work.repository.store)) - roots.heads
     reach.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
     reach.dumps = roots.dumps
     reach.follow(roots.own_trees, must_exist=False)

@@ -23,7 +23,7 @@ from lakecli.repository.lakefs.dump import reach_of_dump
 from lakecli.repository.lakefs.kept import LostDump, find_left, iter_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lakecli.ids import PackId
@@ -49,7 +49,8 @@ class Roots(NamedTuple):
 
     Attributes:
         commits: number of commits that keep their objects.
-        trees: trees of the commits that the bucket's refs and reflog reach.
+        heads: trees of the commits on which the bucket's refs stand.
+        trees: trees of the commits that the bucket's refs and reflog reach, with those of heads.
         own_trees: trees that only this clone reaches; their objects may be lost already.
         replaces: IDs of the packs that each commit pack claims to replace, by the ID of that pack.
         dumped_trees: trees of the commits in refs dumps that are kept.
@@ -57,6 +58,7 @@ class Roots(NamedTuple):
     """
 
     commits: int
+    heads: frozenset[MetarangeId]
     trees: frozenset[MetarangeId]
     own_trees: frozenset[MetarangeId]
     replaces: Mapping[PackId, tuple[PackId, ...]]
@@ -121,10 +123,15 @@ def gather(
         if packs.damaged:
             raise packs.damaged[0] from error
         raise
-    trees = frozenset(commits[each].tree for each in kept) - {MetarangeId("")}
-    own_trees = frozenset(commits[each].tree for each in all_kept) - {MetarangeId("")} - trees
+    heads = _trees_of(commits, {each.head for each in positions if each.head is not None})
+    trees = _trees_of(commits, kept)
+    own_trees = _trees_of(commits, all_kept) - trees
     tables, dumped = _reach_dumps(repository, now, taken)
-    return Roots(len(all_kept), trees, own_trees, packs.replaces, dumped, tables)
+    return Roots(len(all_kept), heads, trees, own_trees, packs.replaces, dumped, tables)
+
+
+def _trees_of(commits: Mapping[CommitId, Known], ids: Iterable[CommitId]) -> frozenset[MetarangeId]:
+    return frozenset(commits[each].tree for each in ids) - {MetarangeId("")}
 
 
 def _reach_dumps(

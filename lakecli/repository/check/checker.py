@@ -69,6 +69,7 @@ class Checker:
         self._reported: set[tuple[str, str, bytes | None]] = set()
         self._commits: set[CommitId] = set()
         self._metaranges: set[MetarangeId] = set()
+        self._heads: set[MetarangeId] = set()
         self._ranges: set[RangeId] = set()
         self._ahead: AheadIndex | None = None
         self._compared: set[tuple[str, str]] = set()
@@ -87,7 +88,7 @@ class Checker:
 
     @cached_property
     def _expired(self) -> frozenset[str]:
-        """The trees that garbage collection has expired; read when one has a problem."""
+        """The trees that garbage collection has expired; read when one of history has a problem."""
         from lakecli.remote.collection import iter_expired
 
         return frozenset(iter_expired(self._store))
@@ -115,7 +116,7 @@ class Checker:
 
     def check_shared(self, txn: ReadTransaction) -> Iterator[Finding]:
         """Check the refs and the commit packs in the bucket."""
-        for finding in check_shared(self._repository, txn):
+        for finding in check_shared(self._repository, txn, checked=self._heads):
             yield from self.report(finding)
 
     def check_refs(self, txn: ReadTransaction, index: ObjectIndex) -> Iterator[Finding]:
@@ -128,7 +129,9 @@ class Checker:
         heads += [(tag.name, tag.commit_id) for tag in refs.iter_tags()]
         self.counts.refs = len(heads)
         for name, commit_id in heads:
-            if refs.find_commit(commit_id) is None:
+            if (commit := refs.find_commit(commit_id)) is not None:
+                self._heads.add(commit.metarange_id)
+            else:
                 yield from self.report(Finding("ref", name, f"its commit is missing: {commit_id}"))
         for name, commit_id in heads:
             yield from self._check_commit(refs, name, commit_id, index)
@@ -175,8 +178,9 @@ class Checker:
         self._metaranges.add(tree)
         self.counts.metaranges += 1
         records, problems = check_metarange(self._repository.trees, tree)
-        if problems and tree in self._expired and self._is_gone(tree):
-            return  # garbage collection has expired it, as the retention rules say
+        if problems and self._has_expired(tree):
+            self.counts.expired += 1
+            return
         for problem in problems:
             yield from self.report(_finding("metarange", problem, name, commit))
         new = [record for record in records if record.id not in self._ranges]
@@ -212,8 +216,13 @@ class Checker:
         items = check_range(self._repository.trees, record)
         return items if self._ahead is None else self._ahead.take_up(record.id, items)
 
-    def _is_gone(self, tree: MetarangeId) -> bool:
-        """Tell whether a tree is missing; a damaged one did not expire."""
+    def _has_expired(self, tree: MetarangeId) -> bool:
+        """Return whether garbage collection has deleted a tree by the retention rules.
+
+        No rule lets go the tree of a branch or tag, and a damaged tree has not been deleted.
+        """
+        if tree in self._heads or tree not in self._expired:
+            return False
         try:
             self._store.head(sstable_key(tree))
         except ObjectNotFound:

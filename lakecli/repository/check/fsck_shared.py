@@ -1,6 +1,7 @@
 """Check what clones share in the bucket: ref objects and commit packs.
 
 Every ref object must be valid, and its commit must be in a pack together with all its ancestors.
+Its tree must exist, whatever garbage collection has deleted.
 So must every commit that this clone believes to be in a pack, since a push leaves it out.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.committed.check import check_metarange
 from lakecli.errors import IntegrityError
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
@@ -17,17 +19,25 @@ from lakecli.repository.core.findings import Finding
 from lakecli.repository.core.packs import read_packs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from lakecli.ids import PackId
     from lakecli.kv.env import ReadTransaction
-    from lakecli.model import CommitId
+    from lakecli.model import CommitId, MetarangeId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.packs import Packs
 
 
-def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Finding]:
-    """Yield the problems of the refs and the packs in the bucket."""
+def check_shared(
+    repository: Repository, txn: ReadTransaction, *, checked: Collection[MetarangeId]
+) -> Iterator[Finding]:
+    """Yield the problems of the refs and the packs in the bucket.
+
+    Args:
+        repository: the repository to check.
+        txn: of the local store.
+        checked: trees that were checked as those of heads.
+    """
     from lakecli.remote.refs import find_ref, iter_refs
 
     store = repository.store
@@ -56,6 +66,7 @@ def check_shared(repository: Repository, txn: ReadTransaction) -> Iterator[Findi
     for each in packs.bad_commits:
         yield Finding("pack", each.key, each.what)
     yield from _check_reached(packs, heads)
+    yield from _check_trees(repository, packs, heads, set(checked))
     yield from _check_believed(repository, txn, packs)
 
 
@@ -77,6 +88,22 @@ def _check_reached(packs: Packs, heads: list[tuple[str, str, CommitId]]) -> Iter
                 else:
                     what = f"its parent is in no pack: {parent}"
                     yield Finding("commit", commit_id, what, ref=name, commit_id=commit_id)
+
+
+def _check_trees(
+    repository: Repository,
+    packs: Packs,
+    heads: list[tuple[str, str, CommitId]],
+    checked: set[MetarangeId],
+) -> Iterator[Finding]:
+    """Check that the trees of heads exist; what they list is checked for refs of this clone."""
+    for _, name, head in heads:
+        tree = packs.trees.get(head)
+        if not tree or tree in checked:
+            continue
+        checked.add(tree)
+        for problem in check_metarange(repository.trees, tree)[1]:
+            yield Finding("metarange", problem.key, problem.what, ref=name, commit_id=head)
 
 
 def _check_believed(

@@ -48,5 +48,7 @@ class FsckCounts:
     external_asked: int = 0
     external_not_allowed: int = 0
     places: dict[str, int] = field(default_factory=dict)
+    expired: int = 0
+    """Trees of old commits that garbage collection has deleted by the retention rules."""
     findings: int = 0
     damaged_refs: set[str] = field(default_factory=set)

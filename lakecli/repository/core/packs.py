@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.remote import damage
 
 if TYPE_CHECKING:
-    from lakecli.model import CommitId
+    from lakecli.model import CommitId, MetarangeId
     from lakecli.objectstore.base import ObjectStore
     from lakecli.remote.damage import Damage
 
@@ -31,11 +31,13 @@ class Packs(NamedTuple):
 
     Attributes:
         parents: the parents of every commit in a readable pack.
+        trees: the trees of these commits.
         bad: the packs that cannot be read.
         bad_commits: records in readable packs that are not valid commits.
     """
 
     parents: dict[CommitId, tuple[CommitId, ...]]
+    trees: dict[CommitId, MetarangeId]
     bad: list[BadPack]
     bad_commits: list[Damage]
 
@@ -45,12 +47,14 @@ def read_packs(store: ObjectStore) -> Packs:
     from lakecli.remote.packs import DamagedPack, read_new_packs
 
     parents: dict[CommitId, tuple[CommitId, ...]] = {}
+    trees: dict[CommitId, MetarangeId] = {}
     damaged: list[DamagedPack] = []
     replaced: set[str] = set()
     bad_commits: list[Damage] = []
     for pack in read_new_packs(store, (), on_damage=damaged.append):
         parents |= {commit.id: commit.parents for commit in pack.commits}
+        trees |= {commit.id: commit.metarange_id for commit in pack.commits}
         replaced.update(pack.replaces)
         bad_commits += [damage.of_commit(pack, each) for each in pack.bad]
     bad = [BadPack(each.pack_id, each.message, each.pack_id in replaced) for each in damaged]
-    return Packs(parents, bad, bad_commits)
+    return Packs(parents, trees, bad, bad_commits)

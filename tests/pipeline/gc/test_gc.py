@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.committed.sources import MissingTable
 from lakecli.errors import IntegrityError, LakeError, NothingToDo, Refused, UsageError
 from lakecli.identity import h
 from lakecli.layout import data_key, sstable_key
 from lakecli.objectstore.base import ANY
+from lakecli.pipeline.gc.marks import add_expired
 from lakecli.pipeline.gc.rules import Rules, find_rules, parse_rules, put_rules
 from lakecli.pipeline.gc.run import Action, SharedNamespace, status, undo
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch, tag
 from lakecli.repository.check.fsck import fsck
+from lakecli.repository.core.findings import FsckCounts
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import NotInBucket
@@ -134,9 +137,38 @@ def test_rules_release_old_commits(shared: Shared) -> None:
     assert shared.data == {key_of(each) for each in (b"0", b"side 1", b"side 2", b"2")}
     # What was deleted on purpose is no damage to fsck, nor to the next run, whatever the rules are
     # then.
-    assert not list(fsck(ada))
+    counts = FsckCounts()
+    assert not list(fsck(ada, counts=counts))
+    assert counts.expired == 1
     ada.store.delete(["_lakecli/gc/rules.json"])
     assert shared.collect_all(ben).action is Action.FOUND_NOTHING
+
+
+@pytest.mark.parametrize("kind", ["branch", "tag"])
+def test_no_list_of_expired_trees_excuses_that_of_a_head(shared: Shared, kind: str) -> None:
+    """Somebody wrote it, or an earlier version let it go because its ref had vanished."""
+    ada, ben = shared.clones
+    make_commit(ada, {b"a": b"1"})
+    push(ada)
+    branch.create(ada, "side", source="main")
+    made = make_commit(ada, {b"a": b"2"}, "side")
+    if kind == "tag":
+        tag.create(ada, "v1", "side")
+        branch.delete(ada, "side")
+    name = "v1" if kind == "tag" else "side"
+    push(ada, name)
+    fetch(ben)
+    lost = sstable_key(made.metarange_id)
+    ada.store.delete([lost])
+    add_expired(ada.store, 1, [made.metarange_id])
+    counts = FsckCounts()
+    assert [(each.name, each.ref) for each in fsck(ada, counts=counts)] == [(lost, name)]
+    assert counts.expired == 0
+    # The other clone has no branch of its own there, and reports it all the same.
+    assert [(each.name, each.ref) for each in fsck(ben)] == [(lost, name)]
+    shared.time.pass_by(LONG)
+    with pytest.raises(MissingTable, match=lost):
+        shared.collect(ben)
 
 
 def test_a_merged_side_branch_loses_nothing_that_the_merge_has(shared: Shared) -> None:

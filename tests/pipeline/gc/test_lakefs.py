@@ -16,6 +16,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.identity import h
+from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import LEGACY_LAKEFS_MARKER, REFS, REPOSITORY, SSTABLES, data_key, lakefs_object
 from lakecli.model import EMPTY_TREE, Entry
 from lakecli.objectstore.base import ANY
@@ -545,6 +546,10 @@ def test_a_dump_for_lakefs_withdraws_the_confirmation(taken: Taken) -> None:
 def test_nothing_of_lakefs_is_garbage_before_a_branch_was_pushed(taken: Taken) -> None:
     (_, ben) = taken.clones
     taken.store.delete(taken.listed(REFS))
+    with ben.lake.kv.write() as txn:  # a clone that never saw a branch there
+        positions = TrackingStore(txn, ben.key)
+        for each in list(positions.iter()):
+            positions.delete(each.kind, each.name)
     taken.time.pass_by(2 * MONTH)
     for options in ({}, {"dry_run": True}, {"force_shared": True}):
         with pytest.raises(SharedNamespace, match="no branch of it was pushed"):

@@ -254,7 +254,7 @@ def no_guard(patch: pytest.MonkeyPatch) -> None:
 
 def no_marking_again(patch: pytest.MonkeyPatch) -> None:
     """Let a sweep delete all condemned objects except kept ones."""
-    nothing = Roots(0, frozenset(), frozenset(), {})
+    nothing = Roots(0, frozenset(), frozenset(), frozenset(), {})
     patch.setattr(sweep, "reach_all", lambda _work, _live, reach: (nothing, reach))
     patch.setattr(sweep, "list_tables", lambda *_args: {})
 
