@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.collection import AcceptedRef, Collection, CollectionState, KeptDump
+from lakecli.cli.answers.collection import (
+    AcceptedRef,
+    Collection,
+    CollectionState,
+    GarbageSummary,
+    KeptDump,
+    RefGarbage,
+)
 from lakecli.cli.text import human_size, local_date
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.pipeline.gc.run import GcReport, GcStatus
+    from lakecli.pipeline.gc.summary import Summary
 
 
 def status_record(status: GcStatus) -> CollectionState:
@@ -20,8 +28,18 @@ def status_record(status: GcStatus) -> CollectionState:
 
     dumps = [pick(KeptDump, each, **manifest_fields(each.manifest)) for each in status.dumps]
     return pick(
-        CollectionState, status, grace_seconds=int(status.grace.total_seconds()), dumps=dumps
+        CollectionState,
+        status,
+        grace_seconds=int(status.grace.total_seconds()),
+        dumps=dumps,
+        summary=_summary_record(status.summary),
     )
+
+
+def _summary_record(summary: Summary | None) -> GarbageSummary | None:
+    if summary is None:
+        return None
+    return pick(GarbageSummary, summary, refs=[pick(RefGarbage, each) for each in summary.refs])
 
 
 def report_record(report: GcReport, *, dry_run: bool) -> Collection:
@@ -29,7 +47,7 @@ def report_record(report: GcReport, *, dry_run: bool) -> Collection:
     return pick(
         Collection,
         report,
-        **status_record(report.status),
+        **{**status_record(report.status), "summary": _summary_record(report.summary)},
         dry_run=dry_run,
         objects=sum(each.objects for each in report.garbage),
         size=sum(each.size for each in report.garbage),
@@ -48,12 +66,14 @@ def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
         assert status.since is not None
         assert status.sweep_at is not None
         yield f"Garbage was condemned at {local_date(status.since)}; nothing has been deleted yet."
+        yield from _summary_lines(status.summary)
         yield f"To delete it from {local_date(status.sweep_at)} on: lakecli gc run {uri}"
         yield f"To cancel before that: lakecli gc undo {uri}"
     else:
         assert status.resume_at is not None
         at = local_date(status.resume_at)
         yield "A sweep is running or was interrupted. Until it ends, other commands cannot write."
+        yield from _summary_lines(status.summary)
         yield f"If it is no longer running, finish it from {at} on: lakecli gc run {uri}"
         yield f"or end it without deleting more: lakecli gc undo --force {uri}"
     for each in status.dumps:
@@ -61,6 +81,11 @@ def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
             f"Kept until {local_date(each.until)}: the refs dump of {local_date(each.since)}, "
             f"commits {each.manifest.commits}"
         )
+
+
+def _summary_lines(summary: Summary | None) -> Iterator[str]:
+    if summary is not None:
+        yield f"By branch: {summary}"
 
 
 def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
@@ -80,6 +105,8 @@ def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
             "a push lists them"
         )
     yield from _garbage_lines(report, dry_run=dry_run)
+    if dry_run or report.action is Action.SWEPT:  # otherwise the state has it
+        yield from _summary_lines(report.summary)
     if report.spared:
         yield f"Spared because it is in use again: {_count(report.spared, 'object')}"
     if dry_run:

@@ -42,6 +42,37 @@ class KeptDump(TypedDict):
     until: datetime
 
 
+class RefGarbage(TypedDict):
+    """The garbage of one branch or tag.
+
+    Attributes:
+        kind: branch or tag.
+        deleted: whether the branch or tag is deleted.
+        trees: number of trees of its old commits, which retention rules let go.
+        former_trees: number of trees that it reached before it was deleted or moved elsewhere.
+    """
+
+    kind: str
+    name: str
+    deleted: bool
+    trees: int
+    former_trees: int
+
+
+class GarbageSummary(TypedDict):
+    """Garbage by branch and tag.
+
+    Attributes:
+        refs: the default branch first, then branches and tags that have garbage.
+        other_trees: number of trees that no branch or tag had.
+        objects: number of data objects that no branch or tag reaches.
+    """
+
+    refs: Sequence[RefGarbage]
+    other_trees: int
+    objects: int
+
+
 class AcceptedRef(TypedDict):
     """A branch or tag that --accept-restored accepted as it is now.
 
@@ -73,6 +104,7 @@ class CollectionState(TypedDict):
         resume_at: time from which an interrupted sweep can be finished or ended.
         dumps: refs dumps that are kept, oldest first.
         lakefs_stopped: time when --lakefs-stopped confirmed that lakeFS has stopped.
+        summary: what is condemned, by branch and tag; null if nothing is.
     """
 
     phase: str
@@ -83,6 +115,7 @@ class CollectionState(TypedDict):
     resume_at: datetime | None
     dumps: Sequence[KeptDump]
     lakefs_stopped: datetime | None
+    summary: GarbageSummary | None
 
 
 class Collection(TypedDict):
@@ -105,6 +138,7 @@ class Collection(TypedDict):
         ranges: number of distinct ranges of these commits.
         entries: number of entries in these ranges.
         lost: ranges and metaranges that unpushed commits need and that are gone.
+        summary: the garbage by branch and tag; null if there is none.
         accepted: branches and tags that went back in time, and that --accept-restored accepted.
     """
 
@@ -124,6 +158,7 @@ class Collection(TypedDict):
     ranges: int
     entries: int
     lost: Sequence[str]
+    summary: GarbageSummary | None
     accepted: Sequence[AcceptedRef]
 
 

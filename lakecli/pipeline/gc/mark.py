@@ -21,13 +21,14 @@ from lakecli.pipeline.gc.packs import superseded
 from lakecli.pipeline.gc.reach import Reach, batches
 from lakecli.pipeline.gc.roots import Roots, expired_reflog, gather
 from lakecli.pipeline.gc.shared import LakeFsAhead
+from lakecli.pipeline.gc.summary import Summary, summarise
 from lakecli.pipeline.gc.tasks import read_kinds
 from lakecli.pipeline.store_location import OpenStore, StoreLocation, location_for
 from lakecli.remote.collection import STALE_AFTER, iter_expired
 from lakecli.repository.lakefs.kept import iter_expired_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from datetime import datetime, timedelta
 
     from lakecli.objectstore.base import ObjectStore, Version
@@ -117,6 +118,7 @@ class Marked:
         counts: number of condemned objects, by kind.
         sizes: bytes of these, by kind.
         foreign: number of objects that lakecli did not write, by kind.
+        summary: what is condemned, by branch and tag.
     """
 
     commits: int = 0
@@ -130,6 +132,7 @@ class Marked:
     counts: Counter[str] = field(default_factory=Counter)
     sizes: Counter[str] = field(default_factory=Counter)
     foreign: Counter[str] = field(default_factory=Counter)
+    summary: Summary = field(default_factory=Summary)
 
     def tallies(self) -> list[Tally]:
         """Return what is condemned, by kind."""
@@ -229,7 +232,20 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
         marked.doom(each.key, each.size, each.kind)
     for _ in abandoned(work.repository.store, work.times.cutoff):
         marked.counts["upload"] += 1
+    objects = marked.counts["data"] + marked.counts["lakefs"]
+    marked.summary = summary_of(work, roots, marked.others, objects=objects)
     return marked
+
+
+def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], *, objects: int) -> Summary:
+    """Return what is about to be deleted, by branch and tag."""
+    return summarise(
+        roots.history,
+        roots.refs,
+        {each.key.removeprefix(SSTABLES) for each in doomed if each.kind == "metarange"},
+        default_branch=work.repository.record.default_branch,
+        objects=objects,
+    )
 
 
 def reach_all(

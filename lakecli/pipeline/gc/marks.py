@@ -5,6 +5,7 @@
     _lakecli/gc/marks/<epoch>-<id>/data-<prefix>   data objects: 32 bytes of digest, 8 of size each
     _lakecli/gc/marks/<epoch>-<id>/data-lakefs-…   those of lakeFS: the digest is that of the name
     _lakecli/gc/marks/<epoch>-<id>/others          all other keys, one JSON object a line
+    _lakecli/gc/marks/<epoch>-<id>/summary         their numbers by branch and tag, see `summary`
 
 The lists name candidates only: the sweep itself finds out what is in use. Anybody who can write to
 the bucket can write a list, so each is validated and must be older than the grace period.
@@ -22,6 +23,7 @@ from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.parsing import parse_json_object
 from lakecli.pipeline.gc.live import DIGEST, RECORD, split
 from lakecli.pipeline.gc.reach import pack_ids
+from lakecli.pipeline.gc.summary import MAX_SUMMARY_SIZE, dump_summary, parse_summary
 from lakecli.remote.collection import EXPIRED, MAX_EXPIRED_SIZE, read_expired
 from lakecli.repository.lakefs.kept import DUMPS
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.objectstore.base import ObjectStore, Version
+    from lakecli.pipeline.gc.summary import Summary
 
 KINDS: Final = {
     "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),
@@ -114,6 +117,20 @@ class Marks:
                 break
             lines.append(line)
         self._put("others", "".join(lines).encode("ascii"))
+
+    def put_summary(self, summary: Summary) -> None:
+        """Write what is condemned, by branch and tag."""
+        self._put("summary", dump_summary(summary))
+
+    def summary(self) -> Summary | None:
+        """Return what is condemned, by branch and tag; ``None`` if it is not known.
+
+        Earlier versions wrote none. Nothing depends on it, so a damaged one stops nobody.
+        """
+        try:
+            return parse_summary(self._get("summary", MAX_SUMMARY_SIZE))
+        except LostMarks:
+            return None
 
     def newest(self) -> datetime:
         """Return when the newest of the lists was written, by the bucket's clock.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from lakecli.pipeline.gc.known_refs import LostRef
     from lakecli.pipeline.gc.mark import Tally
+    from lakecli.pipeline.gc.summary import Summary
     from lakecli.remote.collection import Phase
     from lakecli.repository.lakefs.kept import KeptDump
 
@@ -68,6 +69,7 @@ class GcStatus(NamedTuple):
         resume_at: when an interrupted sweep may be continued or ended; ``None``: no sweep has
             begun.
         dumps: refs dumps that are kept, by date.
+        summary: what is condemned, by branch and tag; ``None``: nothing is, or it is not known.
         lakefs_stopped: when somebody confirmed that lakeFS, from which the namespace was taken
             over, has stopped; ``None``: nobody did, or it was not taken over.
     """
@@ -80,6 +82,7 @@ class GcStatus(NamedTuple):
     resume_at: datetime | None = None
     dumps: tuple[KeptDump, ...] = ()
     lakefs_stopped: datetime | None = None
+    summary: Summary | None = None
 
 
 class GcReport(NamedTuple):
@@ -96,6 +99,7 @@ class GcReport(NamedTuple):
         objects: number of data objects in the namespace.
         size: bytes of these.
         lost: tables that unpushed work of this or another clone needs and that are missing.
+        summary: what was condemned or swept, by branch and tag.
         accepted: refs that went back, which somebody accepted.
     """
 
@@ -109,4 +113,5 @@ class GcReport(NamedTuple):
     objects: int = 0
     size: int = 0
     lost: tuple[str, ...] = ()
+    summary: Summary | None = None
     accepted: tuple[LostRef, ...] = ()

@@ -8,6 +8,7 @@ Read from this clone: its refs, what its operation log could restore, and staged
 from __future__ import annotations
 
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.gc.positions import Positions
     from lakecli.pipeline.gc.rules import Rules
+    from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.lakefs.taken_over import TakenOver
 
@@ -55,6 +57,8 @@ class Roots(NamedTuple):
         replaces: IDs of the packs that each commit pack claims to replace, by the ID of that pack.
         dumped_trees: trees of the commits in refs dumps that are kept.
         dumps: the tables of these dumps.
+        refs: the refs in the bucket, deleted ones too.
+        history: all commits that are known.
     """
 
     commits: int
@@ -64,6 +68,8 @@ class Roots(NamedTuple):
     replaces: Mapping[PackId, tuple[PackId, ...]]
     dumped_trees: frozenset[MetarangeId] = frozenset()
     dumps: frozenset[str] = frozenset()
+    refs: tuple[RemoteRef, ...] = ()
+    history: Mapping[CommitId, Known] = MappingProxyType({})
 
 
 def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
@@ -127,7 +133,17 @@ def gather(
     trees = _trees_of(commits, kept)
     own_trees = _trees_of(commits, all_kept) - trees
     tables, dumped = _reach_dumps(repository, now, taken)
-    return Roots(len(all_kept), heads, trees, own_trees, packs.replaces, dumped, tables)
+    return Roots(
+        commits=len(all_kept),
+        heads=heads,
+        trees=trees,
+        own_trees=own_trees,
+        replaces=packs.replaces,
+        dumped_trees=dumped,
+        dumps=tables,
+        refs=tuple(refs),
+        history=commits,
+    )
 
 
 def _trees_of(commits: Mapping[CommitId, Known], ids: Iterable[CommitId]) -> frozenset[MetarangeId]:

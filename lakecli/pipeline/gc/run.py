@@ -27,6 +27,7 @@ from lakecli.pipeline.gc.records import Action, GcOptions, GcReport, GcStatus
 from lakecli.pipeline.gc.roots import check_refs, reflog_cutoff
 from lakecli.pipeline.gc.rules import find_rules
 from lakecli.pipeline.gc.shared import SharedNamespace, check_not_shared, check_published
+from lakecli.pipeline.gc.summary import fields_of
 from lakecli.pipeline.gc.sweep import Sweep, deleter
 from lakecli.remote import collection
 from lakecli.remote.collection import (
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from lakecli.pipeline.gc.joined import JoinedSet
     from lakecli.pipeline.gc.known_refs import LostRef
     from lakecli.pipeline.gc.live import DigestSet
+    from lakecli.pipeline.gc.summary import Summary
+    from lakecli.pipeline.gc.sweep import Swept
     from lakecli.pipeline.runner import Runner
     from lakecli.remote.collection import GcState
     from lakecli.repository.core.lake import Repository
@@ -99,6 +102,7 @@ def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcSt
 def _status(repository: Repository, seen: Seen, grace: timedelta) -> GcStatus:
     state = seen.state
     sweep_at = resume_at = None
+    summary = Marks(repository.store, state.mark).summary() if state.mark else None
     if seen.since is not None and state.phase is Phase.CONDEMNED:
         sweep_at = seen.since
         with suppress(LostMarks):
@@ -107,7 +111,9 @@ def _status(repository: Repository, seen: Seen, grace: timedelta) -> GcStatus:
         sweep_at += max(state.grace, grace) + STALE_AFTER
     if seen.since is not None and state.phase is Phase.SWEEPING:
         resume_at = seen.since + LEASE
-    return GcStatus(state.phase, state.epoch, state.grace, seen.since, sweep_at, resume_at)
+    return GcStatus(
+        state.phase, state.epoch, state.grace, seen.since, sweep_at, resume_at, summary=summary
+    )
 
 
 def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcReport:
@@ -335,6 +341,7 @@ class _Run:
         if garbage and not options.dry_run:
             lake.runtime.on_step("gc:write-marks")
             marks.put_others(marked.others)
+            marks.put_summary(marked.summary)
             move_state(
                 self._repository,
                 seen,
@@ -353,6 +360,7 @@ class _Run:
             objects=marked.objects,
             size=marked.size,
             lost=tuple(sorted(marked.lost)),
+            summary=marked.summary if garbage else None,
         )
         if garbage and not options.dry_run:
             self._save(report, epoch)
@@ -362,7 +370,16 @@ class _Run:
         """Report what a sweep would delete now."""
         with open_live(self._runner) as live:
             swept = self._sweep_of(seen.state, live).run(None)
-        return GcReport(Action.SWEPT, self.status(seen), tuple(swept.tallies), swept.spared)
+        return self._swept(swept, seen)
+
+    def _swept(self, swept: Swept, seen: Seen) -> GcReport:
+        return GcReport(
+            Action.SWEPT,
+            self.status(seen),
+            tuple(swept.tallies),
+            swept.spared,
+            summary=swept.summary,
+        )
 
     def _sweep_of(self, state: GcState, live: DigestSet | JoinedSet) -> Sweep:
         marks = Marks(self._store, state.mark)
@@ -371,7 +388,9 @@ class _Run:
     def sweep(self, seen: Seen) -> GcReport:
         """Delete condemned objects that are still unreached."""
         repository, options = self._repository, self._options
-        options.confirm(f"permanently delete the garbage in {self._store.uri}")
+        condemned = Marks(self._store, seen.state.mark).summary()
+        what = "" if condemned is None else f" ({condemned})"
+        options.confirm(f"permanently delete the garbage in {self._store.uri}{what}")
         with open_live(self._runner) as live:
             sweep = self._sweep_of(seen.state, live)
             if seen.state.phase is Phase.CONDEMNED:
@@ -394,9 +413,13 @@ class _Run:
             )
             try:
                 self._check_age(state)
-                swept = sweep.run(deleter(self._work(state.grace), lease), beat=lease.check)
-                report = GcReport(
-                    Action.SWEPT, self.status(seen), tuple(swept.tallies), swept.spared
+                report = self._swept(
+                    sweep.run(
+                        deleter(self._work(state.grace), lease),
+                        beat=lease.check,
+                        log=lambda summary: self._log(summary, state.epoch),
+                    ),
+                    seen,
                 )
                 self._save(report, state.epoch)
                 self._record_refs()
@@ -438,6 +461,12 @@ class _Run:
         self._repository.lake.runtime.on_step("gc:clean-up")
         clean_up(self._store, ended, self.now, ended=state.mark)
 
+    def _log(self, summary: Summary, epoch: int) -> None:
+        """Write what a sweep is about to delete, before the first deletion."""
+        fields = {"epoch": epoch, "at": self.now.isoformat(), **fields_of(summary)}
+        body = json.dumps(fields, indent=2).encode("ascii") + b"\n"
+        self._store.put(f"{REPORTS}{epoch}-sweeping.json", body, ANY)
+
     def _save(self, report: GcReport, epoch: int) -> None:
         """Write a report beside the state: of what was condemned, or of what was deleted."""
         name = "swept" if report.action is Action.SWEPT else "condemned"
@@ -447,6 +476,7 @@ class _Run:
             "at": self.now.isoformat(),
             "spared": report.spared,
             "garbage": [each.fields() for each in report.garbage],
+            "summary": None if report.summary is None else fields_of(report.summary),
         }
         body = json.dumps(fields, indent=2).encode("ascii") + b"\n"
         self._store.put(f"{REPORTS}{epoch}-{name}.json", body, ANY)

@@ -30,9 +30,11 @@ from lakecli.pipeline.gc.mark import (
     list_tables,
     new_reach,
     reach_all,
+    summary_of,
 )
 from lakecli.pipeline.gc.marks import KINDS, add_expired
 from lakecli.pipeline.gc.reach import batches
+from lakecli.pipeline.gc.summary import Summary
 from lakecli.remote.collection import iter_keeps
 
 if TYPE_CHECKING:
@@ -58,10 +60,11 @@ Delete = Callable[[Iterable[Garbage]], int]
 
 
 class Swept(NamedTuple):
-    """What a sweep deletes, and how many condemned objects it spares."""
+    """What a sweep deletes, by kind and by ref, and how many condemned objects it spares."""
 
     tallies: list[Tally]
     spared: int
+    summary: Summary
 
 
 class Sweep:
@@ -99,12 +102,20 @@ class Sweep:
         self._keep()
         self._check_lakefs()
 
-    def run(self, delete: Delete | None, *, beat: Callable[[], None] = lambda: None) -> Swept:
+    def run(
+        self,
+        delete: Delete | None,
+        *,
+        beat: Callable[[], None] = lambda: None,
+        log: Callable[[Summary], None] = lambda _: None,
+    ) -> Swept:
         """Find garbage among the condemned objects, and delete it.
 
         Args:
             delete: deletes objects, and returns how many it kept; ``None``: only count.
             beat: called every few seconds while Spark compares listings with what is in use.
+            log: called before the first deletion with what is about to be deleted; of the data
+                objects, as many as were condemned.
 
         Raises:
             LostMarks: a list of condemned objects is missing or damaged.
@@ -113,7 +124,10 @@ class Sweep:
         roots, tables = self._remark()
         self._check_lakefs()
         others = [*self._tables(tables), *self._rest(roots)]
+        condemned = self._marks.summary() or Summary()
+        summary = summary_of(self._work, roots, others, objects=condemned.objects)
         if delete is not None:
+            log(summary)
             trees = [each for each in others if each.kind == "metarange"]
             add_expired(
                 self._store, self._epoch, (each.key.removeprefix(SSTABLES) for each in trees)
@@ -130,7 +144,8 @@ class Sweep:
             for kind in KINDS
             if self._counts[kind]
         ]
-        return Swept(tallies, self._spared)
+        objects = self._counts["data"] + self._counts["lakefs"]
+        return Swept(tallies, self._spared, summary._replace(objects=objects))
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""

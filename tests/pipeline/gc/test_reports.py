@@ -10,10 +10,12 @@ import pytest
 
 from lakecli.identity import h
 from lakecli.layout import data_key
+from lakecli.model import RefKind
 from lakecli.pipeline.gc import own, sweep
 from lakecli.pipeline.gc.mark import Tally
 from lakecli.pipeline.gc.records import GcReport, GcStatus
 from lakecli.pipeline.gc.run import Action
+from lakecli.pipeline.gc.summary import RefGarbage, Summary, fields_of
 from lakecli.progress import NoProgress
 from lakecli.remote.collection import Phase
 from tests.pipeline.gc.shared import GRACE, LONG, Shared, make_commit, push, upload
@@ -60,17 +62,22 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
     assert progress.parts == progress.expected == 5
     garbage = Tally("data", 2, 9)
     since, sweep_at = report.status.since, report.status.sweep_at
+    summary = Summary(
+        (RefGarbage(RefKind.BRANCH, "main", deleted=False, trees=0, former_trees=0),), 0, 2
+    )
     # With the commit of the empty tree. The range with a and b is in two trees and read once.
     assert report == GcReport(
         action=Action.CONDEMNED,
-        status=GcStatus(Phase.CONDEMNED, 1, GRACE, since, sweep_at, None),
+        status=GcStatus(Phase.CONDEMNED, 1, GRACE, since, sweep_at, None, summary=summary),
         garbage=(garbage,),
         commits=3,
         entries=3,
         ranges=2,
         objects=5,
         size=15,
+        summary=summary,
     )
+    assert str(summary) == "main: 0; 2 objects that no ref reaches"
     assert since is not None
     assert sweep_at == since + GRACE + timedelta(hours=1)
     shared.time.pass_by(DAY)
@@ -94,6 +101,7 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
             "epoch": 1,
             "action": name,
             "spared": spared,
+            "summary": fields_of(summary._replace(objects=tally.objects)),
             "garbage": [
                 {
                     "kind": "data",
