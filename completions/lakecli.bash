@@ -74,7 +74,7 @@ __lakecli_options() {
     'fsck') REPLY='--conf --data --dry-run --engine --external --from --master --repair --sample' ;;
     'gc delete-config') REPLY='' ;;
     'gc get-config') REPLY='-p' ;;
-    'gc run') REPLY='--conf --dry-run --engine --force-shared --grace --lakefs-stopped --master --no-progress -p --parallelism -y --yes' ;;
+    'gc run') REPLY='--accept-restored --conf --dry-run --engine --force-shared --grace --lakefs-stopped --master --no-progress -p --parallelism -y --yes' ;;
     'gc set-config') REPLY='-f --filename' ;;
     'gc status') REPLY='' ;;
     'gc undo') REPLY='--force' ;;

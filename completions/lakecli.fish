@@ -415,6 +415,7 @@ function __lakecli_options
                 '-p' 'Print the rules as JSON that gc set-config reads'
         case 'gc run'
             printf '%s\t%s\n' \
+                '--accept-restored' 'Accept, once, that branches or tags are missing or older than they were' \
                 '--conf' 'Spark setting, as for spark-submit' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \

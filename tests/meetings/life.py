@@ -312,6 +312,17 @@ class LongTeam(RuleBasedStateMachine):
         self.world.pass_time(days(passed))
         self.team.run(person, "gc", "run", REPOSITORY, "-y", sync=False)
 
+    @precondition(lambda self: self.team.went_back)
+    @rule(person=WHO)
+    def accept_backup(self, person: str) -> None:
+        self.team.run(person, "gc", "run", REPOSITORY, "-y", "--accept-restored", sync=False)
+
+    @rule(person=WHO, ref=st.integers(0, 5), body=st.sampled_from([None, b"{}"]))
+    def collect_without_a_ref(self, person: str, ref: int, body: bytes | None) -> None:
+        known = self.team.refs_seen(person)
+        if known:
+            self.team.collect_without(person, known[ref % len(known)], body)
+
     @rule(person=WHO)
     def keep_garbage(self, person: str) -> None:
         self.team.run(person, "gc", "undo", REPOSITORY, sync=False)

@@ -15,15 +15,17 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.errors import LakeError
+from lakecli.errors import LakeError, NotFound
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.identity import h
 from lakecli.kv.tracking import TrackingStore
+from lakecli.layout import ref_key
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import BUCKETS, MemoryBucket, MemoryStore
@@ -127,6 +129,9 @@ class Team(Model):
         if argv[:2] in (("branch", "delete"), ("branch", "rename")):
             self.deleters.add((person, argv[2].removeprefix(f"{REPOSITORY}/")))
         is_excused = reply.exit_code == ExitCode.INTEGRITY and self.refers_to_lost(person)
+        if reply.exit_code == ExitCode.INTEGRITY and argv[:2] == ("gc", "run"):
+            assert keys <= self.losses.keys(), self.story()
+            is_excused |= self.went_back
         assert is_excused or reply.exit_code not in DEFECTS, self.story()
         if reply.exit_code == ExitCode.OK:
             self.done.append(argv)
@@ -465,6 +470,37 @@ class Team(Model):
         self.headed_at.clear()
         heads, moved = self.bucket_refs()
         self.pushed = self.history(heads) | {each for each in moved if each in self.pushed}
+
+    def refs_seen(self, person: str) -> list[str]:
+        """Return the keys of the refs in the bucket that a person's clone has seen there."""
+        with self.open_lake(person) as lake:
+            try:
+                key = lake.repository("demo").key
+            except NotFound:
+                return []
+            with lake.kv.read() as txn:
+                seen = [ref_key(each.kind, each.name) for each in TrackingStore(txn, key).iter()]
+        return sorted(self.losses.keys().intersection(seen))
+
+    def collect_without(self, person: str, key: str, body: bytes | None) -> None:
+        """Collect while an object in the bucket is missing or another one; then put it back.
+
+        Args:
+            person: who collects.
+            key: of the object, below the namespace.
+            body: what is there instead; ``None``: nothing.
+        """
+        objects, whole = self.world.bucket.objects, PREFIX + key
+        kept = objects.pop(whole)
+        if body is not None:
+            objects[whole] = replace(kept, body=body)
+        before = self.losses.keys()
+        reply = self.world(person, ["gc", "run", REPOSITORY, "-y"])
+        what = "is gone" if body is None else "is another"
+        self.told.append(f"{person}: gc run while {key} {what} -> {reply.exit_code}")
+        assert reply.exit_code == ExitCode.INTEGRITY, f"{reply}\n{self.story()}"
+        assert before <= self.losses.keys(), self.story()
+        objects[whole] = kept
 
     # -- the machines ------------------------------------------------------------------------
 

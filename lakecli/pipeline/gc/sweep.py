@@ -144,8 +144,8 @@ class Sweep:
             for kind in KINDS
             if self._counts[kind]
         ]
-        objects = self._counts["data"] + self._counts["lakefs"]
-        return Swept(tallies, self._spared, summary._replace(objects=objects))
+        deleted = self._counts["data"] + self._counts["lakefs"]
+        return Swept(tallies, self._spared, summary._replace(objects=deleted))
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.ids import CommitId, WriteId
-from lakecli.pipeline.gc.positions import Seen, counted
+from lakecli.pipeline.gc.observations import Seen
+from lakecli.pipeline.gc.positions import counted
 from lakecli.remote.ref_records import Move
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
