@@ -25,6 +25,8 @@ from lakecli.pipeline.gc.summary import Summary, summarise
 from lakecli.pipeline.gc.tasks import read_kinds
 from lakecli.pipeline.store_location import OpenStore, StoreLocation, location_for
 from lakecli.remote.collection import STALE_AFTER, iter_expired
+from lakecli.repository.core.listed_less import is_much_less
+from lakecli.repository.core.notice import Notice
 from lakecli.repository.lakefs.kept import iter_expired_records
 
 if TYPE_CHECKING:
@@ -118,6 +120,7 @@ class Marked:
         counts: number of condemned objects, by kind.
         sizes: bytes of these, by kind.
         foreign: number of objects that lakecli did not write, by kind.
+        tables: number of ranges and metaranges in the namespace.
         summary: what is condemned, by branch and tag.
     """
 
@@ -132,6 +135,7 @@ class Marked:
     counts: Counter[str] = field(default_factory=Counter)
     sizes: Counter[str] = field(default_factory=Counter)
     foreign: Counter[str] = field(default_factory=Counter)
+    tables: int = 0
     summary: Summary = field(default_factory=Summary)
 
     def tallies(self) -> list[Tally]:
@@ -159,6 +163,7 @@ class Work(NamedTuple):
         taken: how the namespace was taken over from lakeFS; ``None``: it was not.
         last_dump: when the last refs dump was made that went out or came in; ``None``: as above.
         progress: counts the metaranges and ranges that are read, and the parts of listings.
+        tables: number of ranges and metaranges that the last collection left; 0: unknown.
     """
 
     repository: Repository
@@ -169,6 +174,7 @@ class Work(NamedTuple):
     taken: TakenOver | None
     last_dump: datetime | None
     progress: Progress
+    tables: int = 0
 
     @property
     def lakefs(self) -> TakenOver | None:
@@ -286,7 +292,27 @@ def new_reach(work: Work, live: DigestSet | JoinedSet) -> Reach:
 
 
 def list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
-    """Return the ranges and metaranges in the namespace; count other objects in `foreign`."""
+    """Return the ranges and metaranges in the namespace; count other objects in `foreign`.
+
+    Young ones are in use, so a listing that lacks some would cost their objects. If much fewer are
+    listed than the last collection left, they are listed twice, and what either has counts.
+    """
+    tables = _list_tables(work, foreign)
+    if not is_much_less(len(tables), work.tables):
+        return tables
+    both = tables | _list_tables(work, Counter())
+    work.repository.notify(
+        Notice(
+            f"{len(tables):,} ranges and metaranges are listed in {work.repository.store.uri}, but "
+            f"the last garbage collection left {work.tables:,}; they were listed twice, and "
+            f"{len(both):,} count",
+            hint=f"check that nothing is missing: lakecli fsck {work.repository.uri}",
+        )
+    )
+    return both
+
+
+def _list_tables(work: Work, foreign: Counter[str]) -> dict[str, TableInfo]:
     tables = {}
     for info in work.repository.store.list(SSTABLES):
         name = info.key.removeprefix(SSTABLES)
@@ -340,6 +366,7 @@ def kinds_of(
 def _mark_tables(work: Work, marked: Marked, reach: Reach) -> None:
     """Follow recent tables that no root reaches yet, and condemn old ones."""
     tables = list_tables(work, marked.foreign)
+    marked.tables = len(tables)
     unreached = tables.keys() - reach.tables
     kinds = kinds_of(work, tables, unreached)
     marked.foreign["table"] += len(unreached) - len(kinds)

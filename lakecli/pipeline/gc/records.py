@@ -99,6 +99,7 @@ class GcReport(NamedTuple):
         objects: number of data objects in the namespace.
         size: bytes of these.
         lost: tables that unpushed work of this or another clone needs and that are missing.
+        tables: number of ranges and metaranges that are left; 0: unknown.
         summary: what was condemned or swept, by branch and tag.
         accepted: refs that went back, which somebody accepted.
     """
@@ -113,5 +114,6 @@ class GcReport(NamedTuple):
     objects: int = 0
     size: int = 0
     lost: tuple[str, ...] = ()
+    tables: int = 0
     summary: Summary | None = None
     accepted: tuple[LostRef, ...] = ()

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, UsageError
 from lakecli.layout import GC
-from lakecli.objectstore.base import ANY
+from lakecli.objectstore.base import ANY, ObjectNotFound, TooLarge, get_bounded
 from lakecli.objectstore.capabilities import clear_temporaries
+from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.pipeline.gc.ending import clean_up, move_state, take_back
 from lakecli.pipeline.gc.joined import open_live
 from lakecli.pipeline.gc.known_refs import KnownRefs, RefsWentBack
@@ -43,6 +44,7 @@ from lakecli.repository.lakefs.kept import iter_kept, last_dump_at
 from lakecli.repository.lakefs.taken_over import confirm_stopped, find_take_over
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch
+from lakecli.validation import Invalid, whole
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -70,6 +72,9 @@ __all__ = [
 ]
 
 REPORTS: Final = GC + "reports/"
+
+MAX_REPORT_SIZE: Final = 1 << 20
+"""Bytes of a report, at most."""
 
 
 class NotTakenOver(UsageError):
@@ -311,7 +316,20 @@ class _Run:
             self._taken,
             self._last_dump,
             self._options.progress,
+            self._tables_before(),
         )
+
+    def _tables_before(self) -> int:
+        """Return how many tables the last collection left, by its report; 0: unknown."""
+        epoch = collection.look(self._store).state.epoch
+        for name in ("swept", "condemned"):
+            try:
+                report = get_bounded(self._store, _report_key(epoch, name), MAX_REPORT_SIZE)
+                fields = parse_json_object(report, max_size=MAX_REPORT_SIZE)
+                return whole(0, 1 << 60)(fields.get("tables"))
+            except (ObjectNotFound, TooLarge, Unparsable, Invalid):
+                continue
+        return 0
 
     def condemn(self, seen: Seen) -> GcReport:
         """Mark garbage, and condemn it."""
@@ -360,6 +378,7 @@ class _Run:
             objects=marked.objects,
             size=marked.size,
             lost=tuple(sorted(marked.lost)),
+            tables=marked.tables,
             summary=marked.summary if garbage else None,
         )
         if garbage and not options.dry_run:
@@ -378,6 +397,7 @@ class _Run:
             self.status(seen),
             tuple(swept.tallies),
             swept.spared,
+            tables=swept.tables,
             summary=swept.summary,
         )
 
@@ -465,7 +485,7 @@ class _Run:
         """Write what a sweep is about to delete, before the first deletion."""
         fields = {"epoch": epoch, "at": self.now.isoformat(), **fields_of(summary)}
         body = json.dumps(fields, indent=2).encode("ascii") + b"\n"
-        self._store.put(f"{REPORTS}{epoch}-sweeping.json", body, ANY)
+        self._store.put(_report_key(epoch, "sweeping"), body, ANY)
 
     def _save(self, report: GcReport, epoch: int) -> None:
         """Write a report beside the state: of what was condemned, or of what was deleted."""
@@ -475,8 +495,13 @@ class _Run:
             "action": report.action,
             "at": self.now.isoformat(),
             "spared": report.spared,
+            "tables": report.tables,
             "garbage": [each.fields() for each in report.garbage],
             "summary": None if report.summary is None else fields_of(report.summary),
         }
         body = json.dumps(fields, indent=2).encode("ascii") + b"\n"
-        self._store.put(f"{REPORTS}{epoch}-{name}.json", body, ANY)
+        self._store.put(_report_key(epoch, name), body, ANY)
+
+
+def _report_key(epoch: int, name: str) -> str:
+    return f"{REPORTS}{epoch}-{name}.json"

@@ -60,11 +60,12 @@ Delete = Callable[[Iterable[Garbage]], int]
 
 
 class Swept(NamedTuple):
-    """What a sweep deletes, by kind and by ref, and how many condemned objects it spares."""
+    """What a sweep deletes, by kind and by ref; what it spares; how many tables it leaves."""
 
     tallies: list[Tally]
     spared: int
     summary: Summary
+    tables: int
 
 
 class Sweep:
@@ -145,7 +146,8 @@ class Sweep:
             if self._counts[kind]
         ]
         deleted = self._counts["data"] + self._counts["lakefs"]
-        return Swept(tallies, self._spared, summary._replace(objects=deleted))
+        left = len(tables) - self._counts["range"] - self._counts["metarange"]
+        return Swept(tallies, self._spared, summary._replace(objects=deleted), left)
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS that has written since, or since the last refs dump."""

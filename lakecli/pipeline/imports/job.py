@@ -30,6 +30,8 @@ from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.store_location import StoreLocation, account_of
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.commit_gate import claim_head
+from lakecli.repository.core.listed_less import is_much_less
+from lakecli.repository.core.notice import Notice
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.core.view import view_of_branch
@@ -57,6 +59,10 @@ class _Failed(PartialFailure):
 
 class NothingToImport(NothingToDo):
     """The branch has everything that a source has."""
+
+
+class ListedLess(Refused):
+    """Two listings of a source differ, so nobody knows what was removed there."""
 
 
 class NotReachable(Refused):
@@ -104,7 +110,8 @@ def import_objects(
         ConflictError: the source has two objects for one path.
         NothingToDo: the branch has all objects already.
         LostRace: another process finished the same import meanwhile, or the branch kept moving.
-        Refused: the source lies in the repository's own namespace.
+        Refused: the source lies in the repository's own namespace; or it has much less than the
+            branch, and a second listing differs.
     """
     base = _check_branch(repository, branch)
     run = _Run(repository, path, source, runner, options)
@@ -261,6 +268,7 @@ class _Run:
             shutil.rmtree(spill, ignore_errors=True)
             if not writes:
                 journal.close()
+        self._list_again(done)
         if done.duplicates:
             shown = done.duplicates[:_SHOWN]
             count = len(done.duplicates)
@@ -271,6 +279,34 @@ class _Run:
                 paths=shown,
             )
         return done
+
+    def _list_again(self, done: FinishedParts) -> None:
+        """List the source again if much of what the branch has was not found.
+
+        Raises:
+            ListedLess: the listings differ.
+        """
+        tally = done.report.tally
+        before = tally.removed + tally.changed + tally.unchanged
+        is_less = is_much_less(before - tally.removed, before)
+        if not is_less or not self._options.replaces or done.report.failed:
+            return
+        again = self._source.count(done.task)
+        if again is None:
+            return
+        if again != tally.objects:
+            raise ListedLess(
+                f"the source lacks {tally.removed:,} of {before:,} objects of the branch, and a "
+                f"second listing found {again:,} objects, the first {tally.objects:,}",
+                hint="nothing was imported; repeat it when the source does not change",
+            )
+        self._repository.notify(
+            Notice(
+                f"the source lacks {tally.removed:,} of {before:,} objects of the branch; a second "
+                "listing found the same",
+                hint="if that is not meant, undo the import",
+            )
+        )
 
     def _listing(self, directory: str) -> Listing:
         """Return where the parts of a dry run list their paths."""

@@ -13,7 +13,7 @@ from lakecli.pipeline.imports.addresses import check_outside
 from lakecli.pipeline.imports.files import plan_files
 from lakecli.pipeline.imports.inventory import SUFFIX, read_inventory
 from lakecli.pipeline.imports.journal import digest_of
-from lakecli.pipeline.imports.listing import plan_listing
+from lakecli.pipeline.imports.listing import list_between, plan_listing
 from lakecli.pipeline.imports.manifest import (
     Piece,
     divided,
@@ -71,6 +71,9 @@ class Source(Protocol):
     def estimate(self) -> int | None:
         """Return about how many objects there are; ``None`` if that is unknown without listing."""
 
+    def count(self, task: Task) -> int | None:
+        """List again, and return how many objects there are; ``None``: nothing is listed."""
+
     def plan(
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
     ) -> Iterator[Part]:
@@ -103,6 +106,13 @@ class Directory(NamedTuple):
     def estimate(self) -> int | None:
         """Return ``None``: the number is unknown before listing."""
         return None
+
+    def count(self, task: Task) -> int | None:
+        """List again, and return how many files there are."""
+        del task
+        from lakecli.repository.core.walk import walk
+
+        return sum(1 for _ in walk(self.root, self.links))
 
     def plan(
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
@@ -142,6 +152,11 @@ class Bucket(NamedTuple):
     def estimate(self) -> int | None:
         """Return ``None``: the number is unknown before listing."""
         return None
+
+    def count(self, task: Task) -> int | None:
+        """List again, and return how many objects there are."""
+        store = open_by_uri(self.uri, account=task.location.account)
+        return sum(bool(info.key) for info, _ in list_between(store, "", "", pins=task.pins))
 
     def plan(
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None
@@ -187,6 +202,11 @@ class Manifest(NamedTuple):
             rows = sum(group.rows for group in groups_of(self.files, self.layout))
             return min(rows, sum(file.size for file in self.files))
         return sum(map(_rows_of_text, self.files))
+
+    def count(self, task: Task) -> int | None:
+        """Return ``None``: a manifest says itself what there is."""
+        del task
+        return None
 
     def known_rows(self) -> int | None:
         """Return the number of objects, if the files say so: those of text and versions do not."""

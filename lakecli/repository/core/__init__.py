@@ -27,5 +27,5 @@
     lakeFS         rebuilt: trees of lakeFS that were written again
     collecting     gate, commit_gate: the one way for objects and commits into use; gc_guard,
                    unpushed
-    checking       findings: what fsck reports
+    checking       findings: what fsck reports; listed_less: when a listing is done twice
 """

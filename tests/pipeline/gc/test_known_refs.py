@@ -9,11 +9,12 @@ import pytest
 
 from lakecli.errors import ErrorKind, IntegrityError
 from lakecli.identity import h
-from lakecli.layout import data_key, ref_key
+from lakecli.layout import SSTABLES, data_key, ref_key
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.pipeline.gc.known_refs import KnownRefs, RefsWentBack, UnreadableRef
+from lakecli.pipeline.gc.marks import Marks
 from lakecli.pipeline.gc.observations import LAST, SEEN, DamagedObservation, dump, read_last
 from lakecli.pipeline.gc.run import Action, undo
 from lakecli.remote.collection import Phase, read_state
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Commit
-    from lakecli.objectstore.base import Version
+    from lakecli.objectstore.base import ObjectInfo, Version
     from lakecli.repository.core.lake import Repository
 
     Lose = Callable[[MemoryStore, "Scene"], None]
@@ -298,3 +299,45 @@ def test_records_of_earlier_versions_are_read(scene: Scene) -> None:
     go_back(store, scene)
     with pytest.raises(RefsWentBack, match="garbage collection saw it at move 2"):
         scene.shared.collect(scene.cleo)
+
+
+def test_a_listing_that_lacks_tables_is_repeated(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Young tables protect the objects of commits that are not pushed yet."""
+    shared, cleo = scene.shared, scene.cleo
+    assert shared.collect(scene.ben).action is Action.CONDEMNED
+    undo(scene.ben)
+    shared.time.pass_by(LONG)
+    shared.store.put(data_key(h(b"young").hex()), b"young", ANY)
+    shared.time.pass_by(LONG)
+    made = make_commit(cleo, {b"young": b"young"})  # not pushed; its object is old by then
+    real = MemoryStore.list
+    listings = []
+
+    def list_(store: MemoryStore, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        found = real(store, prefix, after=after)
+        if prefix == SSTABLES:
+            listings.append(prefix)
+            return iter([*found][len(listings) % 2 * 100 :])
+        return found
+
+    monkeypatch.setattr(MemoryStore, "list", list_)
+    assert shared.collect(scene.ben).action is Action.CONDEMNED
+    assert len(listings) == 2
+    assert "were listed twice" in scene.ben.notices[-1].message
+    monkeypatch.undo()
+    condemned = Marks(shared.store, read_state(shared.store).mark).data("all")
+    assert h(b"young") not in condemned
+    assert h(b"left") in condemned
+    assert read_all(cleo, str(made.id))[b"young"] == b"young"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"tables": -1}', b'{"tables": "9"}', b"x" * (2 << 20)]
+)
+def test_a_forged_report_is_not_believed(scene: Scene, body: bytes) -> None:
+    assert scene.shared.collect(scene.ben).action is Action.CONDEMNED
+    scene.shared.store.put("_lakecli/gc/reports/1-condemned.json", body, ANY)
+    scene.shared.time.pass_by(LONG)
+    assert scene.shared.collect(scene.ben).action is Action.SWEPT

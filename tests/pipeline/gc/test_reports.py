@@ -75,6 +75,7 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
         ranges=2,
         objects=5,
         size=15,
+        tables=4,
         summary=summary,
     )
     assert str(summary) == "main: 0; 2 objects that no ref reaches"
@@ -101,6 +102,7 @@ def test_reports_count_what_was_read_and_what_was_found(shared: Shared) -> None:
             "epoch": 1,
             "action": name,
             "spared": spared,
+            "tables": 4,
             "summary": fields_of(summary._replace(objects=tally.objects)),
             "garbage": [
                 {

@@ -18,10 +18,10 @@ from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.objectstore.registry import open_store
 from lakecli.objectstore.versions import versions_of
 from lakecli.pipeline.imports import listing, listing_split
-from lakecli.pipeline.imports.job import import_objects
+from lakecli.pipeline.imports.job import ListedLess, import_objects
 from lakecli.pipeline.imports.listing_split import split
 from lakecli.pipeline.imports.report import ImportOptions, ImportReport
-from lakecli.pipeline.imports.sources import open_source
+from lakecli.pipeline.imports.sources import Bucket, open_source
 from lakecli.pipeline.imports.verify import Verify
 from lakecli.pipeline.runner import LocalRunner
 from lakecli.pipeline.spark_runner import SparkRunner
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.model import Entry
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.runner import Runner
     from lakecli.repository.core.lake import Repository
 
@@ -311,3 +312,63 @@ def test_reading_what_was_imported(repository: Repository, source: ObjectStore) 
     run(repository, source.uri)
     entry = entries(repository)["in/dir 1/é01.txt"]
     assert b"".join(read_object(repository, entry)) == b"1"
+
+
+def test_a_source_that_lacks_much_is_listed_twice(
+    repository: Repository, source: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(repository, source.uri)
+    before = read_all_paths(repository)
+    real = type(source).list
+
+    def list_(store: ObjectStore, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """List a part only, at first."""
+        found = [*real(store, prefix, after=after)]
+        return iter(found if is_whole else [each for each in found if each.key < "dir 2"])
+
+    is_whole = False
+    monkeypatch.setattr(type(source), "list", list_)
+    real_count = Bucket.count
+
+    def count(bucket: Bucket, task: Task) -> int | None:
+        nonlocal is_whole
+        is_whole = True
+        return real_count(bucket, task)
+
+    monkeypatch.setattr(Bucket, "count", count)
+    with pytest.raises(ListedLess, match="second listing"):
+        run(repository, source.uri)
+    assert read_all_paths(repository) == before
+
+
+@pytest.mark.parametrize("kind", ["bucket", "directory"])
+def test_what_was_deleted_in_a_source_is_removed_and_said(
+    repository: Repository, source: ObjectStore, tmp_path: Path, kind: str
+) -> None:
+    uri = source.uri
+    directory = tmp_path / "files"
+    if kind == "directory":
+        directory.mkdir()
+        uri = str(directory)
+    for number in range(10):
+        if kind == "directory":
+            (directory / f"f{number}").write_text(str(number))
+    run(repository, uri, copies=kind == "directory")
+    every = read_all_paths(repository)
+    if kind == "directory":
+        for number in range(5):
+            (directory / f"f{number}").unlink()
+    else:
+        source.delete([each for each in OBJECTS if each.startswith("dir 1")])
+    run(repository, uri, copies=kind == "directory")
+    left = read_all_paths(repository)
+    assert len(left) < len(every)
+    assert f"lacks {len(every) - len(left)} of {len(every)} objects" in (
+        repository.notices[-1].message
+    )
+
+
+def read_all_paths(repository: Repository) -> set[bytes]:
+    repository.forget_trees()
+    with open_view(repository, "main") as view:
+        return {path for path, _ in view.scan()}
