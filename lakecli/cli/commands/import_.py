@@ -125,7 +125,8 @@ def import_(
     without a PREFIX, everything on the branch is replaced. PREFIX is a whole directory: `data` does
     not include `database/`. With --mode merge, paths that the source lacks are kept. An empty
     directory or prefix is refused, because an unmounted disk looks like one, unless --allow-empty
-    is given.
+    is given. If a directory or prefix lacks more than a tenth of what PREFIX has, it is listed
+    again; nothing is committed if the listings differ.
 
     The branch refers to the objects where they are, with the checksum of the source (files of a
     directory are read once to compute it). If an object is deleted or overwritten there, it is lost

@@ -291,7 +291,7 @@ class _Run:
         is_less = is_much_less(before - tally.removed, before)
         if not is_less or not self._options.replaces or done.report.failed:
             return
-        again = self._source.count(done.task)
+        again = self._source.recount(done.task)
         if again is None:
             return
         if again != tally.objects:

@@ -71,7 +71,7 @@ class Source(Protocol):
     def estimate(self) -> int | None:
         """Return about how many objects there are; ``None`` if that is unknown without listing."""
 
-    def count(self, task: Task) -> int | None:
+    def recount(self, task: Task) -> int | None:
         """List again, and return how many objects there are; ``None``: nothing is listed."""
 
     def plan(
@@ -107,7 +107,7 @@ class Directory(NamedTuple):
         """Return ``None``: the number is unknown before listing."""
         return None
 
-    def count(self, task: Task) -> int | None:
+    def recount(self, task: Task) -> int | None:
         """List again, and return how many files there are."""
         del task
         from lakecli.repository.core.walk import walk
@@ -153,7 +153,7 @@ class Bucket(NamedTuple):
         """Return ``None``: the number is unknown before listing."""
         return None
 
-    def count(self, task: Task) -> int | None:
+    def recount(self, task: Task) -> int | None:
         """List again, and return how many objects there are."""
         store = open_by_uri(self.uri, account=task.location.account)
         return sum(bool(info.key) for info, _ in list_between(store, "", "", pins=task.pins))
@@ -203,7 +203,7 @@ class Manifest(NamedTuple):
             return min(rows, sum(file.size for file in self.files))
         return sum(map(_rows_of_text, self.files))
 
-    def count(self, task: Task) -> int | None:
+    def recount(self, task: Task) -> int | None:
         """Return ``None``: a manifest says itself what there is."""
         del task
         return None

@@ -328,14 +328,14 @@ def test_a_source_that_lacks_much_is_listed_twice(
 
     is_whole = False
     monkeypatch.setattr(type(source), "list", list_)
-    real_count = Bucket.count
+    real_count = Bucket.recount
 
     def count(bucket: Bucket, task: Task) -> int | None:
         nonlocal is_whole
         is_whole = True
         return real_count(bucket, task)
 
-    monkeypatch.setattr(Bucket, "count", count)
+    monkeypatch.setattr(Bucket, "recount", count)
     with pytest.raises(ListedLess, match="second listing"):
         run(repository, source.uri)
     assert read_all_paths(repository) == before
