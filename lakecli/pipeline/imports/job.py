@@ -304,7 +304,7 @@ class _Run:
             Notice(
                 f"the source lacks {tally.removed:,} of {before:,} objects of the branch; a second "
                 "listing found the same",
-                hint="if that is not meant, undo the import",
+                hint="if that is not meant, check the source and undo the import",
             )
         )
 
