@@ -3,7 +3,7 @@
 """A model of garbage collection and the writers of a bucket, small enough to explore completely.
 
 One data object X may be referred to by an old ref (R), which somebody deletes, and by the commits
-of writers. Each writer uploads or finds X, commits a table that refers to it, and pushes. One or
+of writers. R may also vanish by mistake, without a tombstone, and come back. Each writer uploads or finds X, commits a table that refers to it, and pushes. One or
 two collectors mark, condemn, wait and sweep. They may be killed at any step, and a condemnation may
 be undone. Every step that sends a request to the bucket is one transition, and all orders of them
 are explored. Time passes in ticks; an age stops growing when it is old by every rule.
@@ -74,6 +74,7 @@ class Rules(NamedTuple):
     checks_lease: bool = True
     bounds_requests: bool = True
     awaits_replies: bool = True
+    knows_refs: bool = True
     compares_versions: bool = False
     """Only some stores can do this: a request deletes only the version that was listed."""
 
@@ -140,6 +141,8 @@ class World(NamedTuple):
     writers: tuple[Writer, ...]
     collectors: tuple[Collector, ...]
     requests: frozenset[Request] = frozenset()
+    vanished: bool = False
+    """Whether R is missing or older than it was, though nobody has deleted it."""
 
 
 class Violation(Exception):
@@ -154,22 +157,32 @@ class Model:
         epochs: the number of epochs, after which nothing more is condemned.
         kills: whether collectors are killed.
         undoes: whether condemnations are undone.
+        vanishes: whether R vanishes.
     """
 
     def __init__(
-        self, rules: Rules, *, epochs: int = 1, kills: bool = True, undoes: bool = True
+        self,
+        rules: Rules,
+        *,
+        epochs: int = 1,
+        kills: bool = True,
+        undoes: bool = True,
+        vanishes: bool = False,
     ) -> None:
         self.rules = rules
         self.epochs = epochs
         self.kills = kills
         self.undoes = undoes
+        self.vanishes = vanishes
         self.wait = GRACE + (SLACK if rules.waits_out_stale_readings else 0)
 
     # What is where.
 
     def reached_from_refs(self, world: World) -> frozenset[str]:
         found = set()
-        if world.old_ref == GONE or (self.rules.keeps_reflog and world.old_ref < REFLOG):
+        if (world.old_ref == GONE and not world.vanished) or (
+            self.rules.keeps_reflog and 0 <= world.old_ref < REFLOG
+        ):
             found.add(X)
         for number, writer in enumerate(world.writers):
             if writer.pushed:
@@ -208,8 +221,11 @@ class Model:
     def steps(self, world: World) -> Iterator[tuple[str, World]]:
         if (ticked := self._tick(world)) is not None:
             yield "tick", ticked
-        if world.old_ref == GONE:
+        if world.old_ref == GONE and not world.vanished:
             yield "delete R", world._replace(old_ref=0)
+        if world.old_ref == GONE and self.vanishes:
+            name = "R is back" if world.vanished else "R vanishes"
+            yield name, world._replace(vanished=not world.vanished)
         if self.undoes and world.gc.phase == CONDEMNED:
             gc = world.gc._replace(phase=IDLE, mark=frozenset(), since=0)
             yield "undo", world._replace(gc=gc)
@@ -406,12 +422,15 @@ class Model:
 
         gc = world.gc
         mine = gc.phase == SWEEPING and gc.owner == number
+        stops = world.vanished and self.rules.knows_refs
         names = self._names(world)
         if collector.step in ("remark", "relist", "read keeps") and mine and self.kills:
             yield "fails", self._put_collector(self._ended(world), number, Collector())
         match collector.step:
             case "look":
-                if gc.phase == IDLE and gc.epoch < self.epochs:
+                if stops:
+                    pass
+                elif gc.phase == IDLE and gc.epoch < self.epochs:
                     live = self.reached_from_refs(world)
                     yield "reads the refs", at("list", seen=gc.reading, live=live)
                 elif gc.phase == CONDEMNED and gc.since >= self.wait:
@@ -438,6 +457,10 @@ class Model:
                     state = Gc(CONDEMNED, epoch, 0, 0, collector.found, gc.keeps)
                     after = world._replace(gc=state)
                 yield "condemns", self._put_collector(after, number, Collector())
+            case "remark" if stops and mine:
+                yield "misses R", self._put_collector(self._ended(world), number, Collector())
+            case "remark" if stops:
+                yield "misses R", self._put_collector(world, number, Collector())
             case "remark":
                 live = self.reached_from_refs(world) if self.rules.remarks_refs else frozenset()
                 yield "reads the refs again", at("relist", live=live)

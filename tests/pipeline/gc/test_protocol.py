@@ -45,6 +45,13 @@ def test_a_ref_that_is_deleted_meanwhile() -> None:
     assert explore(Model(Rules(), kills=False), REFERRED_TO) > 10_000
 
 
+def test_a_ref_that_vanishes_and_comes_back() -> None:
+    assert explore(Model(Rules(), kills=False, undoes=False, vanishes=True), REFERRED_TO) > 10_000
+    model = Model(Rules(knows_refs=False), kills=False, undoes=False, vanishes=True)
+    with pytest.raises(Violation, match="a ref has lost an object"):
+        explore(model, REFERRED_TO)
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("start", "epochs"),

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.layout import REPOSITORY
+from lakecli.layout import REPOSITORY, ref_key
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryBucket
+from lakecli.pipeline.gc.known_refs import RefsWentBack
 from lakecli.pipeline.gc.live import DigestSet, total_of
 from lakecli.pipeline.gc.run import GcOptions, advance
 from lakecli.pipeline.runner import LocalRunner
@@ -80,6 +82,17 @@ def test_spark_finds_the_same(tmp_path: Path, spark_runner: SparkRunner) -> None
         assert here == there
         found = [(each.kind, each.objects) for each in here.garbage]
         assert found == [("data", 500), ("lakefs", 500)]
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_stops_at_a_ref_that_vanished(tmp_path: Path, spark_runner: SparkRunner) -> None:
+    with open_lake(tmp_path) as lake:
+        repository = make_repository(lake, tmp_path)
+        make_history(repository)
+        push(repository)
+        repository.store.delete([ref_key(RefKind.BRANCH, "main")])
+        with pytest.raises(RefsWentBack, match="'main' is missing"):
+            advance(repository, spark_runner, GcOptions())
 
 
 def let_lakefs_be_gone(repository: Repository) -> None:
