@@ -3,10 +3,11 @@
 """A model of garbage collection and the writers of a bucket, small enough to explore completely.
 
 One data object X may be referred to by an old ref (R), which somebody deletes, and by the commits
-of writers. R may also vanish by mistake, without a tombstone, and come back. Each writer uploads or finds X, commits a table that refers to it, and pushes. One or
-two collectors mark, condemn, wait and sweep. They may be killed at any step, and a condemnation may
-be undone. Every step that sends a request to the bucket is one transition, and all orders of them
-are explored. Time passes in ticks; an age stops growing when it is old by every rule.
+of writers. R may also vanish by mistake, without a tombstone, and come back. Each writer uploads or
+finds X, commits a table that refers to it, and pushes. One or two collectors mark, condemn, wait
+and sweep. They may be killed at any step, and a condemnation may be undone. Every step that sends a
+request to the bucket is one transition, and all orders of them are explored. Time passes in ticks;
+an age stops growing when it is old by every rule.
 
 The model assumes the following, and the program guarantees it:
 
