@@ -31,7 +31,9 @@ from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.pipeline.errors_as_json import dump_error, load_error
 from lakecli.pipeline.gc.marks import Marks
+from lakecli.pipeline.gc.observations import LAST, read_last
 from lakecli.pipeline.gc.rules import find_rules
+from lakecli.pipeline.gc.summary import RefGarbage, Summary, dump_summary, parse_summary
 from lakecli.pipeline.imports.packed import pack_result, unpack_result
 from lakecli.proto.varint import Malformed
 from lakecli.remote.collection import iter_expired, iter_keeps, look, read_state
@@ -180,6 +182,10 @@ def targets() -> Iterator[Target]:
     )
     yield Target("keeps", objects("_lakecli/gc/keep/"), at("_lakecli/gc/keep/3/x", iter_keeps))
     yield Target("expired", objects("_lakecli/gc/exp"), at("_lakecli/gc/expired/2", iter_expired))
+    line = f"2 {'a' * 32} _lakecli/refs/branches/main {'b' * 64}\n".encode()
+    yield Target("refs seen", [line], at(LAST, read_last))
+    main = RefGarbage(RefKind.BRANCH, "main", deleted=False, trees=1, former_trees=2)
+    yield Target("summary", [dump_summary(Summary((main,), 3, 4))], parse_summary)
     yield Target("table", [*tables, *packs], read_table)
     yield Target("tree", tables, read_tree)
     yield Target("tree in use", tables, read_tree_by_use)
