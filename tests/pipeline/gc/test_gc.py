@@ -354,7 +354,7 @@ def test_a_namespace_used_by_lakefs_is_refused(shared: Shared, what: str) -> Non
     table.add(b"key", b"value")
     bodies = {
         "table": (sstable_key("0" * 64), table.finish()),
-        "file": ("_lakefs/refs_manifest.json", b"{}"),
+        "file": ("_lakefs/other.json", b"{}"),
         "object": ("data/gf0q1/c7", b"x"),
     }
     shared.store.put(*bodies[what], ANY)
