@@ -204,6 +204,16 @@ def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_li
         raise UsageError("--delete needs -r, and no --files-from", hint="add -r")
 
 
+def note_left_out(context: Context, paths: Sequence[bytes]) -> None:
+    """Say which paths were left out because their names are not those of data."""
+    if not paths:
+        return
+    from lakecli.repository.core.own_files import LEFT_OUT
+
+    more = f" and {len(paths) - 3:,} more" if paths[3:] else ""
+    context.out.note(f"left out: {', '.join(map(quote_path, paths[:3]))}{more}: {LEFT_OUT}")
+
+
 def failure_records(failures: Sequence[tuple[bytes, str]]) -> list[dict[str, object]]:
     """Return failures for a JSON answer."""
     return [{"path": path, "error": why} for path, why in failures]

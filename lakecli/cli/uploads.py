@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakecli.cli.text import quote_path
-from lakecli.cli.transfers import failure_records, note_rest, raise_failures, summary_lines
+from lakecli.cli.transfers import (
+    failure_records,
+    note_left_out,
+    note_rest,
+    raise_failures,
+    summary_lines,
+)
 from lakecli.named_tuple import NamedTuple
 from lakecli.typed import TYPE_CHECKING
 from lakecli.uri import ref_of
@@ -122,6 +128,7 @@ def answer(context: Context, report: UploadReport) -> None:
         record,
         text=lambda: summary_lines("Upload", uploaded=report.uploaded, removed=report.deleted),
     )
+    note_left_out(context, report.left_out)
     note_rest(
         context,
         report.size,

@@ -9,7 +9,12 @@ from lakecli.cli.declare import Argument
 from lakecli.cli.here import absolute, relative_path
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import quote_path, shell_word
-from lakecli.cli.transfers import failure_records, raise_failures, summary_lines
+from lakecli.cli.transfers import (
+    failure_records,
+    note_left_out,
+    raise_failures,
+    summary_lines,
+)
 from lakecli.model import ChangeType
 from lakecli.setting_values import HARDLINK_ROOT
 
@@ -304,6 +309,7 @@ def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None
             "the files are no hard links: root could write through them to the repository; to link "
             f"all the same: lakecli config set local.link {HARDLINK_ROOT}"
         )
+    note_left_out(context, brought.left_out)
     for path, why in brought.impossible:
         context.out.warn(f"{quote_path(path)} cannot be a file here, and is left out: {why}")
     if brought.kept:

@@ -24,6 +24,7 @@ from lakecli.objectstore.capabilities import PART_SIZE
 from lakecli.objectstore.uri import is_local
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.address import is_external
+from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.read import content_digest, read_object
 from lakecli.repository.core.view import no_such_path, open_view
 from lakecli.repository.transfer.destination import (
@@ -82,6 +83,7 @@ class DownloadReport:
         unchanged: objects whose file existed with the same contents.
         size: bytes of the objects written.
         excluded: objects that the selection leaves out.
+        left_out: paths of objects whose names are Git's, lakecli's or the system's own.
         deleted: files that were deleted, because the ref lacks them.
         failures: (path, reason), in path order.
     """
@@ -90,6 +92,7 @@ class DownloadReport:
     unchanged: int = 0
     size: int = 0
     excluded: int = 0
+    left_out: list[bytes] = field(default_factory=list)
     deleted: int = 0
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
@@ -269,6 +272,9 @@ class TreeDownload(Download):
         while batch := list(islice(records, LOOK_AHEAD)):
             selected = []
             for path, value in batch:
+                if is_own(path[below:]):
+                    self._leave_out(path)
+                    continue
                 try:
                     entry = decode_entry(value)
                 except IntegrityError as error:
@@ -281,6 +287,9 @@ class TreeDownload(Download):
             size = sum(entry.size for _, entry in selected)
             self._options.progress.expect(items=len(selected), size=size)
             yield from selected
+
+    def _leave_out(self, path: bytes) -> None:
+        self.report.left_out.append(path)
 
     def _exclude(self, _path: bytes, _entry: Entry) -> None:
         self.report.excluded += 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import LakeError, Refused
 from lakecli.objectstore.uri import is_local
+from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.places import real_path, remembered
 from lakecli.repository.core.view import open_view
 from lakecli.repository.core.walk import LinkPolicy, walk
@@ -155,7 +156,9 @@ class _Surplus(NamedTuple):
         objects = _Objects(name for name in names if name and not name.endswith(b"/"))
         for each in walk(os.fsencode(target), LinkPolicy.FAIL):
             name = each.relative
-            if objects.has(name) or mirror.keeps(name) or not options.selection.takes(name):
+            if is_own(name) or objects.has(name) or mirror.keeps(name):
+                continue
+            if not options.selection.takes(name):
                 continue
             try:
                 status = os.lstat(each.path)

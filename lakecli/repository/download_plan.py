@@ -92,6 +92,9 @@ class TreePlan(TreeDownload):
             if not batch:
                 return
 
+    def _leave_out(self, path: bytes) -> None:
+        self._steps.append(Step(Action.EXCLUDED, path))
+
     def _exclude(self, path: bytes, entry: Entry) -> None:
         self._steps.append(Step(Action.EXCLUDED, path, entry.size))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
-from lakecli.repository.core.own_files import is_below_own
+from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.view import check_branch, open_view
 from lakecli.repository.core.walk import Found
 from lakecli.repository.transfer.plan import Action, Step
@@ -61,7 +61,7 @@ def upload_mirror(
         Refused: too many objects would be deleted, or the directory has no file; nothing is
             staged.
     """
-    with _Listing(source, options) as listing:
+    with _Listing(source, options, report.left_out) as listing:
         surplus = _surplus(repository, branch, prefix, listing)
         if max_delete is not None and len(surplus) > max_delete:
             raise Refused(
@@ -110,13 +110,16 @@ class _Listing:
     Args:
         source: the directory.
         options: the options of the upload.
+        left_out: gets the names that are not data.
     """
 
-    def __init__(self, source: Path, options: UploadOptions) -> None:
+    def __init__(
+        self, source: Path, options: UploadOptions, left_out: list[bytes] | None = None
+    ) -> None:
         self.source = source
         self._takes = options.selection.takes
         self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `__exit__`
-        for path, relative, problem in files_of(source, None, options):
+        for path, relative, problem in files_of(source, None, options, left_out):
             line = json.dumps([os.fsdecode(path), os.fsdecode(relative), problem])
             self._file.write(line + "\n")
 
@@ -148,7 +151,7 @@ class _Listing:
         return [(path, value) for path, value in records if self._lacks(path[cut:])]
 
     def _lacks(self, relative: bytes) -> bool:
-        if not relative or is_below_own(relative) or not self._takes(relative):
+        if not relative or is_own(relative) or not self._takes(relative):
             return False
         name = b"/" + relative.removesuffix(b"/")
         if os.path.normpath(b"." + name) != name[1:]:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.model import MAX_PATH_SIZE
 from lakecli.objectstore.uri import is_local, parse
-from lakecli.repository.core.own_files import is_below_own
+from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.walk import by_own_names, named, size_of, walk
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget, beside
@@ -57,6 +57,7 @@ class UploadReport(SimpleNamespace):  # defining a dataclass takes milliseconds
         unchanged: objects that the branch has with the same contents, type and metadata.
         size: bytes of all these.
         excluded: files that the selection leaves out.
+        left_out: names below the directory that are Git's, lakecli's or the system's own.
         deleted: objects whose deletion is staged, because the directory lacks them.
         failures: (path on disk, reason), in path order.
     """
@@ -65,6 +66,7 @@ class UploadReport(SimpleNamespace):  # defining a dataclass takes milliseconds
     unchanged: int
     size: int
     excluded: int
+    left_out: list[bytes]
     deleted: int
     failures: list[tuple[bytes, str]]
 
@@ -83,6 +85,7 @@ class UploadReport(SimpleNamespace):  # defining a dataclass takes milliseconds
             unchanged=unchanged,
             size=size,
             excluded=excluded,
+            left_out=[],
             deleted=deleted,
             failures=list(failures),
         )
@@ -122,10 +125,9 @@ def upload_tree(
         Refused: the storage namespace lies below the directory, and names do not exclude it.
     """
     prefix = check_tree(repository, branch, prefix, source, names)
-    upload = TreeUpload(
-        repository, branch, prefix, options, report or UploadReport(), surplus=surplus
-    )
-    report = upload.run(found or files_of(source, names, options))
+    report = report or UploadReport()
+    upload = TreeUpload(repository, branch, prefix, options, report, surplus=surplus)
+    report = upload.run(found or files_of(source, names, options, report.left_out))
     drop_leftovers(repository)
     return report
 
@@ -156,13 +158,26 @@ def upload_files(
 
 
 def files_of(
-    source: Path, names: Sequence[bytes] | None, options: UploadOptions
+    source: Path,
+    names: Sequence[bytes] | None,
+    options: UploadOptions,
+    left_out: list[bytes] | None = None,
 ) -> Iterator[Found]:
-    """Yield the files below a directory without lakecli's own, or those of some names."""
+    """Yield the files below a directory, or those of some names, that are data.
+
+    Args:
+        source: the directory.
+        names: of the files; ``None`` for all.
+        options: of the upload.
+        left_out: gets the names that are not data.
+    """
     root = os.fsencode(source)
-    if names is not None:
-        return named(root, names, options.links)
-    return (each for each in walk(root, options.links) if not is_below_own(each.relative))
+    found = walk(root, options.links) if names is None else named(root, names, options.links)
+    for each in found:
+        if not is_own(each.relative):
+            yield each
+        elif left_out is not None:
+            left_out.append(each.relative)
 
 
 class TreeUpload:

@@ -64,6 +64,7 @@ class Brought:
         size: bytes of the files written.
         conflicts: paths that keep the user's file although the commit has another.
         impossible: (path, reason) of objects that cannot be files here.
+        left_out: paths of objects whose names are Git's, lakecli's or the system's own.
         failures: (path, reason) of objects that could not be fetched; if there are any, the
             directory is still on its way to the commit.
         kept: the number of files that were overwritten or removed on request, and kept for undo.
@@ -75,6 +76,7 @@ class Brought:
     size: int = 0
     conflicts: list[bytes] = field(default_factory=list)
     impossible: list[tuple[bytes, str]] = field(default_factory=list)
+    left_out: list[bytes] = field(default_factory=list)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
     kept: int = 0
 
@@ -242,6 +244,7 @@ class _Bringing:
         brought.size = report.size
         brought.conflicts = sorted([*brought.conflicts, *report.kept])
         brought.impossible = sorted(report.impossible)
+        brought.left_out = sorted(self._worktree.own)
         brought.failures = sorted(report.failures)
 
     def _steps(self) -> Iterator[tuple[bytes, bytes | None]]:

@@ -25,6 +25,6 @@ def is_possible(relative: bytes) -> bool:
     if b"\0" in relative:
         return False
     for each in relative.split(b"/"):
-        if each in _IMPOSSIBLE or len(each) > MAX_COMPONENT or is_own(each):
+        if each in _IMPOSSIBLE or len(each) > MAX_COMPONENT:
             return False
-    return True
+    return not is_own(relative)

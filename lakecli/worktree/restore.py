@@ -128,4 +128,5 @@ def _write(
     brought.size = report.size
     brought.conflicts = sorted(report.kept)
     brought.impossible = sorted(report.impossible)
+    brought.left_out = sorted(worktree.own)
     brought.failures = sorted(report.failures)

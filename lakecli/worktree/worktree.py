@@ -16,6 +16,7 @@ from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.identity import h
 from lakecli.model import EMPTY_TREE, ChangeType
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.read import check_of, digest_of
 from lakecli.repository.core.view import commit_at
 from lakecli.repository.core.walk import LinkPolicy
@@ -56,6 +57,8 @@ class Worktree:
 
     Attributes:
         scanned_ns: when the files were compared last, in unix nanoseconds.
+        own: paths of the compared trees that are left out, because Git, lakecli or the system itself
+            uses their names.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Worktree:
         self.linking = linking
         self.scanned_ns = 0
         self._index: Index | None = None
+        self.own: set[bytes] = set()
 
     # -- the link ----------------------------------------------------------------------------
 
@@ -198,8 +202,11 @@ class Worktree:
 
         prefix = self.link.prefix
         for change in diff(self.repository.trees, left, right, prefix=prefix):
-            if self.takes(change.path[len(prefix) :]):
+            relative = change.path[len(prefix) :]
+            if self.takes(relative):
                 yield change
+            elif change.right is not None and is_own(relative):
+                self.own.add(relative)
 
     def find(self, tree: MetarangeId, relative: bytes) -> bytes | None:
         """Return the encoded entry that a tree has at a path below the prefix, or ``None``."""

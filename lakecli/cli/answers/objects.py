@@ -150,6 +150,7 @@ class Upload(TypedDict):
 
     Attributes:
         excluded: number of objects left out by --include and --exclude.
+        left_out: paths left out because Git, lakecli or the system itself uses their names.
         failed: number of objects that failed.
         size: bytes of all objects that did not fail.
         failures: the objects that failed.
@@ -162,6 +163,7 @@ class Upload(TypedDict):
     unchanged: int
     failed: int
     excluded: int
+    left_out: Sequence[bytes | str]
     deleted: int
     size: int
     failures: Sequence[Failure]
@@ -172,6 +174,7 @@ class Download(TypedDict):
 
     Attributes:
         excluded: number of objects left out by --include and --exclude.
+        left_out: paths left out because Git, lakecli or the system itself uses their names.
         failed: number of objects that failed.
         size: bytes of all objects that did not fail.
         failures: the objects that failed.
@@ -185,6 +188,7 @@ class Download(TypedDict):
     unchanged: int
     deleted: int
     excluded: int
+    left_out: Sequence[bytes | str]
     failed: int
     size: int
     destination: Path
@@ -282,6 +286,7 @@ class Export(TypedDict):
         without_metadata: number of objects whose metadata the destination does not support.
         failed: number of objects that failed.
         failures: the objects that failed, at most 10000.
+        left_out: paths left out because Git, lakecli or the system itself uses their names.
         status: path of the report below the destination; null with --dry-run.
         dry_run: whether nothing was done because of --dry-run.
     """
@@ -303,6 +308,7 @@ class Export(TypedDict):
     without_metadata: int
     failed: int
     failures: Sequence[Failure]
+    left_out: Sequence[bytes | str]
     status: str | None
     dry_run: bool
 

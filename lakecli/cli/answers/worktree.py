@@ -38,6 +38,7 @@ class Synced(TypedDict):
         kept: number of files that were overwritten or removed on request; undo brings them back.
         conflicts: paths of files that stay as they are although the commit has another.
         impossible: objects that cannot be files here, and the reasons.
+        left_out: paths left out because Git, lakecli or the system itself uses their names.
         failures: objects that could not be downloaded.
     """
 
@@ -50,6 +51,7 @@ class Synced(TypedDict):
     kept: int
     conflicts: Sequence[bytes | str]
     impossible: Sequence[Failure]
+    left_out: Sequence[bytes | str]
     failures: Sequence[Failure]
 
 

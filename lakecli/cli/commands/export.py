@@ -17,6 +17,7 @@ from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import human_size
 from lakecli.cli.transfers import (
     failure_records,
+    note_left_out,
     parallelism,
     progress,
     raise_failures,
@@ -156,6 +157,7 @@ def export(
             on_steps=partial(show_steps, context),
         )
         report = run(repository, ref, prefix, target, runner=runner, options=options)
+    note_left_out(context, report.outcome.left_out)
     if report.uncommitted:
         context.out.note(f"uncommitted changes of {ref_of(path)} are not exported")
     if report.since_was_exported is False:

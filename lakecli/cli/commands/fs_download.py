@@ -20,6 +20,7 @@ from lakecli.cli.transfers import (
     check_local,
     check_mirror,
     failure_records,
+    note_left_out,
     note_rest,
     parallelism,
     progress,
@@ -81,7 +82,8 @@ def fs_download(
     An object is written to DEST, or under its own name into DEST if that is a directory or ends in
     a slash. With -r the objects below PATH keep their names below the directory DEST; nothing is
     written outside DEST, not even through symbolic links. If some objects fail, the others are
-    downloaded, the failures are listed, and the exit code is 3.
+    downloaded, the failures are listed, and the exit code is 3. Objects below PATH with a name that
+    Git or lakecli itself uses, such as .git or .lakefs_ref.yaml, are left out and reported.
 
     With -r and --delete, the files in DEST become those of PATH: after the downloads, files that
     PATH lacks are deleted, and the directories that they leave empty. Files that --include,
@@ -184,7 +186,6 @@ class _Tree(NamedTuple):
 
 
 def _mirror(target: Path, max_delete: int | None) -> MirrorOptions:
-    from lakecli.repository.core.own_files import is_below_own
     from lakecli.repository.download_mirror import MirrorOptions
     from lakecli.worktree.ignore import Ignore
     from lakecli.worktree.names import IGNORE_FILE
@@ -192,19 +193,19 @@ def _mirror(target: Path, max_delete: int | None) -> MirrorOptions:
     ignore = Ignore(os.fsencode(target))
 
     def keeps(name: bytes) -> bool:
-        parts = name.split(b"/")
-        is_kept = is_below_own(name) or not {b".git", IGNORE_FILE}.isdisjoint(parts)
-        return is_kept or ignore.ignores(name)
+        return IGNORE_FILE in name.split(b"/") or ignore.ignores(name)
 
     return MirrorOptions(keeps, max_delete)
 
 
 def _target(uri: LakeUri, destination: str) -> Path:
     """Return the file that one object is downloaded to."""
+    from lakecli.repository.core.own_files import is_own
+
     name = os.fsdecode(path_of(uri).rpartition(b"/")[2])
     target = Path(destination)
     if destination.endswith("/") or target.is_dir():
-        if name in ("", ".", ".."):
+        if name in ("", ".", "..") or is_own(os.fsencode(name)):
             raise UsageError(
                 f"the name of {uri} is not a valid file name", hint="name a file as DEST"
             )
@@ -254,6 +255,7 @@ def _download_tree(context: Context, tree: _Tree) -> None:
             "Download", downloaded=report.downloaded, removed=report.deleted
         ),
     )
+    note_left_out(context, report.left_out)
     note_rest(
         context, report.size, unchanged=report.unchanged, excluded=report.excluded, failed=failed
     )

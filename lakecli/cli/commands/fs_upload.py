@@ -102,7 +102,8 @@ def fs_upload(
 
     Permissions of files are not recorded; `lakecli local commit` records the executable bit.
 
-    Files named .lakefs_ref.yaml or .DS_Store are not uploaded, unless they are named themselves.
+    Below a directory, names that Git, lakecli or the system itself uses, such as .git,
+    .lakefs_ref.yaml and .DS_Store, are left out and reported.
     Below a directory, symbolic links and special files fail unless --follow or --skip is given. If
     some files fail, the others are uploaded, the failures are listed, and the exit code is 3.
 

@@ -19,10 +19,12 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.model import Difference
+from lakecli.objectstore.uri import is_local
 from lakecli.pipeline.exports.records import MARKER, Failure, Hands, Outcome
 from lakecli.pipeline.exports.target import WHOLE, Item, open_target
 from lakecli.pipeline.steps import pack_steps
 from lakecli.repository.check.external import Recorded, change_of
+from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.read import read_located
 from lakecli.repository.transfer.destination import NoRoom, State, UnsafeName
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
@@ -73,6 +75,7 @@ class _Export:
         self._workers = Workers(job.threads)
         self.target = open_target(job, check=self._workers.check)
         self._own = job.location.uri.removeprefix(job.destination + "/").encode() + b"/"
+        self._is_local = is_local(job.destination)
         self._in_a_row = 0
         self._memory = Memory()
         self._lock = Lock()
@@ -90,6 +93,9 @@ class _Export:
         """Yield objects in path order, each with its entry in a listing of the destination."""
         for difference in self._differences(part):
             path = difference.path
+            if self._is_local and is_own(path[len(self._job.prefix) :]):
+                self.outcome.left_out.append(path)
+                continue
             if difference.right is not None and not part.paths and MARKER.fullmatch(path):
                 self.outcome.markers.append(path)
                 continue

@@ -107,6 +107,8 @@ class Outcome:
         failed: number of objects that failed.
         failures: `MAX_FAILURES` of these at most.
         markers: paths left for a later round.
+        left_out: paths that a directory does not get, because Git, lakecli or the system itself uses
+            their names.
         steps: what would be done with each path, by `pack_steps`; of one part only.
     """
 
@@ -119,6 +121,7 @@ class Outcome:
     failed: int = 0
     failures: list[Failure] = field(default_factory=list)
     markers: list[bytes] = field(default_factory=list)
+    left_out: list[bytes] = field(default_factory=list)
     steps: bytes = b""
 
     def fail(self, failure: Failure) -> None:
@@ -141,6 +144,7 @@ class Outcome:
         self.failed += other.failed
         self.failures += other.failures[: MAX_FAILURES - len(self.failures)]
         self.markers += other.markers
+        self.left_out += other.left_out
 
     def take_retried(self) -> list[bytes]:
         """Remove the failures that may pass, and return their paths."""

@@ -234,6 +234,7 @@ class _Rounds:
         if not outcome.failed or job.dry_run:
             outcome.join(self._round(_parts_of(sorted(markers))))
         outcome.failures.sort()
+        outcome.left_out.sort()
         return outcome
 
     def _plan(self) -> Iterator[Part]:

@@ -97,6 +97,7 @@ def plan_files(
     Raises:
         NotFound: the directory does not exist.
     """
+    from lakecli.repository.core.own_files import is_own
     from lakecli.repository.core.walk import walk
 
     if not os.path.isdir(root):
@@ -108,6 +109,8 @@ def plan_files(
     files: list[File] = []
     size = 0
     for found in walk(root, links):
+        if is_own(found.relative):
+            continue
         if len(files) >= FILES_PER_PART or size >= BYTES_PER_PART:
             following = prefix + found.relative
             yield Part(low, following, FilesSource(root, tuple(files)))

@@ -124,12 +124,13 @@ class Directory(NamedTuple):
                 empty directory, which would remove everything from the branch.
         """
         del runner, spill
+        from lakecli.repository.core.own_files import is_own
         from lakecli.repository.core.walk import walk
 
         if (
             not self.may_be_empty
             and os.path.isdir(self.root)
-            and next(walk(self.root, self.links), None) is None
+            and all(is_own(each.relative) for each in walk(self.root, self.links))
         ):
             raise EmptySource(
                 f"no file below {os.fsdecode(self.root)}",

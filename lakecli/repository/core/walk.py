@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from lakecli.errors import UsageError
 from lakecli.named_tuple import NamedTuple
+from lakecli.repository.core.own_files import is_own
 from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def walk(root: bytes, policy: LinkPolicy) -> Iterator[Found]:
 
     Symbolic links and special files are yielded with a problem, left out, or followed, as the
     policy says; sockets, pipes and devices are never followed. A directory that cannot be read is a
-    problem, and so is a link that leads to one of its own parents.
+    problem, and so is a link that leads to one of its own parents. A directory whose name is not
+    that of data (`is_own`) is yielded like a file, and not entered.
     """
     # A stack of what remains to be yielded, since directories may nest deeper than Python recurses.
     waiting: list[Iterator[Found | _Directory]] = [iter([_Directory(root, b"", frozenset())])]
@@ -132,6 +134,8 @@ def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[Found | _Direct
     for kind, entry in kinds:
         if kind == "file":
             yield Found(entry.path, lead + entry.name)
+        elif kind == "directory" and is_own(entry.name):
+            yield Found(entry.path, lead + entry.name, "is a directory")
         elif kind == "directory":
             yield _Directory(entry.path, lead + entry.name, above)
         elif policy is not LinkPolicy.SKIP:

@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import Final
 from unicodedata import category
 
+from lakecli.repository.core.own_files import LEFT_OUT, is_own
+
 PARTS: Final = ".lakecli-parts"
 """The directory in which download scripts keep unfinished files."""
 
@@ -46,8 +48,8 @@ def problem_of(name: bytes) -> str | None:
         return "one of its components is empty or ."
     if b"\0" in name:
         return "it has a NUL"
-    if components[0].lower() == PARTS.encode():
-        return f"{PARTS} is where unfinished files are kept"
+    if is_own(name):
+        return LEFT_OUT
     return None
 
 

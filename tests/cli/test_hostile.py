@@ -1,0 +1,80 @@
+"""Namespaces and directories of somebody who wants the machines of those who read them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.worktrees import files, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli
+
+HOSTILE = (".git/config", "d/.GIT/hooks/pre-commit", "git~1/x", ".lakefs_ref.yaml", ".g\u200cit/y")
+
+
+@pytest.fixture
+def hostile(demo: Demo) -> Demo:
+    demo.commit("hostile", {"data": "1", **dict.fromkeys(HOSTILE, "enemy")})
+    return demo
+
+
+def everything(root: Path) -> set[str]:
+    return {
+        os.path.relpath(os.path.join(place, name), root)
+        for place, directories, names in os.walk(root)
+        for name in [*directories, *names]
+    }
+
+
+def test_no_transfer_writes_files_of_git_or_lakecli(cli: Cli, hostile: Demo) -> None:
+    root, names = cli.directory, sorted(HOSTILE)
+    cloned = cli("local", "clone", "lakefs://demo/main/", root / "clone", "--json")
+    assert cloned.exit_code == 0
+    assert json.loads(cloned.stdout)["left_out"] == names
+    assert everything(root / "clone") == {"data", ".lakefs_ref.yaml"}
+    hostile.commit("more", {".git/hooks/post-checkout": "enemy", "more": "2"})
+    pulled = cli("local", "pull", root / "clone")
+    assert pulled.exit_code == 0
+    assert "left out: .git/hooks/post-checkout: Git" in pulled.stderr
+    assert everything(root / "clone") == {"data", "more", ".lakefs_ref.yaml"}
+    downloaded = cli("fs", "download", "-r", "lakefs://demo/main/", root / "down", "--json")
+    assert downloaded.exit_code == 0
+    assert len(json.loads(downloaded.stdout)["left_out"]) == len(HOSTILE) + 1
+    assert everything(root / "down") == {"data", "more"}
+    exported = cli("export", "lakefs://demo/main/", root / "out", "--json")
+    assert exported.exit_code == 0
+    assert len(json.loads(exported.stdout)["left_out"]) == len(HOSTILE) + 1
+    assert not any(".git" in name.lower() for name in everything(root / "out"))
+    one = cli("fs", "download", "lakefs://demo/main/.lakefs_ref.yaml", f"{root}/")
+    assert one.exit_code == 2
+
+
+def test_a_mirror_keeps_files_of_git(cli: Cli, hostile: Demo) -> None:
+    root = cli.directory / "down"
+    write(root, {".git/config": "mine", "old": "x"})
+    cli.ok("fs", "download", "-r", "lakefs://demo/main/", root, "--delete")
+    assert everything(root) == {".git", ".git/config", "data"}
+    assert (root / ".git/config").read_text() == "mine"
+
+
+def test_no_transfer_reads_files_of_git(cli: Cli, demo: Demo) -> None:
+    demo.commit("first", {"data": "1"})
+    root = cli.directory / "clone"
+    cli.ok("local", "clone", "lakefs://demo/main/", root)
+    write(root, {".git/config": "token", "new": "n"})
+    assert "config" not in cli.ok("local", "status", root).stdout
+    cli.ok("local", "commit", root, "-m", "mine")
+    up = cli("fs", "upload", "-r", root, "lakefs://demo/main/up/", "--json")
+    assert json.loads(up.stdout)["left_out"] == [".git", ".lakefs_ref.yaml"]
+    cli.ok("commit", "lakefs://demo/main", "-m", "up")
+    cli.ok("import", "--from", root, "--to", "lakefs://demo/main/in/", "-m", "in")
+    assert not any(".git" in path for path in demo.contents())
+    assert {"new", "up/new", "in/new"} <= set(demo.contents())
+    assert files(root)["new"] == "n"
