@@ -16,6 +16,7 @@ from lakecli.config_keys import (
     ENDPOINT,
     KEYS,
     LINK,
+    LOCAL_TRUST,
     OF_REPOSITORY,
     PROFILE,
     REGION,
@@ -182,6 +183,13 @@ class Settings:
     def local_link(self) -> str:
         """How files of a linked directory come from a namespace that is a directory."""
         return self._text(LINK) or "auto"
+
+    @property
+    def local_trust(self) -> tuple[str, ...]:
+        """Directories whose links count although another user owns them."""
+        value = self._value(LOCAL_TRUST)
+        assert value is None or isinstance(value, tuple)
+        return value or ()
 
     @property
     def used(self) -> str | None:

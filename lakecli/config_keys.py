@@ -7,6 +7,7 @@ from lakecli.model import is_repository_name
 from lakecli.named_tuple import NamedTuple
 from lakecli.setting_values import (
     parse_count,
+    parse_directories,
     parse_duration,
     parse_email,
     parse_endpoint,
@@ -31,6 +32,7 @@ SYNC: Final = "sync"
 TRUST: Final = "trust.addresses"
 USE: Final = "use"
 LINK: Final = "local.link"
+LOCAL_TRUST: Final = "local.trust"
 
 
 class Key(NamedTuple):
@@ -117,6 +119,13 @@ KEYS: Final = (
         parse_duration,
         "14d",
         "30d",
+    ),
+    Key(
+        LOCAL_TRUST,
+        "linked directories of other users that are used; * for all",
+        parse_directories,
+        None,
+        "/srv/shared/data",
     ),
     Key("presign.expires", "how long a presigned URL works", parse_duration, "15m", "12h"),
     Key(

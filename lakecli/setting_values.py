@@ -190,6 +190,22 @@ def parse_region(text: str) -> str:
     return name
 
 
+def parse_directories(text: str) -> tuple[str, ...]:
+    """Return the absolute directories of a list separated by commas; ``*`` stands for all.
+
+    Raises:
+        UsageError: an item is neither.
+    """
+    directories = tuple(filter(None, (each.strip() for each in text.split(","))))
+    for each in directories:
+        if each != "*" and not each.startswith("/"):
+            raise UsageError(
+                f"not an absolute directory: {each!r}",
+                hint="write /DIRECTORY, several with commas between them, or *",
+            )
+    return directories
+
+
 def parse_places(text: str) -> tuple[str, ...]:
     """Return the buckets, prefixes and directories of a list separated by blanks or commas.
 

@@ -51,7 +51,7 @@ def linked(context: Context) -> tuple[Path, Link] | None:
     from lakecli.worktree.link import find_root, read_link
 
     root = None if context.base_uri else find_root(Path.cwd())
-    link = None if root is None else read_link(root)
+    link = None if root is None else read_link(root, trust=context.settings.local_trust)
     return None if root is None or link is None else (root, link)
 
 

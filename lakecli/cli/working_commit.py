@@ -10,7 +10,7 @@ from lakecli.cli.declare import Option
 from lakecli.cli.reading import NO_METADATA, check_message
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
-from lakecli.cli.transfers import progress, summary_lines
+from lakecli.cli.transfers import progress, raise_failures, summary_lines
 from lakecli.cli.worktrees import downloads, raise_conflicts, uploads
 
 if TYPE_CHECKING:
@@ -75,6 +75,9 @@ def commit_worktree(context: Context, worktree: Worktree, asked: WorkingCommit) 
         if asked.is_plain
         else pick(LocalCommit, made, made.commit, downloaded=made.brought.downloaded),
         text=lambda: _lines(made, branch=worktree.link.ref),
+    )
+    raise_failures(
+        context, made.left, verb="commit", hint="all others were committed; commit again"
     )
     raise_conflicts(worktree, made.brought.conflicts)
 

@@ -229,7 +229,7 @@ def restore_files(
     answer_synced(context, worktree, brought, "Restore")
 
 
-def linked_below(directory: Path) -> list[Path]:
+def linked_below(directory: Path, trust: Sequence[str]) -> list[Path]:
     """Return the linked directories below a directory.
 
     Raises:
@@ -238,7 +238,7 @@ def linked_below(directory: Path) -> list[Path]:
     from lakecli.worktree.find import find_linked
     from lakecli.worktree.worktree import not_linked
 
-    found = [directory / each.directory for each in find_linked(directory)]
+    found = [directory / each.directory for each in find_linked(directory, trust=trust)]
     if not found:
         raise not_linked(directory)
     return found

@@ -63,12 +63,13 @@ _WORDS: Final = {
 }
 
 
-def find_worktree(directory: str = ".") -> tuple[Path, Link] | None:
+def find_worktree(context: Context, directory: str = ".") -> tuple[Path, Link] | None:
     """Return the linked directory that a directory is or lies in, and its link; or ``None``."""
     from lakecli.worktree.link import find_root, read_link
 
     root = find_root(absolute(directory))
-    link = None if root is None else read_link(root)
+    trust = context.settings.local_trust
+    link = None if root is None else read_link(root, trust=trust)
     return None if root is None or link is None else (root, link)
 
 
@@ -84,7 +85,7 @@ def open_worktree(
     from lakecli.repository.core.walk import LinkPolicy
     from lakecli.worktree.worktree import Worktree, not_linked
 
-    found = find_worktree(directory)
+    found = find_worktree(context, directory)
     if found is None:
         raise not_linked(absolute(directory))
     root, link = found
@@ -107,7 +108,7 @@ def linking(context: Context, repository: Repository) -> LinkMode:
     return LinkMode.AUTO if mode is LinkMode.HARDLINK and os.geteuid() == 0 else mode
 
 
-def open_ignore(files: Sequence[str]) -> tuple[Ignore, list[bytes]]:
+def open_ignore(context: Context, files: Sequence[str]) -> tuple[Ignore, list[bytes]]:
     """Return the rules of the linked directory of some files, and their paths relative to it.
 
     The path of a directory ends in a slash.
@@ -119,7 +120,7 @@ def open_ignore(files: Sequence[str]) -> tuple[Ignore, list[bytes]]:
     from lakecli.worktree.ignore import Ignore
     from lakecli.worktree.worktree import not_linked
 
-    found = find_worktree()
+    found = find_worktree(context)
     if found is None:
         raise not_linked(absolute("."))
     root, _ = found

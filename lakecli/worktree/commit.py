@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.pairs import is_same
 from lakecli.committed.values import decode_entry
-from lakecli.errors import LakeError, NothingToDo, Refused
+from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.model import ChangeType
 from lakecli.repository.core.clean import unstage_equal
 from lakecli.repository.core.commit_gate import claim_head
@@ -17,11 +18,14 @@ from lakecli.repository.core.read import digest_of
 from lakecli.repository.core.transaction import Draft, commit_on_top
 from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.readers import FileChanged, SpecialFile, changed
 from lakecli.repository.upload import Upload
 from lakecli.uri import check_path
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.hard_links import restore_objects
+from lakecli.worktree.index import state_of
 from lakecli.worktree.posix import permissions_of
+from lakecli.worktree.scan import open_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -69,12 +73,15 @@ class Committed(NamedTuple):
         uploaded: the number of files that it has.
         removed: the number of files that it has no longer.
         brought: what the directory got from others' commits.
+        left: (path, reason) of changed files that the next commit gets, because they changed again
+            since the directory was compared.
     """
 
     commit: Commit
     uploaded: int
     removed: int
     brought: Brought
+    left: list[tuple[bytes, str]]
 
 
 def commit(worktree: Worktree, options: CommitOptions) -> Committed:
@@ -88,7 +95,7 @@ def commit(worktree: Worktree, options: CommitOptions) -> Committed:
         Refused: the ref is no branch; or files cannot be read or uploaded, as the paths say.
         WorktreeConflict: others have changed some of the files, on the branch or in its staging
             area, or conflicts of an earlier pull are unresolved; nothing was committed.
-        FileChanged: a file was written to meanwhile; nothing was committed.
+        PartialFailure: all changed files changed again meanwhile; nothing was committed.
         LostRace: the branch kept moving.
     """
     with worktree.locked():
@@ -107,6 +114,9 @@ class _Committing:
                 hint="go to a branch first: lakecli checkout BRANCH",
             )
         self._branch = branch
+        self._root = os.fsencode(worktree.root)
+        self._follows = options.uploading.links is LinkPolicy.FOLLOW
+        self._left: list[tuple[bytes, str]] = []
         self._values: dict[bytes, bytes | None] = {}
         """What the commit changes, by path in the repository, in path order."""
         self._same_there: set[bytes] = set()
@@ -124,6 +134,13 @@ class _Committing:
         }
         self._check(scan, chosen)
         self._upload(scan, chosen)
+        self._left.sort()
+        if self._left and not self._values:
+            raise PartialFailure(
+                f"files of {worktree.root} changed meanwhile; nothing was committed",
+                hint="commit again",
+                paths=[path for path, _ in self._left[:MAX_LISTED]],
+            )
         try:
             made = commit_on_top(self._repository, self._branch, self._build, kind="local commit")
         except NothingToDo:
@@ -132,7 +149,8 @@ class _Committing:
             raise
         removed = sum(value is None for value in self._values.values())
         brought = self._bring(made, scan)
-        return Committed(made, len(self._values) - removed, removed, brought)
+        uploaded = len(self._values) - removed
+        return Committed(made, uploaded, removed, brought, self._left)
 
     def _continue(self) -> None:
         """Finish a pull or checkout that was interrupted."""
@@ -194,14 +212,21 @@ class _Committing:
         }
         for start in range(0, len(files), BATCH):
             ingested: dict[bytes, Ingested] = {}
+            statuses: dict[bytes, os.stat_result] = {}
 
-            def bring_in(path: bytes, ingested: dict[bytes, Ingested] = ingested) -> None:
-                ingested[path] = self._ingest(upload, path)
+            def bring_in(
+                path: bytes,
+                ingested: dict[bytes, Ingested] = ingested,
+                statuses: dict[bytes, os.stat_result] = statuses,
+            ) -> None:
+                done = self._ingest(upload, path, chosen[path])
+                if done is not None:
+                    ingested[path], statuses[path] = done
 
             upload.workers.for_each(files[start : start + BATCH], bring_in)
             upload.ingest.flush()
             encoded = [
-                (prefix + path, encode_entry(self._entry(upload, path, each)))
+                (prefix + path, encode_entry(self._entry(upload, path, each, statuses[path])))
                 for path, each in ingested.items()
             ]
             values.update(claim_uploaded(upload.ingest, encoded, ingested.values()))
@@ -209,30 +234,48 @@ class _Committing:
                 scan.changes[path] = chosen[path]._replace(digest=each.digest)
         self._values = dict(sorted(values.items()))
 
-    def _ingest(self, upload: Upload, path: bytes) -> Ingested:
+    def _ingest(
+        self, upload: Upload, path: bytes, change: LocalChange
+    ) -> tuple[Ingested, os.stat_result] | None:
+        """Bring in a file as the scan has seen it; ``None`` if it is another one by now."""
+        status: os.stat_result | None = None
+
+        def opened(_path: bytes, flags: int) -> int:
+            nonlocal status
+            descriptor = open_below(self._root, path, flags, follow=self._follows)
+            status = os.fstat(descriptor)
+            if state_of(status) != change.state:
+                os.close(descriptor)
+                raise changed("committed")
+            return descriptor
+
         try:
-            return upload.ingest.file(self._worktree.path_of(path))
+            done = upload.ingest.file(self._worktree.path_of(path), opener=opened)
+        except (FileChanged, SpecialFile) as error:
+            self._left.append((path, error.message))
+            return None
         except LakeError as error:
             error.message = f"{os.fsdecode(path)}: {error.message}"
             raise
         except OSError as error:
+            if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENOENT}:
+                self._left.append((path, "the file changed while it was committed"))
+                return None
             reason = (error.strerror or str(error)).lower()
             raise Refused(
                 f"a file of {self._worktree.root} cannot be read: {reason}",
                 hint="nothing was committed",
                 paths=[path],
             ) from error
+        assert status is not None
+        return done, status
 
-    def _entry(self, upload: Upload, path: bytes, ingested: Ingested) -> Entry:
+    def _entry(
+        self, upload: Upload, path: bytes, ingested: Ingested, status: os.stat_result
+    ) -> Entry:
         where = self._worktree.link.prefix + path
         entry = upload.entry(where, ingested, at=self._repository.lake.now(), has_mtime=True)
-        follow = self._options.uploading.links is LinkPolicy.FOLLOW
-        try:
-            status = os.stat(self._worktree.path_of(path), follow_symlinks=follow)
-        except OSError:
-            return entry
-        permissions = permissions_of(status)
-        return entry._replace(metadata={**entry.metadata, **permissions})
+        return entry._replace(metadata={**entry.metadata, **permissions_of(status)})
 
     # -- the commit --------------------------------------------------------------------------
 

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.errors import IntegrityError
+from lakecli.errors import IntegrityError, Refused
 from lakecli.repository.core.own_files import LINK_FILE
 from lakecli.worktree.link import read_link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from lakecli.worktree.link import Link
 
@@ -21,14 +21,15 @@ class Linked(NamedTuple):
 
     Attributes:
         directory: relative to the directory where the search began.
-        link: what it is linked with; ``None`` if its `.lakefs_ref.yaml` is malformed.
+        link: what it is linked with; ``None`` if its `.lakefs_ref.yaml` is malformed, or another
+            user's.
     """
 
     directory: Path
     link: Link | None
 
 
-def find_linked(start: Path) -> Iterator[Linked]:
+def find_linked(start: Path, *, trust: Collection[str] = ()) -> Iterator[Linked]:
     """Yield the linked directories below a directory, itself included, in order of their names."""
     name = os.fsdecode(LINK_FILE)
     for place, directories, files in os.walk(start):
@@ -37,7 +38,7 @@ def find_linked(start: Path) -> Iterator[Linked]:
             directories.clear()  # nothing in a working directory is linked
             found = Path(place)
             try:
-                link = read_link(found)
-            except IntegrityError:
+                link = read_link(found, trust=trust)
+            except (IntegrityError, Refused):
                 link = None
             yield Linked(found.relative_to(start), link)

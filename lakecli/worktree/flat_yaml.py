@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ENTRY: Final = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?")
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(.*)")
 _PLAIN: Final = re.compile(r"[A-Za-z/][\w./:@~^=+-]*")
-_COMMENT: Final = re.compile(r"[ \t]+#.*")
+_COMMENT: Final = re.compile(r"(?<![ \t])[ \t]+#.*")
 _ESCAPE: Final = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
 _ESCAPES: Final = dict(
     zip('0abtnvfre "/\\N_LP', '\0\a\b\t\n\v\f\r\x1b "/\\\x85\xa0\u2028\u2029', strict=True)

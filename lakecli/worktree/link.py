@@ -16,7 +16,10 @@ and lakectl ignores them:
 
 from __future__ import annotations
 
+import errno
 import os
+import shlex
+import stat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
@@ -27,13 +30,16 @@ from lakecli.validation import Invalid, Record, identifier, list_of, optional, o
 from lakecli.worktree import flat_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from lakecli.uri import LakeUri
 
 MAX_SIZE: Final = 64 << 20
-"""Bytes of `.lakefs_ref.yaml`, at most."""
+"""Bytes of `.lakefs_ref.yaml`, at most, which can list many paths."""
+
+MAX_FOREIGN: Final = 64 << 10
+"""Bytes of one that this user does not own, at most."""
 
 _MAX_URI: Final = 4096
 _MAX_PATHS: Final = 1 << 20
@@ -106,27 +112,64 @@ def find_root(start: Path) -> Path | None:
     return None
 
 
-def read_link(root: Path) -> Link | None:
+def read_link(root: Path, *, trust: Collection[str] = ()) -> Link | None:
     """Return what a directory is linked with; ``None`` if it is not linked.
 
+    Args:
+        root: the directory.
+        trust: directories whose links count although somebody else owns them; ``*`` for all.
+
     Raises:
-        IntegrityError: its `.lakefs_ref.yaml` is malformed.
+        Refused: another user, who is not root, owns the directory or its `.lakefs_ref.yaml`.
+        IntegrityError: the `.lakefs_ref.yaml` is malformed.
     """
     file = root / _NAME
     try:
-        with file.open("rb") as opened:
-            data = opened.read(MAX_SIZE + 1)
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        if error.errno not in {errno.ELOOP, errno.ENXIO, errno.EMLINK}:
+            raise
+        raise _malformed(root, "it is not a regular file") from error
+    with os.fdopen(descriptor, "rb") as opened:
+        status = os.fstat(descriptor)
+        _check_owner(root, {status.st_uid, root.stat().st_uid}, trust)
+        if not stat.S_ISREG(status.st_mode):
+            raise _malformed(root, "it is not a regular file")
+        limit = MAX_SIZE if status.st_uid == os.geteuid() else MAX_FOREIGN
+        data = opened.read(limit + 1)
+    if len(data) > limit:
+        raise _malformed(root, f"more than {limit:,} bytes")
     try:
         return _parse(data)
     except (Invalid, flat_yaml.NotFlat, UnicodeDecodeError, LakeError) as error:
         why = error.message if isinstance(error, LakeError) else str(error)
-        raise IntegrityError(
-            f"malformed {file}: {why}",
-            hint="link the directory again: lakecli local init --force "
-            f"lakefs://REPOSITORY/REF/PATH {root}",
-        ) from error
+        raise _malformed(root, why) from error
+
+
+def _check_owner(root: Path, owners: set[int], trust: Collection[str]) -> None:
+    """Refuse a link that somebody else may have put above this user's files.
+
+    Raises:
+        Refused: an owner is neither this user nor root, and the directory is not trusted.
+    """
+    names = {"*", str(root), os.path.realpath(root)}
+    if owners <= {0, os.geteuid()} or not names.isdisjoint(trust):
+        return
+    value = shlex.quote(", ".join([*trust, str(root)]))
+    raise Refused(
+        f"{root} is linked with a ref, but belongs to another user",
+        hint=f"if you trust them: lakecli config set local.trust {value}",
+    )
+
+
+def _malformed(root: Path, why: str) -> IntegrityError:
+    return IntegrityError(
+        f"malformed {root / _NAME}: {why}",
+        hint="link the directory again: lakecli local init --force "
+        f"lakefs://REPOSITORY/REF/PATH {root}",
+    )
 
 
 def _parse(data: bytes) -> Link:

@@ -28,6 +28,7 @@ _CLONE: Final = 0x40049409
 _CANNOT: Final = frozenset(
     {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM}
 )
+_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITABLE: Final = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -74,9 +75,13 @@ def hard_link(source: Path, name: bytes, directory: int) -> None:
         if error.errno not in _CANNOT | {errno.EMLINK}:
             raise
         raise unsupported("hard links", source) from error
-    mode = stat.S_IMODE(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
-    if mode & _WRITABLE:
-        os.chmod(name, mode & ~_WRITABLE, dir_fd=directory)
+    descriptor = os.open(name, _OPEN, dir_fd=directory)
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_mode & _WRITABLE:
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~_WRITABLE)
+    finally:
+        os.close(descriptor)
 
 
 def unsupported(what: str, source: Path) -> Unsupported:
@@ -89,7 +94,7 @@ def unsupported(what: str, source: Path) -> Unsupported:
 
 def digest_at(name: bytes, directory: int) -> str:
     """Return the BLAKE3 of a file in an opened directory, 64 hex digits."""
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    descriptor = os.open(name, _OPEN, dir_fd=directory)
     try:
         hasher = blake3()
         while piece := os.read(descriptor, PIECE):

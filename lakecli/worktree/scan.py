@@ -145,7 +145,7 @@ class Scanner:
         """Compare the files of one directory; return those below it, or ``None`` if skipped."""
         try:
             # Files are described relative to the opened directory: the kernel walks no path.
-            descriptor = os.open(os.path.join(self._root, directory), _OPEN_DIRECTORY)
+            descriptor = open_below(self._root, directory, _OPEN_DIRECTORY, follow=self._follows)
         except FileNotFoundError:
             return []  # removed meanwhile
         except OSError as error:
@@ -344,6 +344,32 @@ def _has_exactly(files: Collection[bytes], names: list[bytes]) -> bool:
 def _is_below(path: bytes, places: list[bytes]) -> bool:
     """Return whether a path is one of some places, or lies below one."""
     return any(path == place or path.startswith(place + b"/") or not place for place in places)
+
+
+def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False) -> int:
+    """Open a file or directory below a root, and follow no link in any component.
+
+    Args:
+        root: the root, which may be a link itself.
+        relative: the path below it; ``b""`` for the root.
+        flags: of `os.open`.
+        follow: follow links.
+
+    Raises:
+        OSError: it cannot be opened; with ``ELOOP`` or ``ENOTDIR``, because of a link.
+    """
+    if follow or not relative:
+        return os.open(os.path.join(root, relative), flags)
+    *directories, name = relative.split(b"/")
+    current = os.open(root, _OPEN_DIRECTORY)
+    try:
+        for each in directories:
+            above = current
+            current = os.open(each, _OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+            os.close(above)
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=current)
+    finally:
+        os.close(current)
 
 
 def hash_file(path: bytes, *, follow: bool = False) -> tuple[str, os.stat_result]:

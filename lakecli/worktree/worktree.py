@@ -57,8 +57,7 @@ class Worktree:
 
     Attributes:
         scanned_ns: when the files were compared last, in unix nanoseconds.
-        own: paths of the compared trees that are left out, because Git, lakecli or the system itself
-            uses their names.
+        own: paths of the compared trees whose names are Git's, lakecli's or the system's own.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class Worktree:
             NotFound: it is not linked any more.
         """
         with lock(self.root):
-            link = read_link(self.root)
+            link = read_link(self.root, trust="*")  # whoever opened it has checked that
             if link is None:
                 raise not_linked(self.root)
             if link.src.repository != self.link.src.repository:

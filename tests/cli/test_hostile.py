@@ -26,11 +26,7 @@ def hostile(demo: Demo) -> Demo:
 
 
 def everything(root: Path) -> set[str]:
-    return {
-        os.path.relpath(os.path.join(place, name), root)
-        for place, directories, names in os.walk(root)
-        for name in [*directories, *names]
-    }
+    return {os.fspath(each.relative_to(root)) for each in root.rglob("*")}
 
 
 def test_no_transfer_writes_files_of_git_or_lakecli(cli: Cli, hostile: Demo) -> None:
@@ -78,3 +74,48 @@ def test_no_transfer_reads_files_of_git(cli: Cli, demo: Demo) -> None:
     assert not any(".git" in path for path in demo.contents())
     assert {"new", "up/new", "in/new"} <= set(demo.contents())
     assert files(root)["new"] == "n"
+
+
+@pytest.fixture
+def strangers(cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a linked directory of another user."""
+    demo.commit("first", {"data": "1"})
+    root = cli.directory / "wd"
+    cli.ok("local", "clone", "lakefs://demo/main/", root)
+    if os.geteuid():
+        stranger = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: stranger)
+    else:
+        os.chown(root / ".lakefs_ref.yaml", 12345, -1)
+    (root / "below").mkdir()
+    monkeypatch.chdir(root / "below")
+    return root
+
+
+def test_a_link_of_another_user_counts_only_if_it_is_trusted(cli: Cli, strangers: Path) -> None:
+    refused = cli("status")
+    assert refused.exit_code == 7
+    assert "belongs to another user" in refused.stderr
+    assert f"lakecli config set local.trust {strangers}" in refused.stderr
+    cli.ok("config", "set", "local.trust", strangers)
+    assert "linked" in cli.ok("status").stdout
+    cli.ok("config", "set", "local.trust", "/elsewhere")
+    assert cli("local", "status").exit_code == 7
+    cli.ok("config", "set", "local.trust", "*")
+    cli.ok("local", "status")
+
+
+def test_a_link_that_is_a_pipe_or_a_device_ends_at_once(
+    cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo.commit("first", {"data": "1"})
+    monkeypatch.chdir(cli.directory)
+    link = cli.directory / ".lakefs_ref.yaml"
+    os.mkfifo(link)
+    assert "not a regular file" in cli("status").stderr
+    link.unlink()
+    link.symlink_to("/dev/zero")
+    assert "not a regular file" in cli("status").stderr
+    link.unlink()
+    link.write_text("src: a" + " " * 60_000 + "b\n")
+    assert "malformed" in cli("status").stderr

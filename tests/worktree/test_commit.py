@@ -246,7 +246,7 @@ def test_an_upload_that_fails_names_its_file(
     error: Exception,
     message: str,
 ) -> None:
-    def fail(*_: object) -> NoReturn:
+    def fail(*_: object, **_options: object) -> NoReturn:
         raise error
 
     monkeypatch.setattr(Ingest, "file", fail)

@@ -38,7 +38,7 @@ def check_ignore(
         lakecli check-ignore build/output.log
         lakecli check-ignore --why *
     """
-    ignore, relative = open_ignore(files)
+    ignore, relative = open_ignore(context, files)
     found = [(file, ignore.match(path)) for file, path in zip(files, relative, strict=True)]
     ignored = [(file, match) for file, match in found if match is not None and match.ignores]
     context.out.stream(

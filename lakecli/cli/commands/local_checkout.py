@@ -44,7 +44,8 @@ def local_checkout(
     del pre_sign
     if all_ and ref:
         raise UsageError("--all and --ref exclude each other", hint="give one of them")
-    places = linked_below(absolute(directory)) if all_ else [directory]
+    trust = context.settings.local_trust
+    places = linked_below(absolute(directory), trust) if all_ else [directory]
     for place in places:
         worktree = open_worktree(context, str(place), links=links)
         checkout_worktree(context, worktree, ref=ref, discard=True, yes=yes, transfer=transfer)

@@ -61,7 +61,7 @@ def local_clone(
             repository, path, root, include=include, exclude=exclude, options=options, linking=mode
         )
     git.finish()
-    found = find_worktree(str(root))
+    found = find_worktree(context, str(root))
     assert found is not None
     worktree = Worktree(repository, *found, linking=mode)
     if not brought.failures:

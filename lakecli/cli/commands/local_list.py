@@ -51,7 +51,7 @@ def local_list(
     git = find_git(start, context.environ)
     context.out.table(
         ("Directory", "Remote URI", "Synced commit"),
-        find_linked(start if git is None else git.root),
+        find_linked(start if git is None else git.root, trust=context.settings.local_trust),
         row=lambda item: (
             quote_path(str(item.directory)),
             "malformed .lakefs_ref.yaml" if item.link is None else str(item.link.src),

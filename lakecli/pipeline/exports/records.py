@@ -107,8 +107,8 @@ class Outcome:
         failed: number of objects that failed.
         failures: `MAX_FAILURES` of these at most.
         markers: paths left for a later round.
-        left_out: paths that a directory does not get, because Git, lakecli or the system itself uses
-            their names.
+        left_out: paths whose names are Git's, lakecli's or the system's own, which a directory does
+            not get.
         steps: what would be done with each path, by `pack_steps`; of one part only.
     """
 

@@ -141,35 +141,48 @@ class Ingest:
     def _held(self, size: int) -> AbstractContextManager[None]:
         return nullcontext() if self._memory is None else self._memory.held(size)
 
-    def file(self, path: bytes, *, expected: Expected | None = None) -> Ingested:
+    def file(
+        self,
+        path: bytes,
+        *,
+        expected: Expected | None = None,
+        opener: Callable[[bytes, int], int] = os.open,
+    ) -> Ingested:
         """Bring in one file.
 
         Args:
             path: of the file.
             expected: the object whose contents the file probably has, because the branch has it
                 at the path. If the file has them and the object exists, nothing is written.
+            opener: opens the path with some flags, as `os.open` does.
 
         Raises:
             FileChanged: the file was written to meanwhile.
             SpecialFile: it is not a regular file.
             OSError: it cannot be read.
         """
-        done = self.small(path, expected=expected)
+        done = self.small(path, expected=expected, opener=opener)
         if isinstance(done, Ingested):
             self._progress.advance(size=done.size)
             return done
         self._open_batch()
-        with OpenFile(path, self._flags) as file:
+        with OpenFile(path, self._flags, opener) as file:
             large = self._large(file, path, expected=expected)
             size, mtime = file.status.st_size, _seconds(file.status)
         return Ingested(large.digest, size, mtime, large.found, large.is_kept)
 
-    def small(self, path: bytes, *, expected: Expected | None = None) -> Ingested | int:
+    def small(
+        self,
+        path: bytes,
+        *,
+        expected: Expected | None = None,
+        opener: Callable[[bytes, int], int] = os.open,
+    ) -> Ingested | int:
         """Bring in one file as `file` does, or return the size of one that is not small.
 
         The caller reports the progress. Calls are few: each costs as much as a system call.
         """
-        descriptor = os.open(path, self._flags)
+        descriptor = opener(path, self._flags)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):

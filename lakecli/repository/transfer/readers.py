@@ -13,7 +13,7 @@ from lakecli.named_tuple import NamedTuple
 from lakecli.typed import TYPE_CHECKING, BinaryIO, Final, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lakecli.progress import Progress
 
@@ -69,8 +69,10 @@ class OpenFile:
 
     __slots__ = ("descriptor", "status")
 
-    def __init__(self, path: bytes, flags: int) -> None:
-        self.descriptor = os.open(path, flags)
+    def __init__(
+        self, path: bytes, flags: int, opener: Callable[[bytes, int], int] = os.open
+    ) -> None:
+        self.descriptor = opener(path, flags)
         self.status = os.fstat(self.descriptor)
         if not stat.S_ISREG(self.status.st_mode):
             os.close(self.descriptor)
