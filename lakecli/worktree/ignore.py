@@ -8,17 +8,15 @@ that matches.
 from __future__ import annotations
 
 import os
-import warnings
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import UsageError
+from lakecli.repository.transfer.patterns import Patterns
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.worktree.names import IGNORE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pathspec import GitIgnoreSpec
 
 MAX_SIZE: Final = 1 << 20
 """Bytes of a `.lakefsignore`, at most."""
@@ -43,7 +41,7 @@ class Match(NamedTuple):
 class _Rules(NamedTuple):
     below: bytes
     lines: Sequence[str]
-    spec: GitIgnoreSpec
+    patterns: Patterns
 
 
 class Ignore:
@@ -69,14 +67,10 @@ class Ignore:
             rules = self._rules(below)
             if rules is None:
                 continue
-            checked = rules.spec.check_file(os.fsdecode(relative[len(below) :]))
-            if checked.include is not None and checked.index is not None:
-                return Match(
-                    below + IGNORE_FILE,
-                    checked.index + 1,
-                    rules.lines[checked.index],
-                    checked.include,
-                )
+            found = rules.patterns.match(os.fsdecode(relative[len(below) :]))
+            if found is not None:
+                index, ignores = found
+                return Match(below + IGNORE_FILE, index + 1, rules.lines[index], ignores)
         return None
 
     def ignores(self, relative: bytes) -> bool:
@@ -104,16 +98,11 @@ def _load(file: bytes, below: bytes) -> _Rules | None:
     shown = os.fsdecode(file)
     if len(data) > MAX_SIZE:
         raise UsageError(f"more than {MAX_SIZE:,} bytes of patterns: {shown}")
-    from pathspec import GitIgnoreSpec
-
     lines = os.fsdecode(data).split("\n")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # see `selection`
-        try:
-            # pathspec counts no empty lines.
-            return _Rules(below, lines, GitIgnoreSpec.from_lines(each or "#" for each in lines))
-        except ValueError as error:
-            raise UsageError(f"not a pattern in {shown}: {error}") from error
+    try:
+        return _Rules(below, lines, Patterns(lines))
+    except UsageError as error:
+        raise UsageError(f"{error.message}, in {shown}") from error
 
 
 def selection_of(include: Sequence[str], exclude: Sequence[str]) -> Selection:

@@ -10,15 +10,13 @@ included and not excluded. Without include patterns, every object is included.
 from __future__ import annotations
 
 import os
-import warnings
 
 from lakecli.errors import UsageError
+from lakecli.repository.transfer.patterns import Patterns
 from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pathspec import GitIgnoreSpec
 
 
 class Selection:
@@ -41,30 +39,21 @@ class Selection:
         if self._include is None and self._exclude is None:
             return True
         path = os.fsdecode(relative)
-        if self._include is not None and not self._include.match_file(path):
+        if self._include is not None and not self._include.takes(path):
             return False
-        return self._exclude is None or not self._exclude.match_file(path)
+        return self._exclude is None or not self._exclude.takes(path)
 
 
-def _compiled(patterns: Sequence[str]) -> GitIgnoreSpec | None:
+def _compiled(patterns: Sequence[str]) -> Patterns | None:
     if not patterns:
         return None
-    from pathspec import GitIgnoreSpec
-
-    with warnings.catch_warnings():
-        # pathspec puts "[[]" into a regular expression unescaped, and Python warns of it.
-        warnings.simplefilter("ignore", FutureWarning)
-        for pattern in patterns:
-            try:
-                compiled = GitIgnoreSpec.from_lines([pattern]).patterns
-            except ValueError as error:
-                raise UsageError(f"not a pattern: {pattern!r}") from error
-            if len(pattern.splitlines()) != 1 or all(each.include is None for each in compiled):
-                raise UsageError(
-                    f"a pattern that matches nothing: {pattern!r}",
-                    hint="as in .gitignore: *.csv, /top/, **/raw/*; \\# for a leading #",
-                )
-        return GitIgnoreSpec.from_lines(patterns)
+    for pattern in patterns:
+        if len(pattern.splitlines()) != 1 or not Patterns([pattern]):
+            raise UsageError(
+                f"a pattern that matches nothing: {pattern!r}",
+                hint="as in .gitignore: *.csv, /top/, **/raw/*; \\# for a leading #",
+            )
+    return Patterns(patterns)
 
 
 EVERYTHING = Selection()
