@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compile lakecli/native/core.c to an extension module of Python's limited API.
+"""Compile lakecli/native/*.c to an extension module of Python's limited API.
 
-`python .ci/build_core.py` compiles it in place, which is needed after each change of the file.
+`python .ci/build_core.py` compiles it in place, which is needed after each change of the files.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ LIMITED_API = 0x030B0000
 """Python 3.11, the oldest that lakecli supports."""
 
 OPTIONS = ("-std=c99", "-O3", "-Wall", "-Wextra", "-Werror=implicit-function-declaration")
-CLONED = '__attribute__((target_clones("default", "avx2")))'
-"""Compiles a function twice, and lets each processor take its own. Not every system can do that."""
 
 
 def compiler() -> list[str]:
@@ -32,6 +30,20 @@ def compiler() -> list[str]:
         return shlex.split(os.environ["CC"])
     words = shlex.split(sysconfig.get_config_var("CC") or "cc")
     return words if shutil.which(words[0]) else ["cc"]
+
+
+def sources(package: Path = PACKAGE) -> list[Path]:
+    """Return the files of the core, headers included."""
+    return sorted([*package.glob("*.c"), *package.glob("*.h")])
+
+
+def digest_of(files: list[Path]) -> str:
+    """Return a digest of the names and the contents of files."""
+    digest = hashlib.sha256()
+    for file in files:
+        content = file.read_bytes()
+        digest.update(f"{file.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 class NotCompiled(Exception):
@@ -48,35 +60,19 @@ def build(directory: Path = PACKAGE, *options: str) -> Path:
     Raises:
         NotCompiled: there is no compiler, or it failed.
     """
-    source = PACKAGE / "core.c"
     target = directory / NAME
     target.unlink(missing_ok=True)
-    if sys.byteorder != "little":
-        raise NotCompiled("this machine puts the highest byte of a number first")
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    files = sources(PACKAGE)
     called = compiler()
     unfinished = target.with_suffix(".part")
     includes = {sysconfig.get_path(name) for name in ("include", "platinclude")}
     command = [
         *(*called, *OPTIONS, *options, "-fPIC", "-shared"),
-        *(f"-DPy_LIMITED_API={LIMITED_API:#x}", f'-DSOURCE="{digest}"'),
+        *(f"-DPy_LIMITED_API={LIMITED_API:#x}", f'-DSOURCE="{digest_of(files)}"'),
         *(f"-I{path}" for path in sorted(includes)),
-        *(str(source), "-o", str(unfinished)),
+        *(str(file) for file in files if file.suffix == ".c"),
+        *("-o", str(unfinished)),
     ]
-    try:
-        _compile([*command, f"-DCLONED={CLONED}"], unfinished)
-    except NotCompiled:
-        _compile([*command, "-DCLONED="], unfinished)
-    unfinished.replace(target)
-    return target
-
-
-def _compile(command: list[str], unfinished: Path) -> None:
-    """Run the compiler.
-
-    Raises:
-        NotCompiled: there is none, or it failed; nothing is left.
-    """
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -84,10 +80,12 @@ def _compile(command: list[str], unfinished: Path) -> None:
     if done.returncode:
         unfinished.unlink(missing_ok=True)
         raise NotCompiled(f"{shlex.join(command)}\n{done.stderr}")
+    unfinished.replace(target)
+    return target
 
 
 if __name__ == "__main__":
     try:
         sys.stdout.write(f"{build()}\n")
     except NotCompiled as failure:
-        raise SystemExit(f"lakecli/native/core.c was not compiled: {failure}") from None
+        raise SystemExit(f"lakecli/native was not compiled: {failure}") from None

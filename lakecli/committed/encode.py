@@ -20,7 +20,7 @@ from lakecli.layout import data_key, is_content_address
 from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import PAIR_BITS, continued_pairs, encode_varint, small_varints
-from lakecli.typed import TYPE_CHECKING, Final, cast
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -271,11 +271,13 @@ def encode_external(columns: Columns) -> list[bytes]:
     found = None if core is None else core.encode_external(*columns)
     if found is None:
         return _encode_external(columns)
-    if None in found:
-        places = [at for at, value in enumerate(found) if value is None]
+    values = [
+        b"\x40%b%b" % (blake3(text).digest(), message) for text, message in zip(*found, strict=True)
+    ]
+    if places := [at for at, text in enumerate(found[0]) if not text]:
         for at, value in zip(places, _encode_external(_rows(columns, places)), strict=True):
-            found[at] = value
-    return cast("list[bytes]", found)
+            values[at] = value
+    return values
 
 
 def _rows(columns: Columns, places: Sequence[int]) -> Columns:

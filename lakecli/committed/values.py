@@ -15,7 +15,6 @@ from functools import lru_cache
 
 from blake3 import blake3
 
-from lakecli import native
 from lakecli.identity import DIGEST_SIZE
 from lakecli.model import Entry
 from lakecli.proto.varint import CONTINUES, Malformed, decode_varint
@@ -90,12 +89,6 @@ def digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, byte
     Raises:
         MalformedValue: the framing of a value is damaged.
     """
-    core = native.core()
-    found = None if core is None else core.digests(keys, values)
-    return _digests(keys, values) if found is None else found
-
-
-def _digests(keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[bytes, bytes]:
     of_keys = [blake3(key).digest() for key in keys]
     return b"".join(of_keys), b"".join(
         blake3(of_key + blake3(identity).digest()).digest()

@@ -1,9 +1,12 @@
-"""What is written in C, too, so that bulk work takes less time: blocks, values and digests.
+"""What is written in C, too, so that bulk work takes less time: blocks, and the values of external objects.
 
 ::
 
-    core    the functions in C, each with the same answers as its twin in Python
+    core.c     the module, and helpers of its functions
+    blocks.c   reading blocks
+    entries.c  encoding the entries of external objects
 
+Each function has the same answers as its twin in Python.
 An installation without a C compiler lacks the compiled core, and the twins do the work.
 `.ci/build_core.py` compiles it to ``_core.abi3.so`` in this directory.
 """
@@ -18,15 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Protocol
 
-    import numpy as np
-    import numpy.typing as npt
-    from cramjam import Buffer
-
     class Core(Protocol):
-        """The functions of ``core.c``. What they leave to the twin is ``None`` if not noted."""
+        """The functions of the compiled core. What they leave to the twin is ``None`` if not noted."""
 
         SOURCE: str
-        """The SHA-256 digest of the ``core.c`` that was compiled."""
+        """The SHA-256 digest of the files that were compiled."""
 
         def decode_records(self, payload: bytes, /) -> tuple[list[bytes], list[bytes]] | None:
             """As `lakecli.sstable.block.decode_records`."""
@@ -34,24 +33,8 @@ if TYPE_CHECKING:
         def decode_index(self, payload: bytes, /) -> tuple[list[bytes], list[int]] | None:
             """As `lakecli.sstable.directory.decode_handles`."""
 
-        def columns(
-            self,
-            payload: bytes | Buffer | memoryview,
-            area: bytearray | npt.NDArray[np.uint8],
-            row: int,
-            above: bytes,
-            last: bytes,
-            /,
-        ) -> int | None:
-            """As `lakecli.spark.area.Area` says; its twin is `lakecli.spark.decode`."""
-
         def find_value(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
             """As `lakecli.sstable.block.find_value`; ``NotImplemented`` is left to the twin."""
-
-        def digests(
-            self, keys: Sequence[bytes], values: Sequence[bytes], /
-        ) -> tuple[bytes, bytes] | None:
-            """As `lakecli.committed.values.digests`."""
 
         def encode_external(
             self,
@@ -61,15 +44,19 @@ if TYPE_CHECKING:
             seconds: Sequence[int],
             content_types: Sequence[bytes] | None,
             /,
-        ) -> list[bytes | None] | None:
-            """As `lakecli.committed.encode.encode_external`; single values may be ``None``."""
+        ) -> tuple[list[bytes], list[bytes]] | None:
+            """Return the parts of what `lakecli.committed.encode.encode_external` does.
+
+            They are the texts whose digests are the identities, and the framed messages; both
+            parts of a value that is left to the twin are empty.
+            """
 
 
-INTERFACE: Final = 4
+INTERFACE: Final = 5
 """The meaning of the functions; a core with another one is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"
-OUTDATED: Final = "it was compiled from another version of core.c"
+OUTDATED: Final = "it was compiled from another version of its source"
 
 
 @cache

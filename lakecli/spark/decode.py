@@ -267,19 +267,6 @@ def moments_of(seconds: Numbers) -> pa.Array | None:
     return numbers_of(TIMESTAMP, seconds * _MICROSECONDS)
 
 
-def empty_maps(count: int) -> pa.Array:
-    """Return the metadata of entries that have none."""
-    offsets = numbers_of(pa.int32(), np.zeros(count + 1, np.int32))
-    return pa.MapArray.from_arrays(offsets, _paths([]), _paths([]))
-
-
-def range_ids(counts: Sequence[tuple[str, int]]) -> pa.Array:
-    """Return the IDs of ranges, each as often as the range has entries here."""
-    names = _paths([name.encode() for name, _ in counts])
-    at = np.repeat(np.arange(len(counts), dtype=np.int32), [count for _, count in counts])
-    return names.take(numbers_of(pa.int32(), at))  # into memory that Arrow uses again
-
-
 def _maps(
     data: bytes,
     buffer: npt.NDArray[np.uint8],

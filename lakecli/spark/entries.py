@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -12,7 +11,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.ranges import iter_runs
 from lakecli.pipeline.worker_heap import freeze_modules
-from lakecli.spark.area import Area, read_whole
 from lakecli.spark.decode import RANGE_ID, Waiting, decode_batch
 from lakecli.spark.filters import narrow, window_of
 from lakecli.spark.shares import share_of
@@ -156,28 +154,12 @@ class EntriesReader(DataSourceReader):
             yield _batch(schema, len(partition.keys), columns, None)
         elif isinstance(partition, RangesPartition):
             trees = self._location.trees()
-            area = Area()
-            hidden = partition.hidden
-
-            def hidden_in(record: RangeRecord) -> list[bytes]:
-                return _between(hidden, record.min_key, record.max_key)
-
-            def is_whole(record: RangeRecord) -> bool:
-                return _is_within(record, self._window) and not hidden_in(record)
-
-            records = map(decode_range_record, partition.ranges)
-            for whole, ranges in groupby(records, is_whole):
-                if whole:
-                    tables = ((trees.table(record), record) for record in ranges)
-                    for count, columns in read_whole(tables, schema.names, area):
-                        yield _batch(schema, count, columns, None)
-                    continue
-                for record in ranges:
-                    without = set(hidden_in(record))
-                    for batch in _records(trees, record, self._window):
-                        keys, values = _without(without, *batch)
-                        columns = decode_batch(keys, values, schema.names)
-                        yield _batch(schema, len(keys), columns, record.id)
+            for record in map(decode_range_record, partition.ranges):
+                hidden = set(_between(partition.hidden, record.min_key, record.max_key))
+                for batch in _records(trees, record, self._window):
+                    keys, values = _without(hidden, *batch)
+                    columns = decode_batch(keys, values, schema.names)
+                    yield _batch(schema, len(keys), columns, record.id)
 
 
 class FilteringEntriesReader(EntriesReader):
@@ -273,7 +255,7 @@ def _is_within(record: RangeRecord, window: Window) -> bool:
 def _batch(
     schema: pa.Schema, count: int, columns: dict[str, pa.Array], range_id: str | None
 ) -> pa.RecordBatch:
-    if RANGE_ID in schema.names and RANGE_ID not in columns:
+    if RANGE_ID in schema.names:
         columns[RANGE_ID] = pa.repeat(pa.scalar(range_id, pa.string()), count)
     arrays = [columns[field.name].cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

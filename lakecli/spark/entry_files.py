@@ -37,10 +37,7 @@ ENTRY_SIZE: Final = 300
 """Bytes of an entry in a file, for the decision whether the files fit into the cache."""
 
 ROWS: Final = 24_576
-"""Entries in a row group, at least, except for the last one of a file.
-
-It is less than an area has, so that a row group is one batch, and not two.
-"""
+"""Entries in a row group, at least, except for the last one of a file."""
 
 _FORMAT: Final = 2
 """Version of what the files hold."""

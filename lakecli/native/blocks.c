@@ -1,0 +1,331 @@
+/* Reading blocks: all records, the entries of an index, or one value.
+
+   A block consists of entries and restart points. An entry has three numbers (how many bytes its
+   key shares with the key before, how many it adds, and the size of its value), the added bytes and
+   the value. The key ends with a trailer of eight bytes. A restart point is the offset of an entry
+   whose key shares nothing. Offsets and the number of restart points have four bytes each, the
+   lowest first. */
+
+#include "core.h"
+
+/* The format, as in sstable/format.py and sstable/block.py. */
+#define KEY_TRAILER_SIZE 8
+#define RESTART_SIZE 4
+#define MAX_BLOCK_SIZE (128 << 20)
+#define MAX_BLOCK_ENTRIES (1 << 18)
+
+/* Bytes that shared prefixes of LONG_PREFIX bytes or more may add to all keys of a block. */
+#define SHARING_BUDGET (64 << 20)
+#define LONG_PREFIX 0x80
+
+/* Longer keys, with their trailer, are left to the twin. */
+#define MAX_KEY_SIZE 4096
+
+/* The numbers of an entry have at most four groups of seven bits, so sums of them do not overflow;
+   those of a handle have eight. */
+#define ENTRY_NUMBER_BITS 28
+#define HANDLE_NUMBER_BITS 56
+
+static const uint8_t RECORD_TRAILER[KEY_TRAILER_SIZE] = {1, 0, 0, 0, 0, 0, 0, 0};
+
+typedef enum { RECORDS, INDEX } Kind;
+
+/* The entries of a block, read one after the other. */
+typedef struct {
+    const uint8_t *position;     /* of the next entry */
+    const uint8_t *entries_end;  /* where the restart points begin */
+    uint32_t restart_count;
+    int64_t sharing_budget;
+    int64_t entry_count;         /* entries that were read */
+    int has_key;                 /* whether there was one, so that `key` and `value` are set */
+    Py_ssize_t key_size;         /* of the entry that was read last, without its trailer */
+    Bytes value;
+    uint8_t key[MAX_KEY_SIZE];   /* with its trailer, because the next key may share that, too */
+} Cursor;
+
+static uint32_t
+read_u32(const uint8_t *from)
+{
+    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16
+           | (uint32_t)from[3] << 24;
+}
+
+/* Read a number in its shortest form, of at most `bits` bits.
+   Return where it ends; NULL if there is none. */
+static const uint8_t *
+read_varint(const uint8_t *from, const uint8_t *end, int bits, uint64_t *number)
+{
+    uint64_t sum = 0;
+    for (int shift = 0; shift < bits && from < end; shift += 7) {
+        uint8_t byte = *from;
+        from++;
+        sum |= (uint64_t)(byte & 0x7F) << shift;
+        if (byte < 0x80) {
+            if (byte == 0 && shift > 0) {
+                return NULL;  /* a shorter form has the same value */
+            }
+            *number = sum;
+            return from;
+        }
+    }
+    return NULL;
+}
+
+/* Compare two keys as Python compares bytes. */
+static int
+compare_keys(Bytes left, Bytes right)
+{
+    Py_ssize_t common = left.size < right.size ? left.size : right.size;
+    int order = memcmp(left.start, right.start, (size_t)common);
+    if (order != 0) {
+        return order;
+    }
+    return (left.size > right.size) - (left.size < right.size);
+}
+
+/* Put a cursor before an entry; the keys before it are not known. */
+static void
+rewind_to(Cursor *cursor, const uint8_t *entry)
+{
+    cursor->position = entry;
+    cursor->sharing_budget = SHARING_BUDGET;
+    cursor->entry_count = 0;
+    cursor->has_key = 0;
+}
+
+/* Put a cursor before the first entry of a block. Return 0 if the restart points do not fit. */
+static int
+open_block(Cursor *cursor, Bytes block)
+{
+    if (block.size < KEY_TRAILER_SIZE || block.size > MAX_BLOCK_SIZE) {
+        return 0;
+    }
+    uint32_t restart_count = read_u32(block.start + block.size - RESTART_SIZE);
+    if (restart_count == 0 || restart_count > block.size / RESTART_SIZE - 1) {
+        return 0;
+    }
+    Py_ssize_t tail_size = RESTART_SIZE * ((Py_ssize_t)restart_count + 1);
+    cursor->entries_end = block.start + block.size - tail_size;
+    cursor->restart_count = restart_count;
+    rewind_to(cursor, block.start);
+    return 1;
+}
+
+/* Read the next entry. Return 0 if it is damaged or unusual, or its key is not greater than the
+   one before. */
+static int
+read_entry(Cursor *cursor, Kind kind)
+{
+    const uint8_t *end = cursor->entries_end;
+    uint64_t shared = 0;
+    uint64_t added = 0;
+    uint64_t value_size = 0;
+
+    const uint8_t *position = read_varint(cursor->position, end, ENTRY_NUMBER_BITS, &shared);
+    if (position != NULL) {
+        position = read_varint(position, end, ENTRY_NUMBER_BITS, &added);
+    }
+    if (position != NULL) {
+        position = read_varint(position, end, ENTRY_NUMBER_BITS, &value_size);
+    }
+    if (position == NULL || added + value_size > (uint64_t)(end - position)) {
+        return 0;
+    }
+    if (added < KEY_TRAILER_SIZE || shared + added > MAX_KEY_SIZE) {
+        return 0;
+    }
+    if (cursor->entry_count == MAX_BLOCK_ENTRIES) {
+        return 0;
+    }
+    cursor->entry_count++;
+    if (shared >= LONG_PREFIX) {
+        cursor->sharing_budget -= (int64_t)shared;
+        if (cursor->sharing_budget < 0) {
+            return 0;
+        }
+    }
+
+    /* What the key adds, without the trailer, takes the place of the rest of the key before. */
+    Bytes rest = {position, (Py_ssize_t)added - KEY_TRAILER_SIZE};
+    if (kind == RECORDS
+        && memcmp(rest.start + rest.size, RECORD_TRAILER, KEY_TRAILER_SIZE) != 0)
+    {
+        return 0;  /* the keys of an index have any trailer */
+    }
+    if (cursor->has_key) {
+        Bytes rest_before = {cursor->key + shared, cursor->key_size - (Py_ssize_t)shared};
+        if (rest_before.size < -KEY_TRAILER_SIZE) {
+            return 0;  /* it shares more than the key before and its trailer */
+        }
+        /* A key that shares some of the trailer goes on where the key before ends, so it is
+           greater. Any other is greater if its rest is. */
+        if (rest_before.size >= 0 && compare_keys(rest, rest_before) <= 0) {
+            return 0;
+        }
+    }
+    else if (shared > 0) {
+        return 0;
+    }
+    memcpy(cursor->key + shared, position, added);
+    cursor->key_size = (Py_ssize_t)shared + rest.size;
+    cursor->has_key = 1;
+    cursor->value.start = position + added;
+    cursor->value.size = (Py_ssize_t)value_size;
+    cursor->position = position + added + value_size;
+    return 1;
+}
+
+/* Append the value of a record. */
+static int
+append_value(PyObject *values, Bytes value)
+{
+    return append_owned(values, new_bytes(value.start, value.size));
+}
+
+/* Append the two numbers of a handle, which say where a block is. */
+static int
+append_handle(PyObject *numbers, Bytes handle)
+{
+    const uint8_t *end = handle.start + handle.size;
+    const uint8_t *position = handle.start;
+    for (int i = 0; i < 2; i++) {
+        uint64_t number;
+        position = read_varint(position, end, HANDLE_NUMBER_BITS, &number);
+        if (position == NULL) {
+            return 0;
+        }
+        if (!append_owned(numbers, PyLong_FromUnsignedLongLong(number))) {
+            return 0;
+        }
+    }
+    return position == end;
+}
+
+/* Append all keys of a block, and what its values say.
+   Return 0 after an error, or, without one, if the block is left to the twin. */
+static int
+append_entries(Cursor *cursor, Kind kind, PyObject *keys, PyObject *values)
+{
+    while (cursor->position < cursor->entries_end) {
+        if (!read_entry(cursor, kind)) {
+            return 0;
+        }
+        if (!append_owned(keys, new_bytes(cursor->key, cursor->key_size))) {
+            return 0;
+        }
+        int is_appended = kind == INDEX ? append_handle(values, cursor->value)
+                                        : append_value(values, cursor->value);
+        if (!is_appended) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *
+decode_block(PyObject *payload, Kind kind)
+{
+    Bytes block;
+    Cursor cursor;
+    PyObject *result = NULL;
+
+    if (!view_bytes(payload, &block) || !open_block(&cursor, block)) {
+        Py_RETURN_NONE;
+    }
+    PyObject *keys = PyList_New(0);
+    PyObject *values = PyList_New(0);
+    if (keys != NULL && values != NULL) {
+        if (append_entries(&cursor, kind, keys, values)) {
+            result = PyTuple_Pack(2, keys, values);
+        }
+        else if (!PyErr_Occurred()) {
+            result = Py_NewRef(Py_None);
+        }
+    }
+    Py_XDECREF(keys);
+    Py_XDECREF(values);
+    return result;
+}
+
+/* decode_records(payload) -> (keys, values): the twin is `sstable.block.decode_records`. */
+PyObject *
+decode_records(PyObject *Py_UNUSED(module), PyObject *payload)
+{
+    return decode_block(payload, RECORDS);
+}
+
+/* decode_index(payload) -> (keys, numbers), two numbers a key: the twin is
+   `sstable.directory.decode_handles`. */
+PyObject *
+decode_index(PyObject *Py_UNUSED(module), PyObject *payload)
+{
+    return decode_block(payload, INDEX);
+}
+
+/* Put a cursor before the last restart point whose key is not greater than a key, or before the
+   first entry. Return 0 if a restart point that leads there is damaged or unusual. */
+static int
+find_run(Cursor *cursor, Bytes block, Bytes wanted)
+{
+    const uint8_t *restarts = cursor->entries_end;
+    const uint8_t *run = block.start;
+    uint32_t low = 0;
+    uint32_t high = cursor->restart_count - 1;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        uint32_t offset = read_u32(restarts + RESTART_SIZE * (size_t)middle);
+        if ((Py_ssize_t)offset >= cursor->entries_end - block.start) {
+            return 0;
+        }
+        rewind_to(cursor, block.start + offset);
+        if (!read_entry(cursor, RECORDS)) {
+            return 0;
+        }
+        Bytes key = {cursor->key, cursor->key_size};
+        if (compare_keys(key, wanted) > 0) {
+            high = middle - 1;
+        }
+        else {
+            low = middle;
+            run = block.start + offset;
+        }
+    }
+    rewind_to(cursor, run);
+    return 1;
+}
+
+/* find_value(payload, key) -> value; None if the block lacks the key, NotImplemented if it is left
+   to the twin, which is `sstable.block.find_value`. */
+PyObject *
+find_value(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *payload_object, *key_object;
+    Bytes block, wanted;
+    Cursor cursor;
+
+    if (!PyArg_ParseTuple(args, "OO", &payload_object, &key_object)) {
+        return NULL;
+    }
+    if (!view_bytes(payload_object, &block)
+        || !view_bytes(key_object, &wanted)
+        || !open_block(&cursor, block)
+        || !find_run(&cursor, block, wanted))
+    {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    while (cursor.position < cursor.entries_end) {
+        if (!read_entry(&cursor, RECORDS)) {
+            Py_RETURN_NOTIMPLEMENTED;
+        }
+        Bytes key = {cursor.key, cursor.key_size};
+        int order = compare_keys(key, wanted);
+        if (order == 0) {
+            return new_bytes(cursor.value.start, cursor.value.size);
+        }
+        if (order > 0) {
+            break;
+        }
+    }
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,45 @@
+/* What the files of the compiled core share.
+
+   Each function of the module has a twin in Python, with the same answers. What is unusual or
+   damaged is left to the twin: the function returns None, or another mark that its comment names,
+   and the twin answers or raises. Input may come from a bucket: every length is checked before it
+   is used.
+
+   The limited API of Python 3.11 is used, so one build serves all later versions. No function
+   releases the GIL or calls back into Python. */
+
+#ifndef LAKECLI_CORE_H
+#define LAKECLI_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Memory that belongs to another object. */
+typedef struct {
+    const uint8_t *start;
+    Py_ssize_t size;
+} Bytes;
+
+/* Let `view` show the content of a bytes object, as long as the object lives.
+   Return 0, without an error, if the object is NULL or of another type. */
+int view_bytes(PyObject *object, Bytes *view);
+
+/* Return a new bytes object with a copy of some memory; NULL, with an error, on failure. */
+PyObject *new_bytes(const uint8_t *start, Py_ssize_t size);
+
+/* Append an object to a list, and release the caller's reference to it.
+   `object` may be NULL after an error. Return 0, with an error, on failure. */
+int append_owned(PyObject *list, PyObject *object);
+
+/* Write a number in the fewest groups of seven bits, at most ten; return where it ends. */
+uint8_t *write_varint(uint8_t *to, uint64_t number);
+
+/* The functions of the module. */
+PyObject *decode_records(PyObject *module, PyObject *payload);
+PyObject *decode_index(PyObject *module, PyObject *payload);
+PyObject *find_value(PyObject *module, PyObject *args);
+PyObject *encode_external(PyObject *module, PyObject *args);
+
+#endif

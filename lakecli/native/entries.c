@@ -1,0 +1,256 @@
+/* Encoding the entries of external objects.
+
+   The value of an entry is the digest of a text that identifies it, followed by its message. Python
+   computes the digest, so a function here returns both parts of each value. */
+
+#include "core.h"
+
+/* Objects whose texts are longer, all of them together, are left to the twin. */
+#define MAX_TEXTS 1024
+
+/* More than the tags and lengths around the texts, and the numbers, can take. */
+#define ROOM_FOR_FRAMES 128
+
+#define BUFFER_SIZE (MAX_TEXTS + ROOM_FOR_FRAMES)
+
+/* The frames of the identifying text, as in identity.py: each has the size of its tag and the kind
+   of a field, and is followed by a number of eight bytes, the highest first. */
+#define TEXT_FRAME "\1\2\10"
+#define NUMBER_FRAME "\2\10"
+#define MAP_FRAME "\4\2\10"
+#define IDENTITY_START "lakecli:entry:1"
+
+/* Tags of the message's fields, as in committed/values.py. */
+#define ADDRESS_TAG 0x0A
+#define LAST_MODIFIED_TAG 0x12
+#define SIZE_TAG 0x18
+#define CHECKSUM_TAG 0x22
+#define ADDRESS_TYPE_TAG 0x30
+#define CONTENT_TYPE_TAG 0x3A
+#define SECONDS_TAG 0x08
+#define FULL_ADDRESS 2
+
+/* An external object; all of its texts and numbers are of a usual size. */
+typedef struct {
+    Bytes address;
+    Bytes checksum;
+    Bytes content_type;  /* may be empty */
+    int64_t size;
+    int64_t seconds;     /* when it was modified, in unix time */
+} External;
+
+/* The columns of the objects: lists of the same length. */
+typedef struct {
+    PyObject *addresses;
+    PyObject *sizes;
+    PyObject *checksums;
+    PyObject *seconds;
+    PyObject *content_types;  /* None: all are empty */
+} Columns;
+
+/* Return an item of a list, borrowed; NULL, without an error, if the list is too short by now. */
+static PyObject *
+item_of(PyObject *list, Py_ssize_t index)
+{
+    return index < PyList_Size(list) ? PyList_GetItem(list, index) : NULL;
+}
+
+/* Read a number greater than 0 that fits into 64 bits. Return 0, without an error, for others. */
+static int
+read_number(PyObject *object, int64_t *number)
+{
+    int overflow;
+    if (object == NULL || !PyLong_Check(object)) {
+        return 0;
+    }
+    *number = PyLong_AsLongLongAndOverflow(object, &overflow);  /* -1 if it does not fit */
+    return *number > 0;
+}
+
+/* Read a row of the columns. Return 0, without an error, if it is unusual. */
+static int
+read_external(const Columns *columns, Py_ssize_t row, External *external)
+{
+    external->content_type.start = (const uint8_t *)"";
+    external->content_type.size = 0;
+    if (!view_bytes(item_of(columns->addresses, row), &external->address)
+        || !view_bytes(item_of(columns->checksums, row), &external->checksum)
+        || !read_number(item_of(columns->sizes, row), &external->size)
+        || !read_number(item_of(columns->seconds, row), &external->seconds))
+    {
+        return 0;
+    }
+    if (columns->content_types != Py_None
+        && !view_bytes(item_of(columns->content_types, row), &external->content_type))
+    {
+        return 0;
+    }
+    Py_ssize_t texts_size = external->address.size + external->checksum.size
+                            + external->content_type.size;
+    return external->address.size > 0 && external->checksum.size > 0 && texts_size <= MAX_TEXTS;
+}
+
+static uint8_t *
+write_bytes(uint8_t *to, const void *from, Py_ssize_t size)
+{
+    memcpy(to, from, (size_t)size);
+    return to + size;
+}
+
+/* Write a frame and its number. */
+static uint8_t *
+write_frame(uint8_t *to, const char *frame, int64_t number)
+{
+    to = write_bytes(to, frame, (Py_ssize_t)strlen(frame));
+    for (int shift = 56; shift >= 0; shift -= 8) {
+        *to = (uint8_t)((uint64_t)number >> shift);
+        to++;
+    }
+    return to;
+}
+
+static uint8_t *
+write_framed_text(uint8_t *to, Bytes text)
+{
+    to = write_frame(to, TEXT_FRAME, text.size);
+    return write_bytes(to, text.start, text.size);
+}
+
+/* Write the text whose digest identifies an entry; return where it ends. */
+static uint8_t *
+write_identifying_text(uint8_t *to, const External *external)
+{
+    Bytes start = {(const uint8_t *)IDENTITY_START, sizeof(IDENTITY_START) - 1};
+    to = write_framed_text(to, start);
+    to = write_frame(to, NUMBER_FRAME, external->size);
+    to = write_framed_text(to, external->checksum);
+    to = write_frame(to, MAP_FRAME, 0);  /* no metadata */
+    to = write_framed_text(to, external->content_type);
+    return write_framed_text(to, external->address);
+}
+
+static uint8_t *
+write_number_field(uint8_t *to, uint8_t tag, int64_t number)
+{
+    *to = tag;
+    return write_varint(to + 1, (uint64_t)number);
+}
+
+static uint8_t *
+write_text_field(uint8_t *to, uint8_t tag, Bytes text)
+{
+    to = write_number_field(to, tag, text.size);
+    return write_bytes(to, text.start, text.size);
+}
+
+/* Write the message of an entry; return where it ends. */
+static uint8_t *
+write_message(uint8_t *to, const External *external)
+{
+    uint8_t time_message[11];  /* a tag and a number */
+    const uint8_t *time_end = write_number_field(time_message, SECONDS_TAG, external->seconds);
+    Bytes time = {time_message, time_end - time_message};
+
+    to = write_text_field(to, ADDRESS_TAG, external->address);
+    to = write_text_field(to, LAST_MODIFIED_TAG, time);
+    to = write_number_field(to, SIZE_TAG, external->size);
+    to = write_text_field(to, CHECKSUM_TAG, external->checksum);
+    to = write_number_field(to, ADDRESS_TYPE_TAG, FULL_ADDRESS);
+    if (external->content_type.size > 0) {
+        to = write_text_field(to, CONTENT_TYPE_TAG, external->content_type);
+    }
+    return to;
+}
+
+/* Return the text that identifies an entry. */
+static PyObject *
+encode_identifying_text(const External *external)
+{
+    uint8_t text[BUFFER_SIZE];
+    const uint8_t *end = write_identifying_text(text, external);
+    return new_bytes(text, end - text);
+}
+
+/* Return the message of an entry, behind twice its size, as lakeFS frames it. */
+static PyObject *
+encode_framed_message(const External *external)
+{
+    uint8_t message[BUFFER_SIZE];
+    uint8_t framed[BUFFER_SIZE];
+    Py_ssize_t size = write_message(message, external) - message;
+    uint8_t *end = write_varint(framed, (uint64_t)size << 1);
+    end = write_bytes(end, message, size);
+    return new_bytes(framed, end - framed);
+}
+
+/* Append both parts of the value of a row; empty ones if it is unusual.
+   Return 0, with an error, on failure. */
+static int
+append_row(const Columns *columns, Py_ssize_t row, PyObject *texts, PyObject *messages)
+{
+    External external;
+    PyObject *text, *message;
+
+    /* What `external` shows belongs to the lists. They cannot change meanwhile, as nothing else
+       runs until both parts are made. */
+    if (read_external(columns, row, &external)) {
+        text = encode_identifying_text(&external);
+        message = encode_framed_message(&external);
+    }
+    else {
+        text = new_bytes(NULL, 0);
+        message = new_bytes(NULL, 0);
+    }
+    int is_appended = append_owned(texts, text);
+    return append_owned(messages, message) && is_appended;
+}
+
+/* Return whether all columns are lists of the same length. */
+static int
+are_usual(const Columns *columns)
+{
+    PyObject *lists[] = {
+        columns->addresses,
+        columns->sizes,
+        columns->checksums,
+        columns->seconds,
+        columns->content_types == Py_None ? columns->addresses : columns->content_types,
+    };
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        if (!PyList_Check(lists[i]) || PyList_Size(lists[i]) != PyList_Size(lists[0])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* encode_external(addresses, sizes, checksums, seconds, content types or None) -> (identifying
+   texts, framed messages), both empty for rows that are left to the twin, which is
+   `committed.encode._encode_external`; None if all are. */
+PyObject *
+encode_external(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Columns columns;
+    PyObject *result = NULL;
+
+    if (!PyArg_ParseTuple(args, "OOOOO", &columns.addresses, &columns.sizes, &columns.checksums,
+                          &columns.seconds, &columns.content_types))
+    {
+        return NULL;
+    }
+    if (!are_usual(&columns)) {
+        Py_RETURN_NONE;
+    }
+    PyObject *texts = PyList_New(0);
+    PyObject *messages = PyList_New(0);
+    int is_complete = texts != NULL && messages != NULL;
+    for (Py_ssize_t row = 0; is_complete && row < PyList_Size(columns.addresses); row++) {
+        is_complete = append_row(&columns, row, texts, messages);
+    }
+    if (is_complete) {
+        result = PyTuple_Pack(2, texts, messages);
+    }
+    Py_XDECREF(texts);
+    Py_XDECREF(messages);
+    return result;
+}
