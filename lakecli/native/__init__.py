@@ -1,4 +1,4 @@
-"""What is written in C, too, so that bulk work takes less time: blocks, and the values of external objects.
+"""What is written in C, too, so that bulk work takes less time: blocks and external objects.
 
 ::
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Core(Protocol):
-        """The functions of the compiled core. What they leave to the twin is ``None`` if not noted."""
+        """The functions of the core. What they leave to the twin is ``None`` if not noted."""
 
         SOURCE: str
         """The SHA-256 digest of the files that were compiled."""

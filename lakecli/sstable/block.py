@@ -7,10 +7,12 @@ are one loop each, with one call per header and none per field.
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import islice, repeat
 from operator import lt
 from struct import Struct, pack
+
+from cramjam import snappy
+from google_crc32c import value as crc32c
 
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint, encode_varint
 from lakecli.sstable.format import (
@@ -26,13 +28,10 @@ from lakecli.sstable.format import (
     STORED_RAW,
     STORED_SNAPPY,
 )
-from lakecli.typed import TYPE_CHECKING, Final
+from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from cramjam import Buffer
-    from cramjam.snappy import Compressor
+    from collections.abc import Iterable
 
 _SHARING_BUDGET = 64 << 20
 """Bytes that shared prefixes of 128 bytes or more may add to the keys of a block, at most."""
@@ -40,88 +39,22 @@ _SHARING_BUDGET = 64 << 20
 _header = Struct("4B").unpack_from
 """The start of an entry; the eight bytes of restarts after the entries keep it inside the block."""
 
-_SUM_SIZE = 4
-"""Bytes of a block's checksum, the end of its trailer."""
-
 _u32 = Struct("<I").unpack_from
 _pack_u32 = Struct("<I").pack
 _RAW = bytes((STORED_RAW,))
 _SNAPPY = bytes((STORED_SNAPPY,))
 
 
-_FEW: Final = 1024
-"""Checksums that Snappy computes before google-crc32c is imported."""
-
-_CHUNK_SIZE: Final = 1 << 16
-"""Bytes of data in a chunk of Snappy's framing format, at most."""
-
-_CHUNK_CHECKSUM: Final = slice(4, 8)
-"""The checksum of a chunk, after its type and length."""
-
-
-class Codec:
-    """CRC32C, Snappy compression and Snappy decompression, in C.
-
-    Importing google-crc32c takes 2 ms, since it loads the library of C++. Short commands do without
-    it: a chunk of Snappy's framing format has the CRC32C of its data, masked as that of a block is.
-    That takes 1 µs more each. A compressor makes many chunks, as it has buffers of 140 KB. Whoever
-    uses one takes it out: other threads use another, and one that an interrupt left with data is
-    not used again.
-
-    Attributes:
-        crc32c: returns the CRC32C of some bytes. Look it up again for each block or batch.
-        compress: without a frame.
-        decompress: without a frame.
-        decompress_into: the same, into memory; returns how much of it is used.
-    """
-
-    def __init__(self) -> None:
-        from cramjam import snappy
-
-        self.crc32c: Callable[[bytes], int] = self._crc32c_of_few
-        self.compress: Callable[[bytes], Buffer] = snappy.compress_raw
-        self.decompress: Callable[[bytes], Buffer] = snappy.decompress_raw
-        self.decompress_into: Callable[[bytes, memoryview], int] = snappy.decompress_raw_into
-        self._new_framing: Callable[[], Compressor] = snappy.Compressor
-        self._idle: list[Compressor] = []
-        self._left = _FEW
-
-    def _crc32c_of_few(self, data: bytes) -> int:
-        self._left -= 1
-        if self._left < 0 or not 0 < len(data) <= _CHUNK_SIZE:
-            from google_crc32c import value
-
-            self.crc32c = value
-            return self.crc32c(data)
-        try:
-            framing = self._idle.pop()
-        except IndexError:
-            framing = self._new_framing()
-            framing.compress(b"-")
-            framing.flush()  # with the identifier of the stream
-        framing.compress(data)
-        chunk = bytes(framing.flush())
-        self._idle.append(framing)
-        masked = int.from_bytes(chunk[_CHUNK_CHECKSUM], "little") - CHECKSUM_MASK_DELTA
-        return (masked >> 17 & 0x7FFF) | (masked << 15 & 0xFFFF8000)
-
-
-@cache
-def codec() -> Codec:
-    """Return the codec of this process, loaded on first use."""
-    return Codec()
-
-
 def seal(payload: bytes, *, compress: bool) -> bytes:
     """Return the stored form of a block, compressed only if that saves more than an eighth."""
     typed = b""
     if compress:
-        packed = codec().compress(payload)
+        packed = snappy.compress_raw(payload)
         if len(packed) < len(payload) - len(payload) // 8:
             typed = bytes(packed) + _SNAPPY
     if not typed:
         typed = payload + _RAW
-    crc = codec().crc32c(typed)
+    crc = crc32c(typed)
     return typed + _pack_u32(((crc >> 15 | crc << 17) + CHECKSUM_MASK_DELTA) & 0xFFFFFFFF)
 
 
@@ -133,7 +66,7 @@ def verify(stored: bytes, size: int) -> None:
     """
     if len(stored) != size or size < MIN_STORED_SIZE:
         raise Malformed(f"{len(stored)} bytes, not a block of {size}")
-    crc = codec().crc32c(stored[:-4])
+    crc = crc32c(stored[:-4])
     masked = ((crc >> 15 | crc << 17) + CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
     if masked != _u32(stored, len(stored) - 4)[0]:
         raise Malformed("the checksum of the block does not match")
@@ -144,15 +77,6 @@ def payload_of(stored: bytes) -> bytes:
 
     Raises:
         Malformed: the type is unknown, or the data is not Snappy.
-    """
-    return bytes(buffer_of(stored))
-
-
-def buffer_of(stored: bytes) -> bytes | Buffer:
-    """Return the same payload, without a copy for those who only need its memory.
-
-    Raises:
-        Malformed: as `payload_of`.
     """
     if len(stored) < MIN_STORED_SIZE:
         raise Malformed("a block too short to be one")
@@ -168,38 +92,9 @@ def buffer_of(stored: bytes) -> bytes | Buffer:
         if size > MAX_BLOCK_SIZE or size > len(payload) * MAX_SNAPPY_RATIO:
             raise Malformed(f"a compressed block that claims {size} bytes")
     try:
-        return codec().decompress(payload)
+        return bytes(snappy.decompress_raw(payload))
     except Exception as error:  # cramjam's own error class has no public name
         raise Malformed("a block that is not Snappy") from error
-
-
-def unpacked(data: bytes, start: int, size: int, room: memoryview) -> bytes | Buffer | memoryview:
-    """Return the payload of a stored block inside other data, its checksum verified.
-
-    As `verify` and `payload_of`, in half of their time: in a room if it is compressed and fits.
-
-    Args:
-        data: with the block.
-        start: of the block in the data.
-        size: of the block, its trailer included.
-        room: for the payload.
-
-    Raises:
-        Malformed: as `verify` and `payload_of`.
-    """
-    checked = data[start : start + size - _SUM_SIZE]
-    used = codec()
-    if start + size <= len(data) and size >= MIN_STORED_SIZE and checked[-1] == STORED_SNAPPY:
-        crc = used.crc32c(checked)
-        masked = ((crc >> 15 | crc << 17) + CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
-        if masked == _u32(data, start + size - _SUM_SIZE)[0]:
-            try:
-                return room[: used.decompress_into(checked[:-1], room)]
-            except Exception:  # noqa: BLE001, S110 - too large, or not Snappy
-                pass
-    stored = data[start : start + size]
-    verify(stored, size)
-    return buffer_of(stored)
 
 
 def payload_size(stored: bytes) -> int:

@@ -11,7 +11,7 @@ from itertools import accumulate
 from lakecli import native
 from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import Malformed
-from lakecli.sstable.block import decode_records, find_value, payload_of, unpacked, verify
+from lakecli.sstable.block import decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import read_directory
 from lakecli.sstable.format import CorruptTable, UnknownTableFormat
 from lakecli.sstable.run import RUN_SIZE, Run
@@ -20,8 +20,6 @@ from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-
-    from cramjam import Buffer
 
     from lakecli.sstable.source import Source
 
@@ -41,9 +39,6 @@ TAIL_SIZE: Final = 64 << 10
 
 _BLOCKS_AT_ONCE = 32
 """Blocks that `Table.blocks` reads at a time: so few that the same memory is used again."""
-
-_ROOM = 64 << 10
-"""Bytes of payloads that are uncompressed into memory that is used again; blocks have 4 KiB."""
 
 
 class Block(NamedTuple):
@@ -223,26 +218,6 @@ class Table:
             CorruptTable: the block is damaged, or has keys outside the bounds of its index entry.
         """
         return self._decoded(number, self.stored_block(number))
-
-    def payloads(self) -> Iterator[bytes | Buffer | memoryview]:
-        """Yield the payload of each data block, its checksum verified, its records not decoded.
-
-        The memory of a payload may be that of the next one, so it is valid until that is asked for.
-
-        Raises:
-            CorruptTable: a block is damaged.
-        """
-        room = memoryview(bytearray(_ROOM))
-        offsets, sizes = self._offsets, self._sizes
-        for start, stop in self._parts():
-            base = offsets[start]
-            data = self._read(base, offsets[stop - 1] + sizes[stop - 1] - base)
-            for number in range(start, stop):
-                try:
-                    payload = unpacked(data, offsets[number] - base, sizes[number], room)
-                except Malformed as error:
-                    raise self._corrupt(number, str(error)) from None
-                yield payload
 
     def blocks(self, numbers: Sequence[int]) -> Iterator[Block]:
         """Yield some decoded blocks, read many at a time with everything between them.

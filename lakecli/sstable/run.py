@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from _bisect import bisect_left, bisect_right  # `bisect` first defines them in Python
 
+from google_crc32c import value as crc32c
+
 from lakecli.named_tuple import NamedTuple
-from lakecli.sstable.block import codec, payload_size
+from lakecli.sstable.block import payload_size
 from lakecli.sstable.format import (
     BLOCK_CUT_MASK,
     BLOCK_SIZE_MAX,
@@ -61,7 +63,6 @@ class Run(NamedTuple):
 
     def ends_at_cut(self, number: int) -> bool:
         """Return whether the cut rule ends a block where this one ends."""
-        crc32c = codec().crc32c
         end = self.ends[number]
         restarts = -(-(end - self.start_of(number)) // RESTART_INTERVAL)
         size = payload_size(bytes(self.stored(number, number + 1)[0])) - 4 * restarts - 4

@@ -8,8 +8,10 @@ from __future__ import annotations
 from itertools import islice
 from operator import lt
 
+from google_crc32c import value as crc32c
+
 from lakecli.proto.varint import encode_varint, small_varints
-from lakecli.sstable.block import codec, encode_pairs, encode_restarts, seal
+from lakecli.sstable.block import encode_pairs, encode_restarts, seal
 from lakecli.sstable.format import (
     BLOCK_CUT_MASK,
     BLOCK_SIZE_MAX,
@@ -235,7 +237,6 @@ class TableWriter:
 
     def _encode(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Encode records into blocks. Building a table spends its time in this loop."""
-        crc32c = codec().crc32c
         small = small_varints()
         join = b"".join
         integer = int.from_bytes

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from itertools import product
 from math import ceil
-from typing import TYPE_CHECKING
 
 import pytest
 from cramjam import snappy
-from google_crc32c import value as crc32c
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lakecli.proto.varint import Malformed, encode_varint
 from lakecli.sstable import block
 from lakecli.sstable.block import (
-    Codec,
-    codec,
     decode_pairs,
     decode_records,
     encode_pairs,
@@ -26,19 +20,13 @@ from lakecli.sstable.block import (
     payload_size,
     seal,
     shared_prefix_size,
-    unpacked,
     verify,
 )
 from lakecli.sstable.format import (
     BLOCK_TRAILER_SIZE,
     MIN_STORED_SIZE,
     RECORD_TRAILER,
-    STORED_SNAPPY,
 )
-from tests.sstable.test_damage import sealed
-
-if TYPE_CHECKING:
-    from cramjam import Buffer
 
 AROUND_ONE_BYTE = (119, 120, 121, 127, 128, 129)
 """Sizes that a header holds in one byte or two, with the trailer of a key or without it."""
@@ -203,55 +191,6 @@ def test_a_stored_block_is_verified(payload: bytes, *, compress: bool) -> None:
         verify(stored[:-1] + bytes((stored[-1] ^ 1,)), len(stored))
 
 
-@given(st.binary(max_size=300), st.integers(0, 300))
-def test_checksums_of_few_data_come_from_snappy(data: bytes, zeros: int) -> None:
-    fresh = Codec()
-    assert fresh.crc32c(data + bytes(zeros)) == crc32c(data + bytes(zeros))
-
-
-def test_an_interrupted_checksum_does_not_change_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted:
-        """A compressor whose data an interrupt leaves inside."""
-
-        def __init__(self) -> None:
-            self._real = snappy.Compressor()
-            self._flushes = 0
-
-        def compress(self, data: bytes) -> int:
-            return self._real.compress(data)
-
-        def flush(self) -> Buffer:
-            self._flushes += 1
-            if self._flushes == 2:  # the first is for the identifier of the stream
-                raise KeyboardInterrupt
-            return self._real.flush()
-
-    fresh = Codec()
-    monkeypatch.setattr(fresh, "_new_framing", Interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fresh.crc32c(b"first")
-    monkeypatch.setattr(fresh, "_new_framing", snappy.Compressor)
-    assert fresh.crc32c(b"second") == crc32c(b"second")
-
-
-def test_many_checksums_come_from_the_library_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block, "_FEW", 2)
-    fresh = Codec()
-    for expected in (False, False, True, True):
-        assert fresh.crc32c(b"\0" * 9) == crc32c(b"\0" * 9)
-        assert (fresh.crc32c is crc32c) == expected
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"), [(0, True), (1, False), (65_536, False), (65_537, True)]
-)
-def test_data_of_no_chunk_or_of_several_need_that_library(size: int, *, expected: bool) -> None:
-    fresh = Codec()
-    data = bytes(range(256)) * (size // 256) + bytes(size % 256)
-    assert fresh.crc32c(data) == crc32c(data)
-    assert (fresh.crc32c is crc32c) == expected
-
-
 def test_nothing_shorter_than_an_empty_block_is_a_block() -> None:
     empty = seal(bytes(MIN_STORED_SIZE - 5), compress=False)
     verify(empty, len(empty))
@@ -270,37 +209,6 @@ def test_a_false_size_is_refused_before_it_is_allocated(size: int) -> None:
         payload_of(stored)
 
 
-def test_a_payload_is_unpacked_into_a_room_that_it_fits() -> None:
-    payload = b"0123456789" * 20
-    room = memoryview(bytearray(len(payload)))
-    packed = seal(payload, compress=True)
-    found = unpacked(b"before" + packed + b"after", 6, len(packed), room)
-    assert isinstance(found, memoryview)
-    assert found.obj is room.obj
-    assert found == payload
-    assert bytes(unpacked(packed, 0, len(packed), room[:-1])) == payload
-    raw = seal(payload, compress=False)
-    assert unpacked(b"before" + raw + b"after", 6, len(raw), room) == payload
-
-
-def test_a_damaged_block_is_not_unpacked() -> None:
-    payload = b"0123456789" * 20
-    room = memoryview(bytearray(len(payload)))
-    packed = seal(payload, compress=True)
-    for at in range(len(packed)):
-        flipped = packed[:at] + bytes((packed[at] ^ 1,)) + packed[at + 1 :]
-        with pytest.raises(Malformed, match="the checksum of the block does not match"):
-            unpacked(flipped, 0, len(packed), room)
-    with pytest.raises(Malformed, match=f"{len(packed) - 1} bytes, not a block of {len(packed)}"):
-        unpacked(packed[:-1], 0, len(packed), room)
-    short = sealed(b"\0", kind=STORED_SNAPPY)
-    with pytest.raises(Malformed, match="6 bytes, not a block of 6"):
-        unpacked(short, 0, len(short), room)
-    foreign = sealed(b"\5abc", kind=STORED_SNAPPY)
-    with pytest.raises(Malformed, match="a block that is not Snappy"):
-        unpacked(foreign, 0, len(foreign), room)
-
-
 def test_a_block_is_compressed_if_that_saves_more_than_an_eighth() -> None:
     for payload in (bytes(100), bytes(range(256)), b"0123456789" * 2):
         packed, raw = (len(seal(payload, compress=each)) for each in (True, False))
@@ -314,7 +222,7 @@ def test_a_block_that_saves_just_an_eighth_is_stored_as_it_is(
     size: int, *, is_compressed: bool
 ) -> None:
     payload = bytes(range(1, size - 29)) + bytes(30)
-    packed = bytes(codec().compress(payload))
+    packed = bytes(snappy.compress_raw(payload))
     assert size - len(packed) == size // 8 + is_compressed
     stored = seal(payload, compress=True)
     assert stored[:-BLOCK_TRAILER_SIZE] == (packed if is_compressed else payload)
