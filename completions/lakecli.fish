@@ -181,7 +181,6 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--allow-empty' 'Commit even if nothing changes' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
-                '--compare-contents' 'Read both objects where one has an MD5 and the other a BLAKE3; equal bytes are equal' \
                 '-m' 'Compare a merge commit with its parent N, counted from 1' \
                 '--parent-number' 'Compare a merge commit with its parent N, counted from 1' \
                 '-y' 'Do not ask for confirmation' \
@@ -208,7 +207,6 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--allow-empty' 'Commit even if nothing changes' \
                 '--allow-empty-commit' 'Commit even if nothing changes' \
-                '--compare-contents' 'Read both objects where one has an MD5 and the other a BLAKE3; equal bytes are equal' \
                 '-m' 'Compare a merge commit with its parent N, counted from 1' \
                 '--parent-number' 'Compare a merge commit with its parent N, counted from 1'
         case 'clone'
@@ -239,7 +237,6 @@ function __lakecli_options
         case 'diff'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after this operation' \
-                '--compare-contents' 'Read both objects where one has an MD5 and the other a BLAKE3; equal bytes are equal' \
                 '--conf' 'Spark setting, as for spark-submit' \
                 '--depth' 'With --stat, directories in a prefix' \
                 '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
@@ -550,7 +547,6 @@ function __lakecli_options
         case 'merge'
             printf '%s\t%s\n' \
                 '--allow-empty' 'Merge even if the source has nothing new' \
-                '--compare-contents' 'Read both objects where one has an MD5 and the other a BLAKE3; equal bytes are equal' \
                 '--depth' 'With --stat, directories in a prefix' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--force' 'Merge even if the source has nothing new' \
@@ -576,7 +572,6 @@ function __lakecli_options
                 '--remote' 'Undo it in the bucket too, if it was pushed'
         case 'pull'
             printf '%s\t%s\n' \
-                '--compare-contents' 'Read both objects where one has an MD5 and the other a BLAKE3; equal bytes are equal' \
                 '--dry-run' 'Show what would be done, but do nothing' \
                 '--ff-only' 'Refuse a pull that needs a merge' \
                 '-m' 'Commit message' \

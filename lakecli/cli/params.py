@@ -254,13 +254,6 @@ Winner = Annotated[
     Side | None,
     Option("--strategy", help="Which side wins conflicts"),
 ]
-CompareContents = Annotated[
-    bool,
-    Option(
-        "--compare-contents",
-        help="Read both objects where one has an MD5 and the other a BLAKE3; equal bytes are equal",
-    ),
-]
 AllowEmptyCommit = Annotated[
     bool,
     Option("--allow-empty-commit", "--allow-empty", help="Commit even if nothing changes"),

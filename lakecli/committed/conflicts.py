@@ -1,17 +1,15 @@
-"""Conflicts: what is known of them, and how their contents decide them.
+"""Conflicts: what is known of them.
 
 The same bytes have an MD5 in an entry that lakeFS wrote, and a BLAKE3 in one of lakecli. The
-identities of such entries differ, so a merge of both is a conflict, until somebody reads the bytes.
+identities of such entries differ, so a merge of both is a conflict, which may be none.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError
 from lakecli.identity import DIGEST_SIZE, is_md5
-from lakecli.typed import TYPE_CHECKING, Final, Protocol
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,22 +17,6 @@ if TYPE_CHECKING:
     from lakecli.committed.threeway import Candidate
 
 MAX_CONFLICTS_LISTED: Final = 1_000
-
-
-class SameContents(Protocol):
-    """Tells whether two entries of a path have the same bytes."""
-
-    def __call__(self, path: bytes, left: bytes, right: bytes) -> bool:
-        """Return whether the objects of two encoded entries have the same bytes."""
-
-
-class Settled(Enum):
-    """What the contents of a conflict decide."""
-
-    SOURCE = "source"
-    """The destination has the contents of the base, so that only the source changed them."""
-    DESTINATION = "destination"
-    """The source has the contents of the destination, or of the base."""
 
 
 class MergeConflict(ConflictError):
@@ -57,7 +39,6 @@ class MergeConflict(ConflictError):
                 f"; {those} may be no conflict: entries have one size, but one has an MD5 (from "
                 "lakeFS) and the other a BLAKE3"
             )
-            hint = "compare the bytes of these: --compare-contents"
         super().__init__(message, hint=hint, paths=paths)
         self.count = count
         self.unlike_checksums = tuple(unlike)
@@ -93,7 +74,7 @@ class Conflicts:
 
 
 def may_be_none(conflict: Candidate) -> bool:
-    """Return whether the bytes of two sides of a conflict may be the same; see `settle`."""
+    """Return whether the bytes of two sides of a conflict may be the same."""
     _, base, source, destination = conflict
     return (
         have_unlike_checksums(source, destination)
@@ -105,7 +86,7 @@ def may_be_none(conflict: Candidate) -> bool:
 def have_unlike_checksums(left: bytes | None, right: bytes | None) -> bool:
     """Return whether two encoded entries have one size, and checksums that cannot be compared.
 
-    So they have an MD5 and a BLAKE3, and only their bytes say whether they are the same.
+    So they have an MD5 and a BLAKE3, and only their bytes could say whether they are the same.
     """
     if not left or not right:
         return False
@@ -121,22 +102,3 @@ def have_unlike_checksums(left: bytes | None, right: bytes | None) -> bool:
 
 def _is_blake3(checksum: str) -> bool:
     return len(checksum) == 2 * DIGEST_SIZE
-
-
-def settle(conflict: Candidate, same: SameContents | None) -> Settled | None:
-    """Return what the contents of a conflict decide; ``None``: it stays a conflict.
-
-    Args:
-        conflict: the values of its three sides.
-        same: compares contents; ``None`` if they are not to be compared.
-    """
-    if same is None:
-        return None
-    path, base, source, destination = conflict
-
-    def is_same(left: bytes | None, right: bytes | None) -> bool:
-        return left is not None and right is not None and same(path, left, right)
-
-    if is_same(source, destination) or is_same(source, base):
-        return Settled.DESTINATION
-    return Settled.SOURCE if is_same(destination, base) else None

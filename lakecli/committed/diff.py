@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakecli.committed.conflicts import may_be_none
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.keys import first_key, prefix_end
 from lakecli.committed.metaranges import range_id_of
@@ -14,9 +15,7 @@ from lakecli.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.committed.conflicts import SameContents
     from lakecli.committed.metaranges import Metarange
-    from lakecli.committed.threeway import Candidate
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import MetarangeId, RangeId
 
@@ -64,7 +63,6 @@ def compare(
     after: bytes = b"",
     start: bytes = b"",
     stop: bytes | None = None,
-    same: SameContents | None = None,
 ) -> Iterator[Difference]:
     """Yield what merging `right` into `left` would change, in path order, conflicts included.
 
@@ -79,7 +77,6 @@ def compare(
         after: only paths greater than it.
         start: only paths no less than it.
         stop: only paths less than it; without it, to the end of the prefix.
-        same: compares the bytes of conflicting entries; those that are the same do not conflict.
 
     Raises:
         IntegrityError: a table that had to be read is missing or damaged.
@@ -90,24 +87,12 @@ def compare(
         if segment.keeps_destination:
             continue
         for candidate in iter_candidates(trees, segment, start=start, stop=stop):
+            path, _, source, destination = candidate
             if candidate.is_conflict:
-                yield from _settled(candidate, same)
+                unlike = may_be_none(candidate)
+                yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
             else:
-                path, _, source, destination = candidate
                 yield Difference(type_of(destination, source), path, destination, source)
-
-
-def _settled(conflict: Candidate, same: SameContents | None) -> Iterator[Difference]:
-    """Yield what a merge would change at a path that both sides changed, if anything."""
-    from lakecli.committed.conflicts import Settled, may_be_none, settle
-
-    path, _, source, destination = conflict
-    settled = settle(conflict, same)
-    if settled is Settled.SOURCE:
-        yield Difference(type_of(destination, source), path, destination, source)
-    elif settled is None:
-        unlike = same is None and may_be_none(conflict)
-        yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
 
 
 def differs_at(trees: TreeStore, left: MetarangeId, right: MetarangeId, path: bytes) -> bool:

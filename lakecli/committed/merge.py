@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lakecli.committed.apply import Application, ChangeCounts
-from lakecli.committed.conflicts import Conflicts, Settled, may_be_none, settle
+from lakecli.committed.conflicts import Conflicts, may_be_none
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.pairs import iter_pairs
 from lakecli.committed.rebuild import canonical
@@ -32,7 +32,6 @@ from lakecli.model import MergeStrategy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from lakecli.committed.conflicts import SameContents
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.committed.threeway import Candidate, Segment
     from lakecli.committed.tree_store import TreeStore
@@ -79,7 +78,6 @@ def merge(
     source: MetarangeId,
     destination: MetarangeId,
     strategy: MergeStrategy,
-    same: SameContents | None = None,
 ) -> MergeResult:
     """Merge `source` into `destination`; the result is durable when this returns.
 
@@ -89,7 +87,6 @@ def merge(
         source: the tree whose changes since the base are merged.
         destination: the tree they are merged into.
         strategy: how conflicts are resolved.
-        same: compares the bytes of conflicting entries; those that are the same do not conflict.
 
     Raises:
         MergeConflict: there are conflicts and `strategy` resolves none; nothing was written.
@@ -106,7 +103,7 @@ def merge(
         return MergeResult(source, counts.added, counts.changed, counts.removed)
     resolve = STRATEGIES[strategy]
     if resolve is None:
-        _refuse_conflicts(trees, segments(before, theirs, ours), same)
+        _refuse_conflicts(trees, segments(before, theirs, ours))
     writer = TreeWriter(trees, bases=(ours, theirs))
     application = Application(trees, writer, counts)
     for segment in segments(before, theirs, ours):
@@ -117,7 +114,7 @@ def merge(
             _count(trees, counts, segment.destination, segment.source)
             writer.copy_ranges(*segment.source, more=more)
         else:
-            changes = _iter_changes(iter_candidates(trees, segment), resolve, same)
+            changes = _iter_changes(iter_candidates(trees, segment), resolve)
             application.run(*segment.destination, changes, more=more)
     if not counts:
         return MergeResult(destination, 0, 0, 0)
@@ -125,25 +122,19 @@ def merge(
 
 
 def _iter_changes(
-    candidates: Iterable[Candidate], resolve: Resolution | None, same: SameContents | None
+    candidates: Iterable[Candidate], resolve: Resolution | None
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield the changes that the merge makes to the destination."""
     for candidate in candidates:
         if not candidate.is_conflict:
             yield candidate.path, candidate.source
-            continue
-        settled = settle(candidate, same)
-        if settled is Settled.SOURCE:
-            yield candidate.path, candidate.source
-        elif settled is None and resolve is not None:
+        elif resolve is not None:
             value = resolve(candidate)
             if value is not candidate.destination:
                 yield candidate.path, value
 
 
-def _refuse_conflicts(
-    trees: TreeStore, all_segments: Iterable[Segment], same: SameContents | None
-) -> None:
+def _refuse_conflicts(trees: TreeStore, all_segments: Iterable[Segment]) -> None:
     """Refuse a merge with conflicts, before anything is written.
 
     Raises:
@@ -153,9 +144,8 @@ def _refuse_conflicts(
     for segment in all_segments:
         if segment.is_contested:
             for candidate in iter_candidates(trees, segment):
-                if candidate.is_conflict and settle(candidate, same) is None:
-                    unlike = same is None and may_be_none(candidate)
-                    conflicts.add(candidate.path, unlike_checksums=unlike)
+                if candidate.is_conflict:
+                    conflicts.add(candidate.path, unlike_checksums=may_be_none(candidate))
     conflicts.check()
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from lakecli.repository.core.apply_change import apply_change, parent_of
 from lakecli.repository.core.commit_gate import claim_commit, claim_head
 from lakecli.repository.core.commit_record import CHERRY_PICK_COMMITTER, CHERRY_PICK_ORIGIN
-from lakecli.repository.core.same_bytes import SameBytes
 from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.core.view import commit_at
 
@@ -25,7 +24,6 @@ def cherry_pick(
     committer: str,
     parent_number: int | None = None,
     allow_empty: bool = False,
-    compare_contents: bool = False,
 ) -> Commit:
     """Repeat on a branch what a commit changed, keeping its message and metadata.
 
@@ -36,7 +34,6 @@ def cherry_pick(
         committer: of the new commit; the old one is kept in its metadata.
         parent_number: relative to which parent, from 1; the first by default.
         allow_empty: commit even if nothing changes.
-        compare_contents: read the objects of conflicts of an MD5 and a BLAKE3; see `SameBytes`.
 
     Raises:
         NotFound: no such branch, commit or parent; the initial commit has none.
@@ -44,7 +41,6 @@ def cherry_pick(
         MergeConflict: the branch changed the same paths differently.
         NothingToDo: the branch would stay as it is.
     """
-    same = SameBytes(repository) if compare_contents else None
 
     def build(view: View) -> Draft:
         picked = commit_at(repository, view.txn, ref)
@@ -56,7 +52,6 @@ def cherry_pick(
             before=parent.metarange_id,
             after=claim_commit(view.txn, repository, picked).metarange_id,
             allow_empty=allow_empty,
-            same=same,
         )
         origin = {CHERRY_PICK_ORIGIN: picked.id, CHERRY_PICK_COMMITTER: picked.committer}
         return Draft(

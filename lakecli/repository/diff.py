@@ -13,7 +13,6 @@ from lakecli.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.committed.conflicts import SameContents
     from lakecli.committed.tree_store import TreeStore
     from lakecli.model import Commit, Difference, MetarangeId
     from lakecli.repository.core.lake import Repository
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def diff_uncommitted(
-    repository: Repository, branch: str, *, prefix: bytes = b"", compare_contents: bool = False
+    repository: Repository, branch: str, *, prefix: bytes = b""
 ) -> Iterator[Iterator[Difference]]:
     """Open the stream of a branch's uncommitted changes; for anything but a branch it is empty.
 
@@ -30,31 +29,14 @@ def diff_uncommitted(
         repository: the repository of the branch.
         branch: its name.
         prefix: only paths that start with it.
-        compare_contents: leave out paths with the same bytes; see `SameBytes`.
 
     Raises:
         NotFound: no such ref.
     """
     from lakecli.repository.core.uncommitted import uncommitted
 
-    same = _comparer(repository) if compare_contents else None
     with open_view(repository, branch) as view:
-        changes = uncommitted(view, prefix=prefix)
-        yield changes if same is None else _without_same(changes, same)
-
-
-def _comparer(repository: Repository) -> SameContents:
-    from lakecli.repository.core.same_bytes import SameBytes
-
-    return SameBytes(repository)
-
-
-def _without_same(changes: Iterator[Difference], same: SameContents) -> Iterator[Difference]:
-    """Leave out the paths whose bytes are the same on both sides."""
-    for change in changes:
-        left, right = change.left, change.right
-        if left is None or right is None or not same(change.path, left, right):
-            yield change
+        yield uncommitted(view, prefix=prefix)
 
 
 def diff_commit(repository: Repository, commit: Commit) -> Iterator[Difference]:
@@ -90,25 +72,19 @@ class Compared(NamedTuple):
     prefix: bytes
 
 
-def compare_here(
-    trees: TreeStore, compared: Compared, *, same: SameContents | None = None
-) -> Iterator[Difference]:
+def compare_here(trees: TreeStore, compared: Compared) -> Iterator[Difference]:
     """Yield the differences of trees in path order, by this process.
 
     Args:
         trees: the store that holds the trees.
         compared: the trees.
-        same: compares contents; paths with the same bytes on both sides are left out, and do not
-            conflict.
     """
     from lakecli.committed import diff
 
     base, left, right, prefix = compared
     if base is None:
-        found = diff.diff(trees, left, right, prefix=prefix)
-    else:
-        found = diff.compare(trees, base=base, left=left, right=right, prefix=prefix, same=same)
-    return found if same is None else _without_same(found, same)
+        return diff.diff(trees, left, right, prefix=prefix)
+    return diff.compare(trees, base=base, left=left, right=right, prefix=prefix)
 
 
 @contextmanager
@@ -120,7 +96,6 @@ def diff_refs(
     prefix: bytes = b"",
     two_way: bool = False,
     compare: Callable[[Compared], Iterator[Difference]] | None = None,
-    compare_contents: bool = False,
 ) -> Iterator[Iterator[Difference]]:
     """Open the stream of differences between two refs, in path order.
 
@@ -134,19 +109,15 @@ def diff_refs(
         right: a ref expression; without `two_way`, the source.
         prefix: only paths that start with it.
         two_way: compare the two trees as they are.
-        compare: compares committed trees; this process does by default, and with
-            `compare_contents`.
-        compare_contents: leave out paths with the same bytes, and conflicts that are none; see
-            `SameBytes`.
+        compare: compares committed trees; this process does by default.
 
     Raises:
         NotFound: one of the refs names nothing.
         UsageError: ``$`` where a commit is needed.
         Refused: no common ancestor, without `two_way`.
     """
-    same = _comparer(repository) if compare_contents else None
-    if compare is None or same is not None:
-        compare = partial(compare_here, repository.trees, same=same)
+    if compare is None:
+        compare = partial(compare_here, repository.trees)
     with repository.lake.kv.read() as txn:
         if not two_way:
             points = find_merge_points(repository, txn, source=right, destination=left)
@@ -166,8 +137,7 @@ def diff_refs(
             yield between
             return
         with open_view(repository, right) as view:
-            changes = _with_staging(view, left_tree, between, prefix=prefix)
-            yield changes if same is None else _without_same(changes, same)
+            yield _with_staging(view, left_tree, between, prefix=prefix)
 
 
 def _with_staging(

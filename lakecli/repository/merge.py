@@ -12,7 +12,6 @@ from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.commit_gate import claim_commit, claim_head
 from lakecli.repository.core.commit_record import MERGE_STRATEGY
 from lakecli.repository.core.merge_base import find_merge_points
-from lakecli.repository.core.same_bytes import SameBytes
 from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.core.view import view_of_branch
 
@@ -34,7 +33,6 @@ class MergeOptions:
         strategy: decides conflicting paths, and only those.
         squash: leave the source out of the parents.
         allow_empty: commit even if the source brings nothing.
-        compare_contents: read the objects of conflicts of an MD5 and a BLAKE3; see `SameBytes`.
     """
 
     committer: str
@@ -43,7 +41,6 @@ class MergeOptions:
     strategy: MergeStrategy = MergeStrategy.FAIL
     squash: bool = False
     allow_empty: bool = False
-    compare_contents: bool = False
 
 
 def merge(repository: Repository, source: str, destination: str, options: MergeOptions) -> Commit:
@@ -57,7 +54,6 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
         MergeConflict: both sides changed the same paths differently, and no strategy decides.
         NothingToDo: the source brings nothing that the destination lacks.
     """
-    same = SameBytes(repository) if options.compare_contents else None
 
     def build(view: View) -> Draft:
         from lakecli.committed.conflicts import MergeConflict
@@ -72,15 +68,12 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
                 source=points.source.metarange_id,
                 destination=points.destination.metarange_id,
                 strategy=options.strategy,
-                same=same,
             )
         except MergeConflict as conflict:
             refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
             conflict.hint = (
                 "let one side win with the strategy source-wins or dest-wins; see all changes: "
                 f"lakecli merge --dry-run {refs}"
-                if not conflict.unlike_checksums
-                else f"compare their bytes: lakecli merge --compare-contents {refs}"
             )
             raise
         message = options.message
@@ -136,7 +129,6 @@ def preview(
             base=points.base.metarange_id,
             left=points.destination.metarange_id,
             right=points.source.metarange_id,
-            same=SameBytes(repository) if options.compare_contents else None,
         )
         yield _decided(changes, options.strategy)
 

@@ -70,7 +70,6 @@ class PullOptions:
         message: the message of a merge commit; ``None``: ``Merge remote B``.
         strategy: decides paths that both sides changed differently; the bucket is the source.
         ff_only: refuse a pull that needs a merge.
-        compare_contents: read the objects of conflicts of an MD5 and a BLAKE3; see `SameBytes`.
         dry_run: fetch, and find out what would be done.
     """
 
@@ -78,7 +77,6 @@ class PullOptions:
     message: str | None = None
     strategy: MergeStrategy = MergeStrategy.FAIL
     ff_only: bool = False
-    compare_contents: bool = False
     dry_run: bool = False
 
 
@@ -329,7 +327,6 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
         message=options.message or f"Merge remote {report.name}",
         strategy=options.strategy,
         allow_empty=True,
-        compare_contents=options.compare_contents,
     )
     try:
         if options.dry_run:
@@ -341,8 +338,6 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
             f"let one side win: lakecli pull {uri} --strategy source-wins (the bucket's) or "
             f"dest-wins (what is here); see all changes: lakecli diff {uri} "
             f"{repository.uri}/{report.after}"
-            if not conflict.unlike_checksums
-            else f"compare their bytes: lakecli pull {uri} --compare-contents"
         )
         raise
     return report._replace(after=made.id)

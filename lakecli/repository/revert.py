@@ -8,7 +8,6 @@ from lakecli.errors import Refused
 from lakecli.model import EMPTY_TREE
 from lakecli.repository.core.apply_change import apply_change, parent_of
 from lakecli.repository.core.commit_gate import claim_commit, claim_head
-from lakecli.repository.core.same_bytes import SameBytes
 from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.core.view import commit_at
 
@@ -28,7 +27,6 @@ def revert(
     committer: str,
     parent_number: int | None = None,
     allow_empty: bool = False,
-    compare_contents: bool = False,
     message: str | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> Commit:
@@ -41,7 +39,6 @@ def revert(
         committer: of the new commit.
         parent_number: relative to which parent, from 1; needed for a merge commit.
         allow_empty: commit even if nothing changes.
-        compare_contents: read the objects of conflicts of an MD5 and a BLAKE3; see `SameBytes`.
         message: ``None`` for ``Revert REF``.
         metadata: of the new commit.
 
@@ -52,7 +49,6 @@ def revert(
         MergeConflict: later changes of the same paths stand in the way.
         NothingToDo: the branch would stay as it is.
     """
-    same = SameBytes(repository) if compare_contents else None
 
     def build(view: View) -> Draft:
         picked = commit_at(repository, view.txn, ref)
@@ -66,9 +62,7 @@ def revert(
             number = 1 if parent_number is None else parent_number
             parent = parent_of(view, picked, number)
             before = claim_commit(view.txn, repository, parent).metarange_id
-        tree = apply_change(
-            view, before=picked.metarange_id, after=before, allow_empty=allow_empty, same=same
-        )
+        tree = apply_change(view, before=picked.metarange_id, after=before, allow_empty=allow_empty)
         return Draft(
             metarange_id=tree,
             parents=[head],

@@ -12,10 +12,8 @@ from lakecli.committed.conflicts import (
     MAX_CONFLICTS_LISTED,
     Conflicts,
     MergeConflict,
-    Settled,
     have_unlike_checksums,
     may_be_none,
-    settle,
 )
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.merge import STRATEGIES, merge
@@ -92,7 +90,7 @@ def test_the_table(
     }
     if result == CONFLICT and strategy == FAIL:
         with pytest.raises(MergeConflict, match="1 path was changed differently") as caught:
-            merge(trees, **sides, same=None, strategy=strategy)
+            merge(trees, **sides, strategy=strategy)
         assert caught.value.paths == (b"m",)
         return
     if result == CONFLICT:
@@ -100,7 +98,7 @@ def test_the_table(
     else:
         assert not isinstance(result, str)
         expected = result
-    merged = merge(trees, **sides, same=None, strategy=strategy)
+    merged = merge(trees, **sides, strategy=strategy)
     model = with_path(others, expected) | {b"by source": value(20), b"y": value(21)}
     assert contents(trees, merged.metarange_id) == model
     assert merged.metarange_id == build(new_trees(), model)
@@ -137,7 +135,7 @@ def check_merge(base: Model, source: Model, destination: Model) -> None:
     if conflicts:
         before = list(trees.store.list())
         with pytest.raises(MergeConflict) as caught:
-            merge(trees, **sides, same=None, strategy=FAIL)
+            merge(trees, **sides, strategy=FAIL)
         assert list(caught.value.paths) == conflicts
         assert caught.value.count == len(conflicts)
         assert list(trees.store.list()) == before
@@ -152,7 +150,7 @@ def check_result(
     expected: Model,
     strategy: MergeStrategy,
 ) -> None:
-    merged = merge(trees, **sides, same=None, strategy=strategy)
+    merged = merge(trees, **sides, strategy=strategy)
     assert contents(trees, merged.metarange_id) == expected
     assert merged.metarange_id == build(new_trees(), expected)
     both = destination.keys() & expected.keys()
@@ -310,7 +308,6 @@ def test_a_conflict_says_how_many_paths_it_has_and_how_many_may_be_none() -> Non
     ):
         error = MergeConflict(paths, count, unlike=paths[:1], unlikes=unlikes)
         assert f"both sides; {those} may be no conflict: " in error.message
-        assert "--compare-contents" in (error.hint or "")
         assert error.unlike_checksums == (b"a",)
 
 
@@ -354,34 +351,6 @@ def test_a_conflict_may_be_none_if_two_of_its_sides_have_unlike_checksums(
         left, right = pairs[place]
         values[left] = entry(BLAKE3, right + 1)
     assert may_be_none(Candidate(b"p", *values)) == (place is not None)
-
-
-@pytest.mark.parametrize(
-    ("base", "source", "destination", "settled"),
-    [
-        (A, B, C, None),
-        (A, A, C, Settled.DESTINATION),
-        (A, C, C, Settled.DESTINATION),
-        (A, B, A, Settled.SOURCE),
-        (X, B, C, None),
-        (X, C, C, Settled.DESTINATION),
-        (A, X, C, None),
-        (A, X, A, Settled.SOURCE),
-        (A, B, X, None),
-        (A, A, X, Settled.DESTINATION),
-    ],
-)
-def test_what_the_contents_of_a_conflict_decide(
-    base: bytes | None, source: bytes | None, destination: bytes | None, settled: Settled | None
-) -> None:
-    conflict = Candidate(b"p", base, source, destination)
-
-    def same(path: bytes, left: bytes, right: bytes) -> bool:
-        assert (path, type(left), type(right)) == (b"p", bytes, bytes)
-        return left == right
-
-    assert settle(conflict, same) is settled
-    assert settle(conflict, None) is None
 
 
 def test_conflicts_are_collected_with_those_that_may_be_none() -> None:

@@ -140,7 +140,6 @@ SUITES = (
             "repository/test_commit.py",
             "repository/test_partial_commit.py",
             "repository/test_merge.py",
-            "repository/lakefs/test_compare_contents.py",
             "repository/test_op_undo.py",
             "repository/test_overtaken.py",
             "repository/test_housekeeping.py",
@@ -399,7 +398,6 @@ SUITES = (
             "committed/test_live_namespace.py",
             "committed/test_threads.py",
             "repository/test_level.py",
-            "repository/lakefs/test_compare_contents.py",
         ),
     ),
     Suite(

@@ -76,7 +76,7 @@ class Difference(TypedDict):
         type: added, removed, changed or conflict.
         path: the path.
         unlike_checksums: true for a conflict that may be none: entries have one size, but one has
-            an MD5 (from lakeFS) and the other a BLAKE3; see --compare-contents.
+            an MD5 (from lakeFS) and the other a BLAKE3.
         left_size: size of the object on the left side; null without one.
         left_checksum: its checksum; null without one.
         right_size: size of the object on the right side; null without one.

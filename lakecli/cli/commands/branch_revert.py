@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument
-from lakecli.cli.params import AllowEmptyCommit, BranchUri, CompareContents, ParentNumber, Yes
+from lakecli.cli.params import AllowEmptyCommit, BranchUri, ParentNumber, Yes
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import one_line
@@ -28,15 +28,13 @@ def branch_revert(
     *,
     parent_number: ParentNumber = None,
     allow_empty_commit: AllowEmptyCommit = False,
-    compare_contents: CompareContents = False,
     yes: Yes = False,
 ) -> None:
     """Revert commits, with one new commit for each.
 
     Commits are reverted from left to right. A ref that starts at the branch itself, such as main~1,
     is resolved after the reverts before it. If a commit cannot be reverted, those before it stay
-    reverted. A merge commit needs --parent-number. --compare-contents settles conflicts as in
-    `lakecli merge`.
+    reverted. A merge commit needs --parent-number.
 
     Examples:
         lakecli branch revert lakefs://demo/main main~2
@@ -66,7 +64,6 @@ def branch_revert(
                 committer=committer,
                 parent_number=parent_number,
                 allow_empty=allow_empty_commit,
-                compare_contents=compare_contents,
             )
             commits.append(commit)
             context.out.say(f"commit {one_line(expression)} successfully reverted")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.params import AllowEmptyCommit, BranchUri, CompareContents, ParentNumber, RefUri
+from lakecli.cli.params import AllowEmptyCommit, BranchUri, ParentNumber, RefUri
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.uri import ref_of
@@ -16,13 +16,12 @@ def cherry_pick(
     *,
     parent_number: ParentNumber = None,
     allow_empty_commit: AllowEmptyCommit = False,
-    compare_contents: CompareContents = False,
 ) -> None:
     """Apply the changes of one commit to a branch.
 
     The new commit has the message and the metadata of the original. Two metadata keys record the ID
     and the committer of the original. A merge commit is compared with its first parent unless
-    --parent-number names another. --compare-contents settles conflicts as in `lakecli merge`.
+    --parent-number names another.
 
     Examples:
         lakecli cherry-pick lakefs://demo/experiment lakefs://demo/main
@@ -38,7 +37,6 @@ def cherry_pick(
         committer=context.committer(),
         parent_number=parent_number,
         allow_empty=allow_empty_commit,
-        compare_contents=compare_contents,
     )
     context.out.emit(
         lambda: commit_record(made), text=lambda: commit_lines(made, branch=ref_of(branch))

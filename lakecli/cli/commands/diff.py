@@ -9,8 +9,8 @@ from functools import partial
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Argument, Option
 from lakecli.cli.differences import show_counts, stream_differences, stream_paths
-from lakecli.cli.params import AtOp, CompareContents, EngineOptions, Prefix, StatOptions
-from lakecli.cli.reading import EngineName, Kind, Parser, read_ref_or_own_file
+from lakecli.cli.params import AtOp, EngineOptions, Prefix, StatOptions
+from lakecli.cli.reading import Kind, Parser, read_ref_or_own_file
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
 from lakecli.typed import TYPE_CHECKING, Annotated, Final
@@ -56,7 +56,6 @@ def diff(
     two_way: _TwoWay = False,
     prefix: Prefix = "",
     exit_code: _ExitCode = False,
-    compare_contents: CompareContents = False,
     name_only: _NameOnly = False,
     null: _Null = False,
     at_op: AtOp = "",
@@ -74,10 +73,6 @@ def diff(
     Without a ref, in a directory linked by `lakecli local`: the files that have changed since the
     directory was last synced, or those among the named files; --prefix is then relative to the
     directory.
-
-    An object that lakeFS uploaded has an MD5, one of lakecli a BLAKE3. --compare-contents reads
-    both objects where such entries of one path have one size, and leaves out the path if the bytes
-    are equal, whatever the content types and metadata.
 
     --stat counts the paths that were added, changed and removed, and those in conflict, with the
     bytes added and removed, for each prefix of up to --depth directories. A prefix counts what is
@@ -127,15 +122,8 @@ def diff(
         if engine != EngineOptions():
             raise UsageError("--engine needs two refs")
         _check_branch(repository, left, two_way=two_way)
-        opened = diff_uncommitted(
-            repository, ref_of(left), prefix=path, compare_contents=compare_contents
-        )
+        opened = diff_uncommitted(repository, ref_of(left), prefix=path)
     else:
-        if compare_contents and (engine.engine == EngineName.SPARK or engine.names_spark):
-            raise UsageError(
-                "--compare-contents reads in this process, not on Spark",
-                hint="leave out --engine, --master and --conf",
-            )
         compare = partial(_compare, context, repository, stack, engine)
         refs = (ref_of(left), ref_of(right))
         opened = diff_refs(
@@ -144,7 +132,6 @@ def diff(
             prefix=path,
             two_way=two_way,
             compare=compare,
-            compare_contents=compare_contents,
         )
     with stack, opened as differences:
         if stat.stat:

@@ -9,7 +9,6 @@ from lakecli.cli.declare import Argument, Option
 from lakecli.cli.differences import show_counts, stream_differences
 from lakecli.cli.params import (
     BranchUri,
-    CompareContents,
     DryRun,
     Message,
     Metadata,
@@ -49,7 +48,6 @@ def merge(
     allow_empty_message: Annotated[
         bool, Option("--allow-empty-message/--no-allow-empty-message", hidden=True)
     ] = True,
-    compare_contents: CompareContents = False,
     dry_run: DryRun = False,
     stat: StatOptions,
 ) -> None:
@@ -61,8 +59,7 @@ def merge(
     uncommitted changes; those of the source are ignored.
 
     An object that lakeFS uploaded has an MD5, one of lakecli a BLAKE3. If such objects of a path
-    have one size, a conflict may be none, and the error says so. --compare-contents reads both
-    objects: equal bytes do not conflict, and the entry of the branch is kept.
+    have one size, a conflict may be none, and the error says so.
 
     --dry-run lists the changes as `lakecli diff` does, conflicts included; with --stat it counts
     them by prefix.
@@ -89,7 +86,6 @@ def merge(
         strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
         squash=squash,
         allow_empty=allow_empty,
-        compare_contents=compare_contents,
     )
     if dry_run:
         with merging.preview(repository, from_, into, options) as changes:

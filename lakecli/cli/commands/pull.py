@@ -9,7 +9,7 @@ from lakecli.cli.answers.sharing import Damage, Pulled, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.declare import Option
 from lakecli.cli.here import linked, ref_here
-from lakecli.cli.params import CompareContents, DryRun, HereRepositoryOrRefUri, Message, Winner
+from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, Message, Winner
 
 if TYPE_CHECKING:
     from lakecli.repository.pull import PullReport
@@ -22,7 +22,6 @@ def pull(
     strategy: Winner = None,
     ff_only: Annotated[bool, Option("--ff-only", help="Refuse a pull that needs a merge")] = False,
     message: Message = "",
-    compare_contents: CompareContents = False,
     dry_run: DryRun = False,
 ) -> None:
     """Update a branch from the bucket: fetch, then fast-forward or merge.
@@ -31,8 +30,7 @@ def pull(
     new commits changed the same paths: then these paths are listed and the branch does not move. A
     branch with unpushed commits is merged, and must have no uncommitted changes. A path that both
     sides changed differently is a conflict: conflicts are listed and the branch does not move,
-    unless --strategy chooses a side; source-wins takes the bucket's. --compare-contents settles
-    conflicts as in `lakecli merge`.
+    unless --strategy chooses a side; source-wins takes the bucket's.
 
     A branch or tag that is only in the bucket is created here.
 
@@ -62,7 +60,6 @@ def pull(
         message=message or None,
         strategy=MergeStrategy.FAIL if strategy is None else MergeStrategy(strategy),
         ff_only=ff_only,
-        compare_contents=compare_contents,
         dry_run=dry_run,
     )
     with context.out.progress("fetch") as progress:

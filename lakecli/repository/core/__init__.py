@@ -21,7 +21,6 @@
                    answer: the one that a command is still to give about an operation;
                    commit_record: how a commit is made; clean: branches without changes;
                    apply_change: the change of one commit, applied to another branch;
-                   same_bytes: the bytes of two entries, compared for a merge or a diff
     sharing        tracking, unsent, intents, pending, under_way: what was moved in the bucket, and
                    what is still to be; deletion_lease: from where; packs: commits in the bucket
     lakeFS         rebuilt: trees of lakeFS that were written again

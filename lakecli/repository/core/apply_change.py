@@ -13,7 +13,6 @@ from lakecli.model import MergeStrategy
 from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
-    from lakecli.committed.conflicts import SameContents
     from lakecli.model import Commit, MetarangeId
     from lakecli.repository.core.view import View
 
@@ -41,7 +40,6 @@ def apply_change(
     before: MetarangeId,
     after: MetarangeId,
     allow_empty: bool,
-    same: SameContents | None,
 ) -> MetarangeId:
     """Return the tree of a branch with the change from one tree to another applied to it.
 
@@ -50,7 +48,6 @@ def apply_change(
         before: the tree before the change.
         after: the tree after it.
         allow_empty: return the tree of the branch if it stays the same.
-        same: compares the bytes of conflicting entries; those that are the same do not conflict.
 
     Raises:
         MergeConflict: the branch has other changes of the same paths.
@@ -67,11 +64,8 @@ def apply_change(
             source=after,
             destination=head,
             strategy=MergeStrategy.FAIL,
-            same=same,
         )
     except MergeConflict as conflict:
-        if conflict.unlike_checksums:
-            raise
         uri = f"{view.repository.uri}/{view.name}"
         conflict.hint = (
             f"{view.name} has other changes of these paths, which would be lost: change them there "
