@@ -27,7 +27,6 @@
     conflicts    the error that lists conflicts, and what contents decide of them
     threeway     three trees side by side
     scan         point reads, scans and the ranges of a tree
-    seeker       from path to path of a tree, without the bucket
     entry_counts how many entries ranges hold, whatever a metarange claims
     listing      prefix and delimiter over any sorted stream of records
     check        verification of what the bucket holds, for fsck

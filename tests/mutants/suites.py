@@ -368,7 +368,6 @@ SUITES = (
             "committed/tree_store.py",
             "committed/cursor.py",
             "committed/scan.py",
-            "committed/seeker.py",
             "committed/pairs.py",
             "committed/diff.py",
             "committed/threeway.py",
@@ -383,7 +382,6 @@ SUITES = (
             "committed/test_merge.py",
             "committed/test_cache.py",
             "committed/test_reads.py",
-            "committed/test_seeker.py",
             "committed/test_segments.py",
             "committed/test_tree_store.py",
             "committed/test_check.py",
@@ -397,7 +395,6 @@ SUITES = (
             "committed/test_golden.py",
             "committed/test_live_namespace.py",
             "committed/test_threads.py",
-            "repository/test_level.py",
         ),
     ),
     Suite(

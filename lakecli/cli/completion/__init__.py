@@ -5,6 +5,7 @@
     table      the command tree as tables
     scripts    the tables put into the template of a shell, template.bash for one
     refs       names of refs, with modifiers and in ranges
+    paths      names in one directory of a ref
     files      files of a linked directory
     in_place   repositories named by their storage namespace
 

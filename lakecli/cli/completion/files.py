@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from lakecli.cli.completion.paths import names_at
 from lakecli.cli.here import relative_path
-from lakecli.repository.core.level import names_at
 from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.view import open_view
 

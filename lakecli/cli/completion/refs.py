@@ -46,7 +46,7 @@ def iter_refs_and_paths(
         for found in iter_refs(repository, kind, ref, limit=limit):
             yield f"{start}{found}{end}"
     elif kind in PATHS:
-        from lakecli.repository.core.level import names_at
+        from lakecli.cli.completion.paths import names_at
         from lakecli.repository.core.view import open_view
 
         with open_view(repository, ref) as view:

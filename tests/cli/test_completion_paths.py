@@ -1,4 +1,4 @@
-"""The names in one directory: exact within the limits, and few ranges whatever the size."""
+"""The names in one directory: all within the limit, and a fair sample beyond it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed.cache import SstableCache
-from lakecli.committed.seeker import Seeker
+from lakecli.cli.completion.paths import names_at
 from lakecli.repository.commit import commit
-from lakecli.repository.core.level import RANGES, names_at
 from lakecli.repository.core.view import open_view
-from tests.committed.trees import N, RecordingStore, boundaries, build, key, large_model, new_trees
 from tests.support.lakes import entry_of, make_repository, open_lake, stage_entries
 
 if TYPE_CHECKING:
@@ -68,32 +65,6 @@ def test_names_are_those_of_commit_and_staging(repository: Repository) -> None:
         assert names(repository, prefix) == expected(left, prefix)
 
 
-def test_few_ranges_are_opened_for_many_directories(repository: Repository) -> None:
-    """A directory that fills whole ranges costs none but those at its ends."""
-    paths = [f"d{at:02d}/{number:04d}" for at in range(20) for number in range(300)]
-    put(repository, paths)
-    commit(repository, "main", message="m", committer="c")
-    counts = repository.trees.counts
-    opened = counts.ranges_opened
-    assert names(repository) == [f"d{at:02d}/" for at in range(20)]
-    assert counts.ranges_opened - opened <= 20
-    with open_view(repository, "main") as view:
-        assert len(repository.trees.metarange(view.commit.metarange_id)) > 100
-
-
-def test_the_number_of_opened_ranges_has_a_limit(repository: Repository) -> None:
-    paths = [f"d{at:03d}/{number:04d}" for at in range(190) for number in range(30)]
-    put(repository, paths)
-    commit(repository, "main", message="m", committer="c")
-    opened = repository.trees.counts.ranges_opened
-    found = names(repository)
-    assert repository.trees.counts.ranges_opened - opened == RANGES
-    # What is between the ends of further ranges is not known; the ends are.
-    assert set(found) <= set(expected(paths, ""))
-    assert found[:RANGES] == expected(paths, "")[:RANGES]
-    assert found[-1] == "d189/"
-
-
 def test_a_sample_has_no_longer_beginning_in_common_than_all(repository: Repository) -> None:
     paths = [f"aa{at:03d}" for at in range(30)] + ["ab/x", "ab/y", "b"]
     put(repository, paths)
@@ -101,16 +72,3 @@ def test_a_sample_has_no_longer_beginning_in_common_than_all(repository: Reposit
     found = names(repository, limit=10)
     assert found == [*(f"aa{at:03d}" for at in range(10)), "aa010", "ab/", "b"]
     assert names(repository, "aa00", limit=3) == ["aa000", "aa001", "aa002"]
-
-
-def test_nothing_is_fetched_from_a_bucket(tmp_path: Path) -> None:
-    store = RecordingStore()
-    cache = SstableCache(tmp_path)
-    tree = build(new_trees(store), large_model(20 * N))
-    ends = boundaries(new_trees(store, cache=cache), tree)  # the metarange is in the cache now
-    store.reads.clear()
-    seeker = Seeker(new_trees(store, cache=cache), tree, ranges=100)
-    assert seeker.seek(b"") == key(0)
-    assert seeker.seek(key(0) + b"\0") == ends[0]
-    assert seeker.seek(ends[0] + b"\0") == key(int(ends[0][1:]) + 1)
-    assert store.reads == []
