@@ -6,7 +6,7 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
     verbs           repositories: repo
                     refs: branch, tag, rev_parse, reflog
                     history: commit, merge, cherry_pick, revert, log, annotate, bisect, diff,
-                    status; annotations_kept, what annotate knows already
+                    status
                     objects: ls, find, du, stat, presign, rm, cp, mv, update_metadata;
                     cp_across and mv_across, between repositories, and across for their bytes;
                     deposit, for the library

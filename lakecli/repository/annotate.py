@@ -5,9 +5,6 @@ to the first parent that has it unchanged, as ``git blame`` does; a path that no
 changed by the commit itself. Ranges that a commit and its parent share are not opened, nor ranges
 without a path whose commit is still unknown.
 
-A walk over many commits keeps its answers, and a later walk ends where it meets them; see
-`lakecli.repository.annotations_kept`.
-
 A merge that takes changes below one common prefix from both sides has not made them: the newest
 commit of both sides counts.
 """
@@ -25,7 +22,6 @@ from lakecli.errors import NotFound
 from lakecli.model import EMPTY_TREE
 from lakecli.refs.parents import get_parent
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.annotations_kept import KeptAnnotations
 from lakecli.repository.core.view import View, commit_at, no_such_path, resolve_ref, view_of_branch
 
 if TYPE_CHECKING:
@@ -43,9 +39,6 @@ PAGE: Final = 1 << 17
 
 FEW: Final = 64
 """So many items are taken out of a sorted list, or put into it, one by one."""
-
-MANY_COMMITS: Final = 32
-"""Commits that a walk visits until its answers are worth keeping."""
 
 
 class Annotation(NamedTuple):
@@ -94,11 +87,8 @@ def annotate(
         if first is None and path:
             raise _nothing_at(repository, txn, ref, path)
         refs = RefStore(txn, repository.key)
-        kept = KeptAnnotations(
-            repository, refs, path, recursive=recursive, first_parent=first_parent
-        )
         items = Items(path, is_grouped=not recursive)
-        walk = _Walk(repository, refs, items, kept, first_parent=first_parent)
+        walk = _Walk(repository, refs, items, first_parent=first_parent)
         yield _annotations(walk, commit, first, listed)
 
 
@@ -141,8 +131,6 @@ def _annotations(
     page = [] if first is None else [first, *islice(listed, PAGE - 1)]
     while page:
         found = walk.run(commit, [item.path for item in page])
-        if 1 < len(page) < PAGE and walk.visited >= MANY_COMMITS:
-            walk.kept.keep(commit, found)
         for item in page:
             yield Annotation(item.path, isinstance(item, ListedPrefix), found[item.path])
         page = list(islice(listed, PAGE))
@@ -169,13 +157,9 @@ class _Walk:
         repository: Repository,
         refs: RefStore,
         items: Items,
-        kept: KeptAnnotations,
         *,
         first_parent: bool,
     ) -> None:
-        self.kept = kept
-        self.visited = 0
-        """Commits of the last run."""
         self._trees = repository.trees
         self._refs = refs
         self._items = items
@@ -187,7 +171,6 @@ class _Walk:
     def run(self, commit: Commit, paths: list[bytes]) -> dict[bytes, Commit]:
         """Return the commit of each item; they are given in ascending order."""
         self._found = {}
-        self.visited = 0
         self._add(commit, paths)
         while self._heap:
             pending = self._waiting.pop(heappop(self._heap)[1])
@@ -208,14 +191,6 @@ class _Walk:
     def _visit(self, pending: _Pending) -> None:
         """Hand items to the parents that have them unchanged; the rest changed here."""
         commit, items, gone = pending
-        self.visited += 1
-        if commit.id == self.kept.commit_id:
-            known = self.kept.find(items, commit)
-            for item, changed_by in known.items():
-                self._record(item, changed_by)
-            items = [item for item in items if item not in known]
-        if not items and not gone:
-            return
         ids = dict.fromkeys(commit.parents[:1] if self._first_parent else commit.parents)
         parents = [get_parent(self._refs, commit, each) for each in ids]
         for parent in parents:

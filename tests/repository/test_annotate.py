@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,19 +11,19 @@ import pytest
 from lakecli.committed.apply import apply
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound
-from lakecli.ids import CommitId
 from lakecli.model import EMPTY_TREE
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import annotate as module
 from lakecli.repository.annotate import annotate
-from lakecli.repository.annotations_kept import KeptAnnotations
 from lakecli.repository.core.commit_record import describe_commit
 from tests.support.histories import grow
 from tests.support.lakes import START, entry_of, make_repository, open_lake, through
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
+    from lakecli.ids import CommitId
     from lakecli.model import Commit
     from lakecli.repository.annotate import Annotation
     from lakecli.repository.core.lake import Repository
@@ -124,17 +123,15 @@ def annotated(repository: Repository, ref: str, path: bytes = b"", **how: bool) 
         return list(found)
 
 
-@pytest.mark.parametrize("many", [1, 32])
 @pytest.mark.parametrize("seed", range(12))
 def test_annotations_are_those_of_a_model(
-    repository: Repository, seed: int, many: int, monkeypatch: pytest.MonkeyPatch
+    repository: Repository, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MANY_COMMITS", many)
     monkeypatch.setattr(module, "PAGE", (1 << 17, 7)[seed % 2])
     monkeypatch.setattr(module, "FEW", (64, 0)[seed // 2 % 2])
     monkeypatch.setattr("lakecli.committed.touched.POINTS", (2, 0)[seed // 4 % 2])
     model = Model(repository, seed)
-    for commit in model.commits[-3:] if many > 1 else [*model.commits[-20::4], model.commits[-20]]:
+    for commit in model.commits[-3:]:
         for prefix in (b"", b"a", b"b/", b"c/x"):
             for recursive in (False, True):
                 for first_parent in (False, True):
@@ -161,50 +158,6 @@ def test_annotations_are_those_of_a_model(
                     )
                     assert [each.path for each in found] == items
                     assert [each.commit.message for each in found] == expected
-
-
-def test_what_was_annotated_is_kept(repository: Repository) -> None:
-    changes = [{b"t/%d" % (number % 50): b"%d" % number} for number in range(80)]
-    made = grow(repository, changes)
-    expected = [(b"t/%d" % n, False, made[n + (50 if n < 30 else 0)]) for n in range(50)]
-    expected.sort()
-
-    def opened() -> int:
-        fresh = through(repository)
-        assert annotated(fresh, "main", b"t/") == sorted(expected)
-        return fresh.trees.counts.metaranges_opened
-
-    assert opened() > 30
-    assert opened() == 1
-    (late,) = grow(repository, [{b"t/7": b"late"}])
-    expected = [(p, g, late if p == b"t/7" else c) for p, g, c in expected]
-    assert opened() <= 3
-
-
-@pytest.mark.parametrize("damage", ["cut", "flipped", "gone", "unknown"])
-def test_damaged_answers_are_asked_again(repository: Repository, damage: str) -> None:
-    made = grow(repository, [{b"t/%d" % (number % 50): b"%d" % number} for number in range(80)])
-    before = annotated(through(repository), "main", b"t/")
-    with repository.lake.kv.read() as txn:
-        kept = KeptAnnotations(
-            repository, RefStore(txn, repository.key), b"t/", recursive=False, first_parent=False
-        )
-        assert kept.commit_id == made[-1].id
-        file = kept._cache.find(kept._name)
-        assert file is not None
-        data = Path(file).read_bytes()
-        if damage == "unknown":
-            nowhere = made[0]._replace(id=CommitId("5" * 64))
-            kept.keep(made[-1], dict.fromkeys([b"t/1", b"t/2"], nowhere))
-    if damage == "cut":
-        Path(file).write_bytes(data[:-20])
-    elif damage == "flipped":
-        Path(file).write_bytes(data[:30] + bytes([data[30] ^ 1]) + data[31:])
-    elif damage == "gone":
-        Path(file).unlink()
-    fresh = through(repository)
-    assert annotated(fresh, "main", b"t/") == before
-    assert fresh.trees.counts.metaranges_opened > 30
 
 
 def test_nothing_to_annotate(repository: Repository) -> None:
