@@ -132,7 +132,7 @@ class Environment:
             txn.commit()
         except self.lmdb_error as error:
             raise self.translate(error) from error
-        with suppress(OSError):  # a full disk; the next process that opens the store checks more
+        with suppress(OSError):  # a full disk
             pages.grow(self._file, (self._lmdb.info()["last_pgno"] + 1) * self._page_size)
 
     def check_schema(self, txn: lmdb.Transaction[bytes]) -> None:
@@ -261,7 +261,8 @@ def _check_file(directory: StrPath, sentinel: Sentinel) -> None:
     if sentinel.is_kept and pages.is_empty(directory):
         problem: str | None = f"{pages.DATA_FILE} is missing or empty"
     else:
-        problem = pages.find_damage(directory, every_page=sentinel.is_suspect)
+        may_be_short = sentinel.was_left_open or not sentinel.is_alone
+        problem = pages.find_damage(directory, may_be_short=may_be_short)
     if problem is None:
         return
     from lakecli.kv import failures

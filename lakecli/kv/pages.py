@@ -1,13 +1,12 @@
-"""Checking the file of the local store for damage, without mapping it.
+"""Checking that the file of the local store is whole, without mapping it.
 
 LMDB maps its file, and SIGBUS kills a process that accesses a page beyond the end of the file. So
 before the store is opened, the two meta pages are read: the newer one has the number of the last
-page. If the file is shorter, the pages in use are visited one by one: LMDB need not have written
-free pages at the end.
+page, and the file must reach to its end.
 
 ::
 
-    page  number (8) ‖ 2 bytes ‖ flags (2) ‖ lower (2) ‖ upper (2), or pages of an overflow (4)
+    page  number (8) ‖ 2 bytes ‖ flags (2) ‖ lower (2) ‖ upper (2)
     meta  page header ‖ magic (4) ‖ version (4) ‖ address (8) ‖ map size (8)
           ‖ tree of free pages ‖ main tree ‖ last page (8) ‖ transaction (8)
     tree  page size (4) ‖ flags (2) ‖ depth (2) ‖ four counts (32) ‖ root (8)
@@ -20,36 +19,26 @@ from __future__ import annotations
 
 import os
 import struct
-from contextlib import suppress
 from time import sleep
 
 from lakecli.named_tuple import NamedTuple
 from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lakecli.directories import StrPath
 
 DATA_FILE: Final = "data.mdb"
 
 _MAGIC: Final = 0xBEEFC0DE
 _VERSION: Final = 1
-_HEADER: Final = struct.Struct("<QHHHH")
 _META: Final = struct.Struct("<QHHHHIIQQ" + 2 * "IHHQQQQQ" + "QQ")
-_BRANCH, _LEAF, _OVERFLOW, _META_PAGE = 1, 2, 4, 8
-_KINDS: Final = _BRANCH | _LEAF | _OVERFLOW | _META_PAGE
-_NODE: Final = struct.Struct("<HHHH")
-_IS_LARGE: Final = 1
-_NO_PAGE: Final = 2**64 - 1
-_DEEPEST: Final = 32
+_META_PAGE: Final = 8
 _PAUSES: Final = (0.0, 0.02, 0.1)
 """Seconds before each attempt: pages that another process is writing may look damaged."""
 
 
 class _Meta(NamedTuple):
     page_size: int
-    roots: tuple[int, int]
     last_page: int
     transaction: int
 
@@ -58,14 +47,15 @@ class _DamageError(Exception):
     """Damage of the file; used inside this module only."""
 
 
-def find_damage(directory: StrPath, *, every_page: bool) -> str | None:
+def find_damage(directory: StrPath, *, may_be_short: bool) -> str | None:
     """Return the damage of a store's file, or ``None`` if it is sound or absent.
 
     Other processes may be writing meanwhile.
 
     Args:
         directory: of the store.
-        every_page: check all pages in use, not only whether the file is long enough.
+        may_be_short: extend a file that is too short, instead of calling it damaged: a process that
+            was killed may not have done that; see `grow`.
 
     Raises:
         OSError: the file cannot be read.
@@ -79,7 +69,7 @@ def find_damage(directory: StrPath, *, every_page: bool) -> str | None:
         except FileNotFoundError:
             return None
         try:
-            _check(descriptor, every_page=every_page)
+            _check(descriptor, may_be_short=may_be_short)
         except _DamageError as error:
             problem = str(error)
         else:
@@ -107,7 +97,7 @@ def grow(descriptor: int, size: int) -> None:
         os.posix_fallocate(descriptor, size - 1, 1)
 
 
-def _check(descriptor: int, *, every_page: bool) -> None:
+def _check(descriptor: int, *, may_be_short: bool) -> None:
     first = os.pread(descriptor, _META.size, 0)
     if not first:
         return  # new: LMDB creates a store in an empty file
@@ -118,11 +108,11 @@ def _check(descriptor: int, *, every_page: bool) -> None:
     # Read after the meta pages: the file can only have grown since.
     size = os.fstat(descriptor).st_size
     needed = (newest.last_page + 1) * page_size
-    if size >= needed and not every_page:
+    if size >= needed:
         return
-    _Walk(descriptor, page_size, size).run(newest)
-    with suppress(OSError):  # no page in use is missing: the next process need not walk again
-        grow(descriptor, needed)
+    if not may_be_short:
+        raise _DamageError(f"{DATA_FILE} has {size:,} bytes, of {needed:,}")
+    grow(descriptor, needed)
 
 
 def _read_meta(data: bytes) -> _Meta:
@@ -132,76 +122,7 @@ def _read_meta(data: bytes) -> _Meta:
     _, _, flags, _, _, magic, version, _, _ = fields[:9]
     if magic != _MAGIC or version != _VERSION or not flags & _META_PAGE:
         raise _DamageError(f"{DATA_FILE} does not begin with a meta page")
-    free, main = fields[9:17], fields[17:25]
-    page_size = free[0]
+    page_size = fields[9]
     if page_size not in {1 << shift for shift in range(9, 17)}:
         raise _DamageError(f"{DATA_FILE} has an impossible page size")
-    return _Meta(page_size, (free[7], main[7]), fields[25], fields[26])
-
-
-class _Walk:
-    """Visits the pages of a store that are in use."""
-
-    def __init__(self, descriptor: int, page_size: int, size: int) -> None:
-        self._descriptor = descriptor
-        self._page_size = page_size
-        self._end = size // page_size
-
-    def run(self, meta: _Meta) -> None:
-        for root in meta.roots:
-            if root != _NO_PAGE:
-                self._visit(root)
-
-    def _visit(self, root: int) -> None:
-        pending = [(root, 0)]
-        while pending:
-            number, depth = pending.pop()
-            if depth > _DEEPEST:
-                raise _DamageError(f"{DATA_FILE} is nested too deeply at page {number}")
-            page = self._read(number)
-            _, _, flags, lower, _ = _HEADER.unpack_from(page)
-            kind = flags & _KINDS
-            if kind == _BRANCH:
-                pending += [(child, depth + 1) for child in _children(page, lower)]
-            elif kind == _LEAF:
-                for large in _large_values(page, lower):
-                    self._check_large(large)
-            else:
-                raise _DamageError(f"page {number} of {DATA_FILE} is of an unknown kind")
-
-    def _read(self, number: int) -> bytes:
-        if number >= self._end:
-            raise _DamageError(f"{DATA_FILE} ends before page {number}, which is in use")
-        page = os.pread(self._descriptor, self._page_size, number * self._page_size)
-        if len(page) != self._page_size or _HEADER.unpack_from(page)[0] != number:
-            raise _DamageError(f"page {number} of {DATA_FILE} has another number")
-        return page
-
-    def _check_large(self, number: int) -> None:
-        header = self._read(number)
-        count = int.from_bytes(header[12:16], "little")
-        if not header[10] & _OVERFLOW or number + count > self._end:
-            raise _DamageError(f"{DATA_FILE} ends within the value at page {number}")
-
-
-def _nodes(page: bytes, lower: int) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
-    """Yield the offset and the header of every node of a page."""
-    if not _HEADER.size <= lower <= len(page):
-        raise _DamageError(f"{DATA_FILE} has a page with invalid offsets")
-    for (offset,) in struct.iter_unpack("<H", page[_HEADER.size : lower & ~1]):
-        if not lower <= offset <= len(page) - _NODE.size:
-            raise _DamageError(f"{DATA_FILE} has a page with invalid offsets")
-        yield offset, _NODE.unpack_from(page, offset)
-
-
-def _children(page: bytes, lower: int) -> Iterator[int]:
-    for _, (low, high, flags, _) in _nodes(page, lower):
-        yield low | high << 16 | flags << 32
-
-
-def _large_values(page: bytes, lower: int) -> Iterator[int]:
-    """Yield the first page of each value that is stored in separate pages."""
-    for offset, (_, _, flags, key_size) in _nodes(page, lower):
-        if flags & _IS_LARGE:
-            start = offset + _NODE.size + key_size
-            yield int.from_bytes(page[start : start + 8], "little")
+    return _Meta(page_size, fields[25], fields[26])

@@ -2,11 +2,11 @@
 
 ::
 
-    in-use   new or kept ‖ space ‖ open or closed ‖ space ‖ ID of the machine's boot ‖ spaces
+    in-use   new or kept ‖ space ‖ open or closed ‖ spaces
 
 Every process that has the store open holds a shared lock on this file. If the file says "open" and
-nobody holds the lock, the last user ended without closing the store. If only that process died,
-LMDB has lost nothing; if the machine did, the disk may have. "kept" says that a store exists, so
+nobody holds the lock, the last user ended without closing the store: LMDB has lost nothing, but the
+file may be shorter than it says. "kept" says that a store exists, so
 that a store whose file was emptied does not count as new. The file is an aid only: if it cannot be
 written, nothing fails.
 """
@@ -41,7 +41,7 @@ class Sentinel:
     Attributes:
         is_kept: whether a store was created here before.
         was_left_open: whether the last user did not close the store.
-        is_suspect: whether, in addition, the machine may have been restarted since.
+        is_alone: whether no other process has the store open.
 
     Raises:
         OSError: the file cannot be opened.
@@ -54,15 +54,12 @@ class Sentinel:
             f"{directory}/{NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         try:
-            self._boot = boot_id()
-            is_alone = self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not is_alone:
+            self.is_alone = self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self.is_alone:
                 self._wait()
             words = os.pread(self._descriptor, _SIZE, 0).split()
             self.is_kept = words[:1] == [b"kept"]
-            self.was_left_open = is_alone and words[1:2] == [b"open"]
-            same_boot = bool(self._boot) and words[2:3] == [self._boot]
-            self.is_suspect = self.was_left_open and not same_boot
+            self.was_left_open = self.is_alone and words[1:2] == [b"open"]
         except BaseException:
             self._release()
             raise
@@ -115,7 +112,7 @@ class Sentinel:
 
     def _write(self, state: bytes) -> None:
         kept = b"kept" if self.is_kept else b"new"
-        record = b"%s %s %s" % (kept, state, self._boot)
+        record = b"%s %s" % (kept, state)
         with suppress(OSError):
             os.pwrite(self._descriptor, record.ljust(_SIZE - 1) + b"\n", 0)
 

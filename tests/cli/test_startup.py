@@ -164,7 +164,7 @@ def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
         ("fs stat lakefs://demo/main/a", 92),
         ("fs ls lakefs://demo/main/", 82),
         ("fs ls lakefs://demo/main/ --amount 1", 82),
-        ("diff lakefs://demo/main~1 lakefs://demo/main", 85),
+        ("diff lakefs://demo/main~1 lakefs://demo/main", 86),
     ],
 )
 def test_a_start_imports_few_modules(cli: Cli, line: str, most: int) -> None:

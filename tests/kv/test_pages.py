@@ -116,11 +116,7 @@ def test_a_cut_file_never_kills_who_opens_it(
         assert (
             told.pop(0) == "1"
         )  # a new one, with its version: nothing tells that there was a store
-    # Nothing that is opened lacks anything; the pages at the end may have been free.
-    assert set(told.values()) <= {"damaged", records}
-    assert [told[each] for each in ordered[: len(ordered) // 2] if each in told].count(
-        "damaged"
-    ) > 80
+    assert set(told.values()) == {"damaged"}
 
 
 def test_a_store_that_was_emptied_is_not_a_new_one(whole: Path, tmp_path: Path) -> None:
@@ -141,8 +137,9 @@ def test_a_crash_while_a_store_is_created_leaves_no_damage(tmp_path: Path) -> No
     assert sentinel.Sentinel(tmp_path).is_kept
 
 
-def test_no_healthy_file_is_called_damaged(tmp_path: Path) -> None:
+def test_no_healthy_file_is_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever was written and deleted, also if LMDB leaves the file shorter than it says."""
+    monkeypatch.setattr(pages, "_PAUSES", (0.0,))
     draw = random.Random(3)
     shorter = 0
     for _ in range(8):
@@ -162,10 +159,10 @@ def test_no_healthy_file_is_called_damaged(tmp_path: Path) -> None:
                 needed = (env.info()["last_pgno"] + 1) * PAGE
                 is_short = (directory / DATA_FILE).stat().st_size < needed
                 shorter += is_short
-                assert find_damage(directory, every_page=False) is None
-                assert find_damage(directory, every_page=True) is None
+                assert (find_damage(directory, may_be_short=False) is None) != is_short
+                assert find_damage(directory, may_be_short=True) is None
                 assert (directory / DATA_FILE).stat().st_size >= needed
-    assert shorter, "the case that makes the walk necessary did not come up"
+    assert shorter, "no file was shorter than it says"
 
 
 def test_our_own_commits_leave_the_file_as_long_as_it_says(tmp_path: Path) -> None:
@@ -182,62 +179,32 @@ def test_our_own_commits_leave_the_file_as_long_as_it_says(tmp_path: Path) -> No
             assert (tmp_path / DATA_FILE).stat().st_size >= (last + 1) * PAGE
 
 
-def test_every_page_in_use_is_looked_at(
-    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pages, "_PAUSES", (0.0,))
-    directory = copy(whole, tmp_path / "store")
-    file = directory / DATA_FILE
-    data = file.read_bytes()
-    found = {"damaged": 0, "free": 0}
-    for start in range(0, len(data), PAGE):
-        file.write_bytes(data[:start] + bytes(PAGE) + data[start + PAGE :])
-        damage = find_damage(directory, every_page=True)
-        found["free" if damage is None else "damaged"] += 1
-    with lmdb.open(str(whole), readonly=True, lock=False) as env:
-        stat = env.stat()
-    # Pages of the tree with their first page of each large value, and both meta pages.
-    in_use = stat["branch_pages"] + stat["leaf_pages"] + 6 + 2
-    assert in_use <= found["damaged"] <= in_use + 5
-
-
-def test_pages_are_looked_at_after_the_machine_went_down(
-    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[bool] = []
-    real = pages.find_damage
-
-    def find(directory: Path, *, every_page: bool) -> str | None:
-        calls.append(every_page)
-        return real(directory, every_page=every_page)
-
-    monkeypatch.setattr(pages, "find_damage", find)
-    directory = copy(whole, tmp_path / "store")
-    script = (
-        "import os, sys; from pathlib import Path; from lakecli.kv.env import LocalStore;"
-        "LocalStore.open(Path(sys.argv[1])); os._exit(0)"
-    )
-
-    def die() -> None:
-        subprocess.run([sys.executable, "-c", script, directory], check=True)
-
-    LocalStore.open(directory).close()
-    die()
-    LocalStore.open(directory).close()  # the process ended, not the machine
-    die()
-    monkeypatch.setattr(sentinel, "boot_id", lambda: b"another-boot")
-    LocalStore.open(directory).close()
-    LocalStore.open(directory).close()
-    assert calls == [False, False, True, False]
+def test_a_process_that_was_killed_may_leave_the_file_short(tmp_path: Path) -> None:
+    """LMDB leaves out pages that one transaction allocates and frees; nobody has extended it."""
+    with LocalStore.open(tmp_path) as store, store.write() as txn:
+        txn.put(Table.BRANCHES, b"main", b"kept")
+    with lmdb.open(str(tmp_path), max_dbs=64, map_size=1 << 30) as env:
+        with env.begin(write=True) as txn:
+            txn.put(b"passing", bytes(90_000))
+            txn.delete(b"passing")
+        needed = (env.info()["last_pgno"] + 1) * PAGE
+    assert (tmp_path / DATA_FILE).stat().st_size < needed
+    with pytest.raises(IntegrityError, match=rf"bytes, of {needed:,}"):
+        LocalStore.open(tmp_path)
+    record = tmp_path / sentinel.NAME
+    record.write_bytes(record.read_bytes().replace(b"closed", b"open"))
+    with LocalStore.open(tmp_path) as store, store.read() as txn:
+        assert txn.get(Table.BRANCHES, b"main") == b"kept"
+    assert (tmp_path / DATA_FILE).stat().st_size >= needed
 
 
 def test_the_error_for_damage_mentions_an_unclean_end(whole: Path, tmp_path: Path) -> None:
     directory = copy(whole, tmp_path / "store")
     record = directory / sentinel.NAME
     record.write_bytes(record.read_bytes().replace(b"closed", b"open"))
-    os.truncate(directory / DATA_FILE, 20 * PAGE)
+    os.truncate(directory / DATA_FILE, PAGE)
     for _ in range(2):
-        with pytest.raises(IntegrityError, match=r"page \d+, which is in use; .* not closed after"):
+        with pytest.raises(IntegrityError, match=r"first pages; .* not closed after"):
             LocalStore.open(directory)
 
 
