@@ -127,17 +127,6 @@ def test_what_was_sent_long_ago_is_given_up_only_after_the_bucket_was_asked(
     assert rows(repository) == {begun}
 
 
-def test_a_row_of_an_early_version_may_have_been_sent(repository: Repository) -> None:
-    with repository.lake.kv.write() as txn:
-        intents.write_down(txn, repository, begin("1"))
-        store = IntentStore(txn, repository.key)
-        ((id_, fields),) = store.iter()
-        early = {name: fields[name] for name in fields if name not in {"since", "pack", "sent"}}
-        store.put(id_, early)
-        store.put(b"\2" * 16, {"unsent": True})  # a note is no move
-    assert rows(repository) == {begin("1", sent=AT)}
-
-
 @pytest.mark.parametrize(
     "change",
     [

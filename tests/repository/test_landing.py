@@ -1,4 +1,4 @@
-"""The landing that an intent stores, written by this version and by earlier ones."""
+"""The landing that an intent stores."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.core import staging_tokens
 from lakecli.repository.core.landing import Landing
-from lakecli.repository.core.pending import State, finish_pending
+from lakecli.repository.core.pending import finish_pending
 from lakecli.validation import Invalid
 from tests.support.clones import Clones, synced
-from tests.support.lakes import checksums, read, stage
+from tests.support.lakes import stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,13 +63,6 @@ def change_row(repository: Repository, change: dict[str, Any], *removed: str) ->
         rows.put(id_, {**kept, **change})
 
 
-def local_of(repository: Repository) -> dict[str, Any]:
-    with repository.lake.kv.read() as txn:
-        ((_, fields),) = IntentStore(txn, repository.key).iter()
-        local: dict[str, Any] = fields["local"]
-        return local
-
-
 @pytest.mark.parametrize("from_staging", [True, False])
 def test_a_landing_is_read_as_it_was_written(*, from_staging: bool) -> None:
     landing = Landing("merge", (TOKEN, StagingToken(bytes(16))), from_staging)
@@ -81,22 +74,19 @@ def test_a_landing_is_read_as_it_was_written(*, from_staging: bool) -> None:
     [
         None,
         [],
-        {"operation": "commit"},
-        {"operation": "", "sealed": []},
-        {"operation": 1, "sealed": []},
-        {"operation": "commit", "sealed": "00"},
-        {"operation": "commit", "sealed": ["00"]},
-        {"operation": "commit", "sealed": ["g" * 32]},
+        {"operation": "commit", "from_staging": True},
+        {"operation": "commit", "sealed": []},
+        {"operation": "", "sealed": [], "from_staging": True},
+        {"operation": 1, "sealed": [], "from_staging": True},
+        {"operation": "commit", "sealed": "00", "from_staging": True},
+        {"operation": "commit", "sealed": ["00"], "from_staging": True},
+        {"operation": "commit", "sealed": ["g" * 32], "from_staging": True},
         {"operation": "commit", "sealed": [], "from_staging": 1},
     ],
 )
 def test_what_is_no_landing_is_refused(fields: object) -> None:
     with pytest.raises(Invalid):
         Landing.from_fields(fields)
-
-
-def test_a_landing_of_an_early_version_has_what_was_staged() -> None:
-    assert Landing.from_fields({"operation": "commit", "sealed": []}).from_staging
 
 
 @pytest.mark.parametrize(
@@ -114,32 +104,11 @@ def test_a_staging_token_moves_on_from_where_it_was_started(
         assert staging_tokens.started_on(txn, StagingToken(bytes(16))) is None
 
 
-EARLIER = {
-    "first": ({"from_staging"}, {"sent", "pack", "since"}, True),
-    "without from_staging": ({"from_staging"}, set(), False),
-    "without sent": (set(), {"sent"}, False),
-}
-
-
-@pytest.mark.parametrize("version", EARLIER)
-def test_an_intent_of_an_earlier_version_lands(repository: Repository, version: str) -> None:
-    not_in_local, not_in_row, has_commit = EARLIER[version]
-    local = {key: value for key, value in local_of(repository).items() if key not in not_in_local}
-    if has_commit:
-        local["commit_id"] = "0" * 64
-    change_row(repository, {"local": local}, *not_in_row)
-    (finished,) = finish_pending(repository)
-    assert finished.state is State.APPLIED
-    assert branch.show(repository, "main").commit_id == finished.intent.after
-    assert read(repository, "main@") == checksums({b"a": b"1"})
-    assert not branch.show(repository, "main").sealed_tokens
-
-
 @pytest.mark.parametrize(
     "change",
     [
         {"local": {}},
-        {"local": {"operation": "commit", "sealed": ["not a token"]}},
+        {"local": {"operation": "commit", "sealed": ["not a token"], "from_staging": True}},
         {"after": "zz"},
         {"at": "yesterday"},
         {"kind": "remote"},

@@ -347,5 +347,3 @@ def test_an_intent_keeps_what_is_left() -> None:
     tokens = [StagingToken(bytes([number]) * 16) for number in range(3)]
     landing = Landing("commit", (tokens[0],), from_staging=True, left=(tokens[1], tokens[2]))
     assert Landing.from_fields(landing.to_fields()) == landing
-    early = {"operation": "commit", "sealed": [tokens[0].hex()]}
-    assert Landing.from_fields(early).left == ()

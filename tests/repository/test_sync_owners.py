@@ -550,7 +550,7 @@ class TestNotes:
 
 def make_move(repository: Repository, *, before: CommitId, after: CommitId) -> unsent.Unsent:
     id_ = unsent._row("unsent", RefKind.BRANCH, "main")
-    return unsent.Unsent(id_, RefKind.BRANCH, "main", "test", before, after, (), is_known=True)
+    return unsent.Unsent(id_, RefKind.BRANCH, "main", "test", before, after, ())
 
 
 def make_commit_id(repository: Repository) -> CommitId:

@@ -82,7 +82,7 @@ def put_history(txn: WriteTransaction, repository: Repository) -> list[Moved]:
             metadata = {"ref": random.choice(("main", "main", "other")), "kind": "branch"}
             metadata |= {"before": before or "", "after": after or ""}
             refs = []
-        if kind in {"push", "commit"} and moves and random.random() < 0.5:
+        if kind == "push" or (kind == "commit" and random.random() < 0.5):
             metadata["move"] = random.choice(moves).write_id
         if kind == "redo" and done:
             metadata = {"redoes": random.choice(done).id.hex()}
@@ -108,12 +108,12 @@ def is_ours(txn: ReadTransaction, repository: Repository, moved: Moved) -> bool:
         if before is not None:
             if is_push and newer.metadata["after"] == (after or ""):
                 return True
-        elif creation is not None and (is_push or newer.kind == "commit"):
-            if newer.metadata.get("move") == creation.write_id:
-                return True
-            ends = {"before": "", "after": creation.after or ""}
-            if is_push and "move" not in newer.metadata and ends.items() <= newer.metadata.items():
-                return True
+        elif (
+            creation is not None
+            and (is_push or newer.kind == "commit")
+            and newer.metadata.get("move") == creation.write_id
+        ):
+            return True
     raise AssertionError
 
 
@@ -252,5 +252,5 @@ def test_the_cost_of_taking_back_resets_grows_with_their_number(
 def push(repository: Repository, **ends: CommitId) -> None:
     """Note that a branch was pushed."""
     with repository.lake.kv.write() as txn:
-        metadata = {"ref": "main", "kind": "branch", **ends}
+        metadata = {"ref": "main", "kind": "branch", "move": "0" * 32, **ends}
         operations.append(txn, repository, kind="push", metadata=metadata)

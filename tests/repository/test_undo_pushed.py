@@ -520,22 +520,6 @@ def test_a_branch_that_others_made_again_stays(world: World, how: str) -> None:
     assert there(eve, "dev") == world.first
 
 
-def test_a_branch_that_an_early_version_pushed_is_deleted(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It did not record which moves of the branch were its own."""
-    eve = world.eve
-    kept = newest(eve).id.hex()
-    branch.create(eve, "dev", source="main")
-    with monkeypatch.context() as patch:
-        patch.setattr("lakecli.repository.core.ref_changes.MOVE", "unknown")
-        push(eve, "dev", options=ME)
-        make_commit(eve, b"mine", "dev")
-        push(eve, "dev", options=ME)
-    restore(eve, kept, remote=True, committer="eve")
-    assert there(eve, "dev") is None
-
-
 def test_a_tag_that_was_elsewhere_in_the_bucket_stays_deleted_there(world: World) -> None:
     """A tag has no commits on top, so its deletion there was another move."""
     eve = world.eve

@@ -56,11 +56,9 @@ def track(repository: Repository, kind: RefKind, commit_id: CommitId | None) -> 
     return tracked
 
 
-def move(
-    kind: RefKind, before: CommitId | None, after: CommitId | None, *, is_known: bool = True
-) -> Unsent:
+def move(kind: RefKind, before: CommitId | None, after: CommitId | None) -> Unsent:
     id_ = unsent._row("unsent", kind, "main")
-    return Unsent(id_, kind, "main", "test", before, after, ("aa",), is_known)
+    return Unsent(id_, kind, "main", "test", before, after, ("aa",))
 
 
 @pytest.mark.parametrize(
@@ -126,26 +124,15 @@ def test_a_ref_that_the_bucket_never_had_is_sent_and_one_that_others_deleted_is_
         assert judge(txn, repository, wanted, None) is REFUSE
 
 
-def test_a_note_without_positions_is_never_sent(
-    repository: Repository, commits: dict[str, CommitId | None]
-) -> None:
-    wanted = move(BRANCH, None, None, is_known=False)
-    with repository.lake.kv.read() as txn:
-        assert judge(txn, repository, wanted, commits["3"]) is NOTHING
-        assert judge(txn, repository, wanted, commits["2"]) is REFUSE
-        assert judge(txn, repository, wanted, None) is REFUSE
-
-
 def noted(repository: Repository, kind: RefKind = BRANCH, name: str = "main") -> Unsent | None:
     with repository.lake.kv.read() as txn:
         return find_unsent(txn, repository, kind, name)
 
 
-@pytest.mark.parametrize("is_known", [True, False])
 def test_a_note_is_read_as_it_was_written(
-    repository: Repository, commits: dict[str, CommitId | None], *, is_known: bool
+    repository: Repository, commits: dict[str, CommitId | None]
 ) -> None:
-    made = move(BRANCH, commits["1"] if is_known else None, None, is_known=is_known)
+    made = move(BRANCH, commits["1"], None)
     with repository.lake.kv.write() as txn:
         unsent.put(txn, repository, made)
         assert list(iter_unsent(txn, repository)) == [made]
@@ -158,22 +145,16 @@ def test_moves_that_were_added_meanwhile_stay_noted(
 ) -> None:
     first, second, third = commits["1"], commits["2"], commits["3"]
     sent = move(BRANCH, first, second)
-    unknown = move(BRANCH, None, None, is_known=False)
     cases = [
         (sent, None),
         (move(BRANCH, first, third), move(BRANCH, second, third)),
         (move(BRANCH, third, second), move(BRANCH, third, second)),
-        (unknown, unknown),
     ]
     for present, left in cases:
         with repository.lake.kv.write() as txn:
             unsent.put(txn, repository, present)
             forget(txn, repository, sent)
         assert noted(repository) == left
-    with repository.lake.kv.write() as txn:
-        forget(txn, repository, unknown)
-        forget(txn, repository, unknown)
-    assert noted(repository) is None
 
 
 def test_the_way_back_of_a_move_that_was_undone_is_noted_once(
@@ -184,7 +165,6 @@ def test_the_way_back_of_a_move_that_was_undone_is_noted_once(
         for wanted in (
             move(BRANCH, second, third),  # it was not undone
             move(BRANCH, third, third),
-            move(BRANCH, third, second, is_known=False),
         ):
             assert note_taken_back(txn, repository, wanted, by=b"\1") is None
         back = note_taken_back(txn, repository, move(BRANCH, third, second), by=b"\1")
@@ -202,7 +182,7 @@ def test_moves_extend_the_note_of_their_ref(repository: Repository) -> None:
     tag.create(shared.repository, "v1", "main")
     made = noted(repository, name="new")
     assert made is not None
-    assert made[1:] == (BRANCH, "new", "branch create", None, first, by[:1], True, "", None)
+    assert made[1:] == (BRANCH, "new", "branch create", None, first, by[:1], "", None)
     # A command of a clone that shares by hand keeps the note right, and notes no other ref.
     second = make_commit(repository, b"2", "new").id
     extended = noted(repository, name="new")
@@ -236,11 +216,11 @@ def test_only_the_rest_of_the_same_renaming_is_forgotten(
     repository: Repository, commits: dict[str, CommitId | None]
 ) -> None:
     first, second = commits["1"], commits["2"]
-    refused = move(BRANCH, None, first)._replace(operation=RENAME)
+    refused = move(BRANCH, None, first)._replace(operation=RENAME, replaces="old")
 
     def other(name: str, operation: str, before: CommitId | None, after: CommitId | None) -> Unsent:
         id_ = unsent._row("unsent", BRANCH, name)
-        return Unsent(id_, BRANCH, name, operation, before, after, (), is_known=True)
+        return Unsent(id_, BRANCH, name, operation, before, after, ())
 
     rest = other("old", RENAME, first, None)
     kept = [
@@ -254,7 +234,7 @@ def test_only_the_rest_of_the_same_renaming_is_forgotten(
         for each in [rest, *kept]:
             unsent.put(txn, repository, each)
         for no_refusal in (
-            refused._replace(operation="branch create"),
+            refused._replace(operation="branch create", replaces=""),
             refused._replace(before=second),
         ):
             forget_rest_of_renaming(txn, repository, no_refusal)
@@ -274,17 +254,6 @@ def test_a_ref_is_held_until_it_moves_in_the_bucket(
         assert is_held(txn, repository, tracked)
         assert not is_held(txn, repository, tracked._replace(write_id=WriteId("1f" * 16)))
         assert not is_held(txn, repository, tracked._replace(kind=TAG))
-
-
-@pytest.mark.parametrize(
-    ("known", "is_known"),
-    [(("before", "after"), True), (("before",), False), (("after",), False), ((), False)],
-)
-def test_a_note_says_what_moved_only_if_it_has_both_positions(
-    known: tuple[str, ...], *, is_known: bool
-) -> None:
-    fields = {"kind": BRANCH, "name": "main", "operation": "x", **dict.fromkeys(known)}
-    assert unsent._load(b"", fields).is_known == is_known
 
 
 @pytest.mark.parametrize("there", ["-", "1", "3"])

@@ -2,8 +2,8 @@
 
 A process holds a shared lock on each temporary file that it writes, and on each directory of them
 that it has made; the lock ends with the process. A file that is older than a day and not locked is
-a leftover. Files of an older lakecli, which took no locks, are judged by their age alone. On a file
-system without such locks nothing is removed: whether a file is in use cannot be known there.
+a leftover. On a file system without such locks nothing is removed: whether a file is in use cannot
+be known there.
 """
 
 from __future__ import annotations

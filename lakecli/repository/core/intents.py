@@ -27,7 +27,6 @@ from lakecli.validation import (
     choice,
     identifier,
     nullable,
-    optional,
     or_empty,
     text,
     whole,
@@ -62,10 +61,10 @@ _ROW: Final = Record(
         "who": text(_MAX_TEXT),
         "at": _moment,
         "why": text(_MAX_TEXT),
-        "pack": optional(or_empty(identifier(PackId)), ""),
-        "since": optional(whole(0, MAX_SEQUENCE), 0),
+        "pack": or_empty(identifier(PackId)),
+        "since": whole(0, MAX_SEQUENCE),
         "local": nullable(Landing.from_fields),
-        "sent": optional(nullable(_moment), ...),
+        "sent": nullable(_moment),
     }
 )
 
@@ -192,5 +191,4 @@ def _load(row: Mapping[str, Any]) -> Begun:
         ) from error
     sent = fields.pop("sent")
     landing = fields.pop("local")
-    # Early versions did not record whether a move was sent: it may have been.
-    return Begun(Intent(**fields), landing, fields["at"] if sent is ... else sent)
+    return Begun(Intent(**fields), landing, sent)

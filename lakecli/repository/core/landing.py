@@ -45,8 +45,8 @@ def _record() -> Record:
         {
             "operation": text(64, min_size=1),
             "sealed": list_of(_token, 1 << 20),
-            "from_staging": optional(boolean, default=True),  # absent in intents of early versions
-            "left": optional(list_of(_token, 1 << 20), default=()),  # as above
+            "from_staging": boolean,
+            "left": optional(list_of(_token, 1 << 20), default=()),
         }
     )
 
@@ -80,7 +80,7 @@ class Landing(NamedTuple):
 
     @classmethod
     def from_fields(cls, fields: object) -> Landing:
-        """Return what an intent stores, of this version or an earlier one.
+        """Return what an intent stores.
 
         Raises:
             Invalid: the fields are not those of a landing.

@@ -13,8 +13,8 @@ on which that was undone is held: it does not follow the bucket until it moves t
 ::
 
     INTENTS  repository ‖ h(unsent 00 kind 00 name)[:16] -> unsent, kind, name, operation, before,
-                                                            after, by; older rows end at operation;
-                                                            replaces (renaming), lease (deletion)
+                                                            after, by; replaces (renaming),
+                                                            lease (deletion)
              repository ‖ h(held 00 kind 00 name)[:16]   -> held, kind, name; held: the write ID of
                                                             the ref's last move in the bucket
 """
@@ -61,7 +61,6 @@ class Unsent(NamedTuple):
         before: its position before the first of these moves; ``None``: it did not exist.
         after: its position after the last of them; ``None``: it was deleted.
         by: the `BranchMover.command_id` in hex of each command that moved it.
-        is_known: whether `before` and `after` are known; rows of older versions lack them.
         replaces: the branch that was renamed to this one; its deletion is sent only if the bucket
             takes this note. ``""``: none.
         lease: another position in the bucket that it may be moved from; ``None``: none.
@@ -74,7 +73,6 @@ class Unsent(NamedTuple):
     before: CommitId | None
     after: CommitId | None
     by: tuple[str, ...]
-    is_known: bool
     replaces: str = ""
     lease: CommitId | None = None
 
@@ -164,7 +162,7 @@ def make(
     command_id = repository.mover.command_id
     by = () if command_id is None else (command_id.hex(),)
     id_ = _row(_UNSENT, kind, name)
-    return Unsent(id_, kind, name, operation, before, after, by, is_known=True)
+    return Unsent(id_, kind, name, operation, before, after, by)
 
 
 def put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
@@ -174,9 +172,9 @@ def put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
         "kind": move.kind,
         "name": move.name,
         "operation": move.operation,
+        "before": move.before,
+        "after": move.after,
     }
-    if move.is_known:
-        fields |= {"before": move.before, "after": move.after}
     fields |= {"replaces": move.replaces} if move.replaces else {}
     fields |= {} if move.lease is None else {"lease": move.lease}
     IntentStore(txn, repository.key).put(move.id, {**fields, "by": list(move.by)})
@@ -216,10 +214,6 @@ def judge(
         move: the note.
         there: the position of the ref in the bucket; ``None``: it does not exist there.
     """
-    refs = RefStore(txn, repository.key)
-    if not move.is_known:
-        here = refs.position(move.kind, move.name)
-        return Verdict.NOTHING if here == there else Verdict.REFUSE
     if there == move.after:
         return Verdict.NOTHING
     was_pushed = TrackingStore(txn, repository.key).find(move.kind, move.name) is not None
@@ -263,21 +257,17 @@ def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
         return
     if (present.before, present.after) == (move.before, move.after):
         rows.delete(move.id)
-    elif present.is_known and present.before == move.before:
+    elif present.before == move.before:
         put(txn, repository, present._replace(before=move.after, lease=None))
 
 
 def forget_rest_of_renaming(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
     """Keep a branch in the bucket under its old name if its new name was refused there."""
-    if move.before is not None:
+    if move.before is not None or not move.replaces:
         return
-    was_renamed = move.operation == RENAME and not move.replaces  # by an earlier version
-    for each in list(iter_unsent(txn, repository)):
-        is_rest = was_renamed and each.operation == RENAME and each.before == move.after
-        if each.after is None and (
-            is_rest or (each.kind, each.name) == (RefKind.BRANCH, move.replaces)
-        ):
-            IntentStore(txn, repository.key).delete(each.id)
+    rest = find_unsent(txn, repository, RefKind.BRANCH, move.replaces)
+    if rest is not None and rest.after is None:
+        IntentStore(txn, repository.key).delete(rest.id)
 
 
 def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, name: str) -> None:
@@ -312,7 +302,7 @@ def note_taken_back(
     here = RefStore(txn, repository.key).position(move.kind, move.name)
     was_undone = here == move.before != move.after or (move.after is None and here is not None)
     is_noted = find_unsent(txn, repository, move.kind, move.name) is not None
-    if is_noted or not (move.is_known and was_undone):
+    if is_noted or not was_undone:
         return None
     back = move._replace(operation="undo", before=move.after, after=here, by=(by.hex(),))
     put(txn, repository, back := back._replace(lease=None))
@@ -345,19 +335,15 @@ def _extend(
     command_id = repository.mover.command_id
     if command_id is not None and command_id.hex() not in by:
         by = (*by, command_id.hex())
-    is_known = True
-    if found is not None:
-        if found.is_known and found.after == before:
-            before = found.before
-        else:
-            is_known = found.is_known
-    if is_known and before == after:
+    if found is not None and found.after == before:
+        before = found.before
+    if before == after:
         IntentStore(txn, repository.key).delete(_row(_UNSENT, change.kind, change.name))
         return
     id_ = _row(_UNSENT, change.kind, change.name)
     kind, name = change.kind, change.name
     replaces = replaces or ("" if found is None else found.replaces)
-    made = Unsent(id_, kind, name, operation.kind, before, after, by, is_known, replaces, lease)
+    made = Unsent(id_, kind, name, operation.kind, before, after, by, replaces, lease)
     put(txn, repository, made)
 
 
@@ -376,10 +362,9 @@ def _load(id_: bytes, fields: Mapping[str, Any]) -> Unsent:
         RefKind(fields["kind"]),
         fields["name"],
         fields["operation"],
-        _commit_id(fields.get("before")),
-        _commit_id(fields.get("after")),
-        tuple(fields.get("by", ())),
-        "before" in fields and "after" in fields,
+        _commit_id(fields["before"]),
+        _commit_id(fields["after"]),
+        tuple(fields["by"]),
         fields.get("replaces", ""),
         _commit_id(fields.get("lease")),
     )

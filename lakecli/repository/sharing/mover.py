@@ -153,7 +153,7 @@ def _notes(repository: Repository) -> list[Unsent]:
     """Return the notes, deletions last: a renamed branch always has a name in the bucket."""
     with repository.lake.kv.read() as txn:
         notes = list(unsent.iter_unsent(txn, repository))
-    return sorted(notes, key=lambda note: note.is_known and note.after is None)
+    return sorted(notes, key=lambda note: note.after is None)
 
 
 def _is_noted(repository: Repository, move: Unsent) -> bool:

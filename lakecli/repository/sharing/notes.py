@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from lakecli.errors import LakeError, OutcomeUnknown, Refused, Unreachable
+from lakecli.errors import LakeError, OutcomeUnknown, Unreachable
 from lakecli.kv.tracking import TrackingStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Outcome
@@ -152,13 +152,6 @@ def not_yet_sent(repository: Repository, note: Unsent, error: LakeError) -> Lake
 
 def not_sent(repository: Repository, note: Unsent, there: CommitId | None) -> LakeError:
     """Return the error for a move that the bucket does not get."""
-    if not note.is_known:
-        return Refused(
-            f"an earlier version of lakecli moved {note.kind} {note.name} here and did not record "
-            "its earlier position; it was not pushed",
-            hint=f"compare: lakecli status {repository.uri}, then push it: "
-            f"lakecli push {repository.uri}/{note.name}",
-        )
     error = refused(repository, note.kind, note.name, before=there, after=note.after)
     error.message = (
         f"{note.kind} {note.name} was {'moved' if note.after else 'deleted'} here, "

@@ -105,7 +105,7 @@ def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
     if operation.kind == "push":
         found = sent.get((fields.get("kind", ""), fields.get("ref", "")))
         if found is not None:
-            found.add_push(*pushed_ends(operation), move=fields.get(MOVE, ""))
+            found.add_push(*_pushed_ends(operation), move=fields[MOVE])
     for change in operation.refs:
         found = sent.get((change.kind, change.name))
         if found is not None and not is_local(operation, change):
@@ -114,7 +114,7 @@ def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
             found.add_change(*ends, is_new=is_new, move=fields.get(MOVE, ""))
 
 
-def pushed_ends(push: Operation) -> tuple[Position, Position]:
+def _pushed_ends(push: Operation) -> tuple[Position, Position]:
     """Return the position before and after a push, in the bucket."""
     before, after = push.metadata.get("before"), push.metadata.get("after")
     return CommitId(before) if before else None, CommitId(after) if after else None
@@ -145,10 +145,7 @@ class _Sent:
         self._has_created = False
 
     def add_push(self, before: Position, after: Position, *, move: str) -> None:
-        """Add a push; early versions did not record which `move` of the ref it made."""
-        creation = self._creation
-        if creation is not None and not move:
-            self._has_created |= (before, after) == (None, creation.after)
+        """Add a push, with the write ID of its move in the bucket."""
         self._add_move(move)
         self._pushed_to.add(after)
         self._add(before, after)

@@ -5,7 +5,7 @@ pushed by then, and a tag may be elsewhere. Such a ref goes back to where it sto
 before this clone moved it there.
 
 Others may have taken a move of this clone back and made it again, which stays. So moves are
-compared by their write IDs, and by their ends if they were pushed by an early version.
+compared by their write IDs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository.core.ref_changes import MOVE
-from lakecli.repository.undo.ours import Moved, pushed_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,10 +26,7 @@ if TYPE_CHECKING:
     from lakecli.kv.operations import Operation
     from lakecli.kv.tracking import Tracked
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.undo.ours import Position, Ref
-
-    Made = str | tuple[Position, Position]
-    """The write ID of a move in the bucket, or its ends."""
+    from lakecli.repository.undo.ours import Moved, Position, Ref
 
 
 class Undone(NamedTuple):
@@ -60,7 +56,7 @@ def find_back(
     """
     if not undone:
         return []
-    sent: dict[Ref, list[tuple[int, Made]]] = {each.oldest.ref: [] for each in undone}
+    sent: dict[Ref, list[tuple[int, str]]] = {each.oldest.ref: [] for each in undone}
     since = min(each.oldest.operation.sequence for each in undone)
     for operation in log.iter_operations(txn, repository.key):
         if operation.sequence < since:
@@ -71,26 +67,26 @@ def find_back(
     return [_back(txn, repository, each, sent[each.oldest.ref]) for each in undone]
 
 
-def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, Made]]:
+def _iter_sent(operation: Operation) -> Iterator[tuple[Ref, str]]:
     """Yield the refs that an operation pushed or shared at once, and their moves."""
     fields = operation.metadata
     if operation.kind == "push":
         ref = fields.get("kind", ""), fields.get("ref", "")
-        yield ref, fields.get(MOVE) or pushed_ends(operation)
+        yield ref, fields[MOVE]
     elif MOVE in fields:
         for change in operation.refs:
             yield (change.kind, change.name), fields[MOVE]
 
 
 def _back(
-    txn: ReadTransaction, repository: Repository, undone: Undone, sent: Sequence[tuple[int, Made]]
+    txn: ReadTransaction, repository: Repository, undone: Undone, sent: Sequence[tuple[int, str]]
 ) -> Position:
     """Return the position in the bucket that a ref goes back to."""
     tracked, moved, above = undone
     own = {each for sequence, each in sent if sequence >= moved.operation.sequence}
     stood: Position = tracked.commit_id
     for move in iter_moves(txn, repository.key, tracked.kind, tracked.name):
-        if move.after != stood or own.isdisjoint((move.write_id, (move.before, move.after))):
+        if move.after != stood or move.write_id not in own:
             break  # what is older may have been put back by others
         stood = move.before
     before, _ = moved.ends
