@@ -97,7 +97,7 @@ def test_merge_with_a_foreign_side(foreign: str) -> None:
         name: put_foreign(trees.store, each, size=70) if name == foreign else build(trees, each)
         for name, each in sides.items()
     }
-    merged = merge(trees, **built, same=None, strategy=MergeStrategy.FAIL)
+    merged = merge(trees, **built, strategy=MergeStrategy.FAIL)
     expected = changed(sides["destination"], {key(30): value(-1), key(200): None})
     assert merged.metarange_id == build(new_trees(), expected)
 

@@ -496,31 +496,6 @@ class TestNotes:
         pull(bob, "dev", PULL)
         assert rows(bob) == []
 
-    def test_a_note_of_an_earlier_version_is_not_pushed(
-        self, clones: tuple[Repository, ...]
-    ) -> None:
-        bob = clones[1]
-        with killed(bob) as synced_bob:
-            branch.delete(synced_bob, "dev")
-            branch.create(synced_bob, "new", source="main")
-            tag.create(synced_bob, "t", "main")
-        with bob.lake.kv.write() as txn:
-            notes = IntentStore(txn, bob.key)
-            for id_, fields in list(notes.iter()):
-                old = {key: fields[key] for key in ("unsent", "kind", "name", "operation")}
-                notes.put(id_, old)
-        push(bob, "t", options=ME)  # so that both positions are equal
-        with auto(bob) as (_, resumed):
-            messages = sorted(each.message for each in resumed.unsent)
-            assert [type(each) for each in resumed.unsent] == [Refused, Refused]
-        assert "moved branch dev here" in messages[0]
-        assert "moved branch new here" in messages[1]
-        assert there(bob, "dev") is not None
-        assert there(bob, "new") is None
-        assert rows(bob) == []
-        with auto(bob) as (_, resumed):
-            assert resumed.unsent == ()
-
     def test_a_fast_forward_is_pushed(self, clones: tuple[Repository, ...]) -> None:
         """The note starts before the position of the bucket and ends after it."""
         ada, bob, _ = clones
