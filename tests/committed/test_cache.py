@@ -19,7 +19,6 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.metaranges import MisnamedTable
 from lakecli.committed.scan import find, scan
-from lakecli.committed.seeker import Seeker
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, Entry
@@ -328,20 +327,11 @@ def fill(trees: TreeStore, tree: MetarangeId) -> object:
     return [trees.points.find(tree, path) for path in MODEL]
 
 
-def seek(trees: TreeStore, tree: MetarangeId) -> object:
-    """Look for a path between the first and the last one of a range."""
-    trees.metarange(tree)
-    record = next(iter_ranges(trees, tree))
-    found = Seeker(trees, tree, ranges=10).seek(record.min_key + b"0")
-    return found == record.max_key or found in MODEL
-
-
 READERS: dict[str, Callable[[TreeStore, MetarangeId], object]] = {
     "scan": contents,
     "find": lambda trees, tree: [find(trees, tree, path) for path in MODEL],
     "find_many": lambda trees, tree: trees.points.find_many(tree, list(MODEL)),
     "fill": fill,
-    "seek": seek,
     "diff": lambda trees, tree: len(list(diff(trees, EMPTY_TREE, tree))),
     "apply": lambda trees, tree: apply(trees, tree, [(min(MODEL), None)]).metarange_id,
 }

@@ -19,10 +19,8 @@ from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import list_packs, write_pack
 from lakecli.repository import branch, tag
-from lakecli.repository.annotations_kept import KeptAnnotations
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
-from lakecli.repository.core.view import commit_at
 from lakecli.repository.repair.records import Lost, RepairCounts, Repaired
 from lakecli.repository.repair.run import repair
 from lakecli.repository.upload import UploadOptions
@@ -245,17 +243,10 @@ def test_damaged_copies_are_removed_from_the_cache(repository: Repository, histo
     assert read(repository, "main") == expected
 
 
-def test_packs_and_kept_answers_in_the_cache_are_no_damaged_copies(
-    repository: Repository, history: Path
-) -> None:
+def test_packs_in_the_cache_are_no_damaged_copies(repository: Repository, history: Path) -> None:
     cache = SstableCache(Path(repository.lake.home.cache) / repository.record.uuid)
     pack = b"a pack is known by the digest of its bytes"
     cache.put(h(pack).hex(), pack)
-    with repository.lake.kv.read() as txn:
-        refs = RefStore(txn, repository.key)
-        head = commit_at(repository, txn, "main")
-        kept = KeptAnnotations(repository, refs, b"a", recursive=False, first_parent=False)
-        kept.keep(head, {b"a": head})
     assert heal(repository)[1] == []
 
 

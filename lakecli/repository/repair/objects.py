@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from lakecli.committed.check import problem_of_copy
-from lakecli.errors import IntegrityError, LakeError
+from lakecli.errors import LakeError
 from lakecli.identity import h
 from lakecli.layout import SSTABLES
 from lakecli.objectstore.base import ANY
 from lakecli.repository.core.data_index import check_object
 from lakecli.repository.repair.records import Repaired
 from lakecli.repository.repair.sources import find_copies, find_table
-from lakecli.sstable.reader import BytesSource, Table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -40,17 +39,8 @@ def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
 
 
 def _is_damaged(name: str, data: bytes) -> bool:
-    """Return whether a file of the cache is neither a table, a commit pack nor kept answers."""
-    if h(data).hex() == name:
-        return False  # a commit pack
-    if problem_of_copy(name, data) is None:
-        return False
-    try:
-        table = Table(BytesSource(name, data))
-        table.verify()
-    except IntegrityError:
-        return True
-    return not table.properties.get("type", b"").startswith(b"annotations-")
+    """Return whether a file of the cache is neither a table nor a commit pack."""
+    return h(data).hex() != name and problem_of_copy(name, data) is not None
 
 
 def repair_tables(
