@@ -20,9 +20,8 @@ Layers, each importing only what stands below it (a test enforces it)::
     validation                   what a record out of a bucket may hold
     ids | identity | parsing     IDs that are checked | digests | JSON and TOML within bounds
     retry | elapsed              waiting for a store | measuring time (beside these three)
-    errors | distribution        the error tree | the name of the distribution
-    directories | progress       directories that only their owner may read | how verbs report
-                                 their progress (both beside these two)
+    errors | directories         the error tree | directories that only their owner may read
+    progress                     how verbs report their progress (beside these two)
     native | proto               bulk work in C | varints, and lakeFS's protobuf messages
     named_tuple                  named tuples that are quick to define (beside these two)
     typed                        `typing`'s names, without importing it

@@ -26,10 +26,19 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lakecli.typed import TYPE_CHECKING, ClassVar
+from lakecli.typed import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+DISTRIBUTION: Final = "lakecli-vcs"
+"""What pip installs; on the public index, "lakecli" is another project."""
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra, for hints."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 class ErrorKind(StrEnum):

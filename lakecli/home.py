@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 
 from lakecli.named_tuple import NamedTuple
@@ -31,26 +32,27 @@ def chosen_home(given: StrPath | None, environ: Mapping[str, str]) -> str | None
 
 
 def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
-    """Return the paths below `root`, or without one those of the platform's conventions."""
+    """Return the paths below `root`, or without one those of the platform's conventions.
+
+    These are the XDG Base Directory Specification's, and on macOS the directories of ``~/Library``.
+    """
     if root is not None:
         below = os.path.join(os.getcwd(), root)
         return HomePaths(f"{below}/config.toml", f"{below}/store", f"{below}/cache")
-    if sys.platform == "linux" and environ.get("HOME", "").startswith("/"):
-        config = _base_directory(environ, "XDG_CONFIG_HOME", ".config")
-        data = _base_directory(environ, "XDG_DATA_HOME", ".local/share")
-        cache = _base_directory(environ, "XDG_CACHE_HOME", ".cache")
-        return HomePaths(f"{config}/config.toml", f"{data}/store", cache)
-    from platformdirs import PlatformDirs
-
-    dirs = PlatformDirs("lakecli", appauthor=False)
-    return HomePaths(
-        f"{dirs.user_config_dir}/config.toml", f"{dirs.user_data_dir}/store", dirs.user_cache_dir
+    user = environ.get("HOME", "")
+    if not user.startswith("/"):
+        user = pwd.getpwuid(os.getuid()).pw_dir
+    if sys.platform == "darwin":
+        support = f"{user}/Library/Application Support/lakecli"
+        return HomePaths(
+            f"{support}/config.toml", f"{support}/store", f"{user}/Library/Caches/lakecli"
+        )
+    config, data, cache = (
+        os.path.join(environ[name] if environ.get(name, "").startswith("/") else default, "lakecli")
+        for name, default in (
+            ("XDG_CONFIG_HOME", f"{user}/.config"),
+            ("XDG_DATA_HOME", f"{user}/.local/share"),
+            ("XDG_CACHE_HOME", f"{user}/.cache"),
+        )
     )
-
-
-def _base_directory(environ: Mapping[str, str], variable: str, default: str) -> str:
-    """Return lakecli's directory as platformdirs does, whose import takes 6 ms of every command."""
-    given = environ.get(variable, "")
-    if not given.startswith("/"):
-        given = os.path.join(environ["HOME"], default)
-    return os.path.join(given, "lakecli")
+    return HomePaths(f"{config}/config.toml", f"{data}/store", cache)

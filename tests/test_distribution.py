@@ -6,44 +6,21 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
-from lakecli.distribution import NAME, distribution_name, install_command
+from lakecli.errors import DISTRIBUTION, install_command
 
 PROJECT = Path(__file__).parents[1]
 DECLARED = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 
 
-def installed(directory: Path, name: str, entry_point: str) -> None:
-    folder = directory / f"{name.replace('-', '_')}-1.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n\nx\n")
-    (folder / "entry_points.txt").write_text(f"[console_scripts]\nlakecli = {entry_point}\n")
-
-
-def test_a_checkout_knows_its_name() -> None:
-    assert distribution_name() == DECLARED["name"] == NAME
-    assert install_command("spark") == f"pip install '{NAME}[spark]'"
+def test_hints_name_the_distribution() -> None:
+    assert DECLARED["name"] == DISTRIBUTION
+    assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark]'"
 
 
 def test_the_extras_refer_to_the_distribution_itself() -> None:
     for extra in DECLARED["optional-dependencies"].values():
         for requirement in extra:
             assert not re.match(r"lakecli\b(?!-)", requirement)
-
-
-def test_the_installed_metadata_names_it(tmp_path: Path) -> None:
-    installed(tmp_path, "lakecli", "somebody.elses:program")
-    installed(tmp_path, "acme-lakecli", "lakecli.cli.app:main")
-    assert distribution_name(tmp_path) == "acme-lakecli"
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[project]", "project = 1", "[project", '[project]\nname="x"']
-)
-def test_another_project_beside_the_package_does_not(tmp_path: Path, text: str) -> None:
-    (tmp_path / "pyproject.toml").write_text(text)
-    assert distribution_name(tmp_path) == NAME
 
 
 def test_no_text_tells_users_to_install_the_other_project() -> None:
@@ -59,12 +36,6 @@ def test_no_text_tells_users_to_install_the_other_project() -> None:
         ):
             text = path.read_text(encoding="utf-8") if path.exists() else ""
             assert not wrong.search(text), name
-
-
-def test_no_command_looks_for_the_name_unless_it_is_needed() -> None:
-    code = "import sys, lakecli.cli.app, lakecli.pipeline.java; print('tomllib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 def version(text: str) -> tuple[int, ...]:

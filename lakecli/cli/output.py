@@ -232,9 +232,7 @@ class Output:
 
         It may continue on indented lines, for example with candidates.
         """
-        from lakecli.cli.flags import with_flags
-
-        lines = with_flags(message).split("\n  ")
+        lines = message.split("\n  ")
         self._write_error("hint: " + "\n  ".join(map(format_.one_line, lines)))
 
     def error(self, message: str, *, hint: str | None, paths: Iterable[bytes]) -> None:

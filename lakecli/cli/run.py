@@ -267,10 +267,6 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
         message = one_line(reported.message)
         hint = "\n  ".join(map(one_line, reported.hint.split("\n  "))) if reported.hint else None
         if context.out.json:
-            if hint is not None:
-                from lakecli.cli.flags import with_flags
-
-                hint = with_flags(hint)
             record = {"kind": kind, "exit_code": int(code), "message": message, "hint": hint}
             context.out.error_record({**record, **_paths(reported)})
         else:

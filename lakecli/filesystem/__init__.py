@@ -19,7 +19,7 @@ from __future__ import annotations
 try:
     import fsspec  # noqa: F401
 except ImportError as error:
-    from lakecli.distribution import install_command
+    from lakecli.errors import install_command
 
     raise ImportError(
         f"the lakefs:// file system needs fsspec: {install_command('fsspec')}"

@@ -9,7 +9,7 @@
     local, memory adapters of a directory, and of a bucket in memory
     overlay       writes to one namespace, reads from two; read_only: refuses writes
     probe         the checks of `lakecli doctor`
-    uploads       uploads in parts that survive the process; spool: the file of a large object
+    uploads       uploads in parts that survive the process
     streams       request and response bodies; seekable: with seek; ranges: parts of objects
     contents      writes objects named by their contents; parallel_batch: many at once
     http_client   requests over connections that are kept; http_connection: one of them

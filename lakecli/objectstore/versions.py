@@ -71,7 +71,7 @@ def versions_of(store: ObjectStore) -> VersionedStore:
     if not isinstance(store, HasVersions):
         raise Unsupported(
             f"only buckets keep versions of objects: {store.uri}",
-            hint="import a copy of the bytes instead",
+            hint="copy the bytes into the repository instead: lakecli import --copy",
         )
     return store.versions()
 
@@ -85,7 +85,7 @@ def not_versioned(bucket: str, state: str) -> Unsupported:
     """
     return Unsupported(
         f"the bucket keeps no versions of its objects, versioning {state}: {bucket}",
-        hint="enable versioning of the bucket, or import copies of its objects",
+        hint="enable versioning of the bucket, or copy the bytes into the repository: --copy",
     )
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lakecli.directories import make_private
-from lakecli.distribution import install_command
-from lakecli.errors import Unsupported
+from lakecli.errors import Unsupported, install_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

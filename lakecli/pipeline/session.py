@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.directories import make_private
-from lakecli.distribution import install_command
-from lakecli.errors import Unreachable, Unsupported, UsageError
+from lakecli.errors import Unreachable, Unsupported, UsageError, install_command
 from lakecli.pipeline.java import java_settings
 from lakecli.pipeline.master import check_master, ending_refused
 

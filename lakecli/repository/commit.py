@@ -138,7 +138,7 @@ def _changes(
         raise StagedConflict(
             f"conflict: {what} changed on {branch} by others since",
             hint=f"look: lakecli log {uri}; then stage them as they should be, or commit with "
-            "the strategy source-wins (what is staged) or dest-wins (what is there)",
+            "--strategy source-wins (what is staged) or dest-wins (what is there)",
             paths=paths,
         )
     return changes

@@ -80,7 +80,7 @@ def download_mirror(
         if mirror.max_delete is not None and count > mirror.max_delete:
             raise Refused(
                 f"{count:,} files would be deleted, more than {mirror.max_delete:,}",
-                hint="list them first, without doing anything",
+                hint="list them: --dry-run",
             )
         download = _Mirror(repository, options, surplus, len(below))
         download.report.failures += surplus.failures

@@ -72,7 +72,7 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
         except MergeConflict as conflict:
             refs = f"{repository.uri}/{source} {repository.uri}/{destination}"
             conflict.hint = (
-                "let one side win with the strategy source-wins or dest-wins; see all changes: "
+                "let one side win with --strategy source-wins or dest-wins; see all changes: "
                 f"lakecli merge --dry-run {refs}"
             )
             raise
@@ -100,7 +100,7 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
     if not options.allow_empty and points.source.metarange_id == points.base.metarange_id:
         raise NothingToDo(
             f"{source} brings nothing new to {view.name}",
-            hint="record a merge anyway, an empty one",
+            hint="record a merge anyway: --allow-empty",
         )
     return points
 

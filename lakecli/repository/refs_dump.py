@@ -91,10 +91,12 @@ class NotDumped(Refused):
 
 _HINTS: Final = {
     Loss.NAMES: "lakeFS allows no ':' in names: create the ref under another name, or leave these "
-    "refs out",
-    Loss.PATHS: "lakeFS holds UTF-8 paths only: move the objects, or dump the paths as they are",
-    Loss.UNCOMMITTED: "commit or reset the changes, or leave them out",
-    Loss.UNPUSHED: "push first, or leave unpushed commits out",
+    "refs out with --leave-out names",
+    Loss.PATHS: "lakeFS holds UTF-8 paths only: move the objects, or dump the paths as they are with --leave-out paths "
+    "with --leave-out paths",
+    Loss.UNCOMMITTED: "commit or reset the changes, or leave them out with --leave-out uncommitted with --leave-out uncommitted",
+    Loss.UNPUSHED: "push first, with --push-first, or leave unpushed commits out "
+    "with --leave-out unpushed",
 }
 
 
@@ -121,7 +123,7 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
     if repository.record.is_borrowed:
         raise Refused(
             f"{repository.uri} reads a namespace that belongs to lakeFS",
-            hint="take the namespace over to write to it",
+            hint="clone it with --take-over to write to it",
         )
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)

@@ -99,7 +99,7 @@ def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> N
         return no_such_path(repository, branch, paths[0])
     return NotFound(
         f"no objects at {len(paths)} paths of {repository.uri}/{branch}; nothing was removed",
-        hint="unless they must exist, the others are removed",
+        hint="without --must-exist the others are removed",
         paths=paths,
     )
 

@@ -43,7 +43,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
         elif not force:
             raise AlreadyExists(
                 f"tag {name} exists already, at {before.commit_id}",
-                hint="a tag stays where it is, unless it is forced",
+                hint="a tag stays where it is; --force moves it",
             )
         tag = Tag(name, commit.id)
         refs.put_tag(tag)

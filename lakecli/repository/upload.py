@@ -359,7 +359,7 @@ def upload_file(
     except SpecialFile as error:
         if os.path.isdir(name):
             raise _is_directory(source) from error
-        raise UsageError(f"not a regular file: {source}", hint="upload it as a stream") from error
+        raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
     entry = upload.record_one(path, ingested, present, has_mtime=True)
     if upload.sends_parts:
         from lakecli.repository.transfer.leftovers import drop_leftovers
@@ -369,7 +369,7 @@ def upload_file(
 
 
 def _is_directory(source: StrPath) -> UsageError:
-    return UsageError(f"{source} is a directory", hint="upload it as a directory")
+    return UsageError(f"{source} is a directory", hint="upload it with -r")
 
 
 def upload_stream(

@@ -66,7 +66,7 @@ def upload_mirror(
         if max_delete is not None and len(surplus) > max_delete:
             raise Refused(
                 f"{len(surplus):,} objects would be deleted, more than {max_delete:,}",
-                hint="list them first, without doing anything",
+                hint="list them: --dry-run",
             )
         return upload_tree(
             repository,

@@ -21,7 +21,6 @@ HEAVY = {
     "logging",
     "numpy",
     "pandas",
-    "platformdirs",
     "pyarrow",
     "pydantic",
     "pyspark",
@@ -243,7 +242,7 @@ def test_short_commands_load_no_pathlib(
     (cli.directory / "a").write_text("a")
     cli.ok("fs", "upload", "-s", cli.directory / "a", "lakefs://demo/main/a")
     cli.ok("commit", "lakefs://demo/main", "-m", "a")
-    assert not modules_after(*line.split()) & {"pathlib", "platformdirs", "shutil", "tempfile"}
+    assert not modules_after(*line.split()) & {"pathlib", "shutil", "tempfile"}
 
 
 def test_only_the_named_command_is_loaded() -> None:

@@ -31,7 +31,6 @@ LIBRARIES = (
     "blake3",
     "cramjam",
     "google_crc32c",
-    "platformdirs",
     "pathspec",
     "tomlkit",
     "typer",

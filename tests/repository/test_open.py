@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
-from platformdirs import PlatformDirs
 
 import lakecli
 from lakecli import opening
@@ -78,21 +78,30 @@ def test_the_default_home_is_that_of_the_platform(home: Path) -> None:
     assert paths.cache == f"{home}/.cache/lakecli"
 
 
-@pytest.mark.parametrize("root", ["/h", "/h/", "", "here", None])
-@pytest.mark.parametrize("given", ["/x", "/x/../y/", "x", "~/x", "", None])
-def test_the_default_home_is_that_of_platformdirs(
-    monkeypatch: pytest.MonkeyPatch, root: str | None, given: str | None
-) -> None:
-    variables = {"HOME": root, "XDG_CONFIG_HOME": given, "XDG_DATA_HOME": given}
-    for name, value in variables.items():
-        monkeypatch.delenv(name, raising=False)
-        if value is not None:
-            monkeypatch.setenv(name, value)
-    paths = home_paths(None, os.environ)
-    dirs = PlatformDirs("lakecli", appauthor=False)
-    assert Path(paths.config).parent == dirs.user_config_path
-    assert Path(paths.store).parent == dirs.user_data_path
-    assert Path(paths.cache) == dirs.user_cache_path
+@pytest.mark.parametrize("given", ["x", "~/x", ""])
+def test_a_relative_xdg_directory_is_ignored(home: Path, given: str) -> None:
+    names = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
+    environ = dict(os.environ) | dict.fromkeys(names, given)
+    assert home_paths(None, environ) == home_paths(None, os.environ)
+
+
+def test_an_absolute_xdg_directory_is_used(home: Path) -> None:
+    environ = {"HOME": str(home), "XDG_DATA_HOME": "/data"}
+    assert home_paths(None, environ).store == "/data/lakecli/store"
+
+
+@pytest.mark.parametrize("root", ["", "here"])
+def test_without_an_absolute_home_the_user_database_names_it(root: str) -> None:
+    found = home_paths(None, {"HOME": root})
+    assert found == home_paths(None, {"HOME": pwd.getpwuid(os.getuid()).pw_dir})
+
+
+def test_the_default_home_on_macos(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    paths = home_paths(None, {"HOME": "/Users/ada"})
+    assert paths.config == "/Users/ada/Library/Application Support/lakecli/config.toml"
+    assert paths.store == "/Users/ada/Library/Application Support/lakecli/store"
+    assert paths.cache == "/Users/ada/Library/Caches/lakecli"
 
 
 class TestSync:

@@ -57,9 +57,9 @@ def find_node() -> tuple[str, Sequence[str]]:
 
 def cache_folder() -> Path:
     """Return the directory that keeps downloads between runs."""
-    from platformdirs import user_cache_path
-
-    return user_cache_path("lakecli-tests", ensure_exists=True)
+    folder = Path.home() / ".cache/lakecli-tests"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from lakecli.objectstore.local.files import (
     write_all,
 )
 from lakecli.objectstore.local.staging_dirs import StagingDirs
-from lakecli.typed import TYPE_CHECKING, BinaryIO, cast
+from lakecli.typed import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -122,9 +122,7 @@ class LocalBatch:
         """Open a temporary file."""
         with self._files.translated("temporary files"):
             temporary, descriptor = self._create()
-        from lakecli.objectstore.spool import Spool
-
-        return temporary, cast("BinaryIO", Spool(descriptor))
+        return temporary, os.fdopen(descriptor, "wb")
 
     def adopt(self, key: str, temporary: str) -> None:
         """Give a closed spool its final key."""

@@ -56,7 +56,7 @@ def check_can_write() -> None:
     try:
         import pyarrow.parquet  # noqa: F401 - tests the installation
     except ImportError:
-        from lakecli.distribution import install_command
+        from lakecli.errors import install_command
 
         raise Unsupported(
             "writing Parquet needs pyarrow, which is not installed",

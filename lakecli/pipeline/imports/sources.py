@@ -386,7 +386,7 @@ def check_arrow(uri: str) -> None:
         Unsupported: Arrow is not installed.
     """
     if not has_arrow():
-        from lakecli.distribution import install_command
+        from lakecli.errors import install_command
 
         raise Unsupported(
             f"reading Parquet needs pyarrow, which is not installed: {uri}",

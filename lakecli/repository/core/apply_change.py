@@ -75,6 +75,6 @@ def apply_change(
     if merged.metarange_id == head and not allow_empty:
         raise NothingToDo(
             f"no effect on {view.name}: it already has this content",
-            hint="record the commit anyway, an empty one",
+            hint="record the commit anyway: --allow-empty-commit",
         )
     return merged.metarange_id

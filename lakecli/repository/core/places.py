@@ -92,7 +92,7 @@ class Trust(NamedTuple):
             raise OutsideAddress(
                 f"never followed: a file of this machine, {directory}/{name}, named in the shared "
                 f"namespace {self.namespace}",
-                hint="upload the file, or import a copy of it",
+                hint="upload the file, or import it with --copy",
             )
         if not lies_below(directory, name, (self.namespace, *self.allowed)):
             raise self.refusal(directory)

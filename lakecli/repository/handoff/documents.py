@@ -91,7 +91,7 @@ def format_of(file: Path) -> Format:
     known = ", ".join(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
     raise UsageError(
         f"the suffix of {file.name!r} is of no format",
-        hint=f"one of {known}, or name the format",
+        hint=f"one of {known}, or say which by --format",
     )
 
 

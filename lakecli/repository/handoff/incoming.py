@@ -109,7 +109,7 @@ def take_in(
     if not _ID.fullmatch(incoming_id):
         raise UsageError(
             f"not the ID of a link: {incoming_id!r}",
-            hint="32 hex digits, from a link for an upload",
+            hint="32 hex digits, from fs presign --put",
         )
     _check_branch(repository, branch)
     key, store = incoming_key(incoming_id), repository.store

@@ -231,7 +231,7 @@ def read_manifest(file: TextIO) -> tuple[Source, Iterator[Item]]:
         fields, objects = _read_json(start, file)
     else:
         raise NotAManifest(
-            "not a manifest", hint="presigning a prefix writes them, as .json or .csv"
+            "not a manifest", hint="fs presign -r --manifest writes them, as .json or .csv"
         )
     if not isinstance(fields, dict) or fields.get("manifest") != VERSION:
         raise NotAManifest("not a manifest, or one of a later lakecli")

@@ -194,8 +194,8 @@ def needed_manifest(store: ObjectStore) -> RefsManifest:
     if manifest is None:
         raise NotFound(
             f"no refs dump in {store.uri}",
-            hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give that "
-            "file",
+            hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give it: "
+            "--refs refs.json",
         )
     return manifest
 
@@ -239,7 +239,7 @@ def _default_branch(dump: Dump, wanted: str | None) -> str:
     what = "which branch is the default one" if wanted is None else f"branch {wanted!r}"
     raise NotFound(
         f"the refs dump does not have or say {what}; its branches: {known}",
-        hint="name the default branch of the dump",
+        hint="name the default branch: --default-branch NAME",
     )
 
 

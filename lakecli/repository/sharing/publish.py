@@ -186,7 +186,7 @@ def check_readable(repository: Repository) -> namespace.Description:
         raise Refused(
             f"the storage namespace of {repository.uri} belongs to lakeFS, where only lakeFS moves "
             "branches and tags",
-            hint="take the namespace over to push to it and to collect garbage",
+            hint="clone it with --take-over to push to it and to collect garbage",
         )
     description = namespace.describe(store)
     if description is None or description.uuid != repository.record.uuid:

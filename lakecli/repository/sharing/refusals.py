@@ -57,7 +57,7 @@ def refused(
     if kind is RefKind.TAG:
         return AlreadyExists(
             f"tag {name} is in the bucket already, at {before}",
-            hint="a push that is forced with a lease moves the tag for everybody",
+            hint="push with --force-with-lease moves the tag for everybody",
         )
     return NonFastForward(
         f"the bucket has commits on {name} that are not here; it stands on {before}",

@@ -190,7 +190,7 @@ def _resume(
         answering.leave()
         raise Refused(
             f"the {kind} before was interrupted; it has not moved {', '.join(noted)} in the bucket",
-            hint="complete it in the bucket too",
+            hint="--remote completes it there",
         )
     return left
 

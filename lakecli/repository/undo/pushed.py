@@ -85,7 +85,7 @@ def find_to_move_back(
         names = ", ".join(f"{each.kind} {each.name}" for each in pushed)
         raise Refused(
             f"this was pushed: {names}",
-            hint="undo it in the bucket too; or " + _other_way(repository, pushed[0]),
+            hint="--remote undoes it in the bucket too; or " + _other_way(repository, pushed[0]),
         )
     from lakecli.remote.refs import find_ref
     from lakecli.repository.sharing.publish import check_writable
