@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from contextlib import ExitStack
 
@@ -48,15 +47,10 @@ def presign_tree(
     names: list[bytes] | None,
 ) -> None:
     """Sign a URL for everything below a path, and print the URLs or write them to files."""
-    from lakecli.repository.handoff.signing import Helpers
+    from lakecli.repository.handoff.links import open_handoff
 
     repository = context.synced_repository(uri)
     with ExitStack() as stack:
-        # First, since processes that sign need as long for their start as all the rest here.
-        namespace = repository.record.storage_namespace
-        helpers = stack.enter_context(Helpers(_processes(), namespace))
-        from lakecli.repository.handoff.links import open_handoff
-
         wanted = lifetime(context, asked)
         handoff = stack.enter_context(
             open_handoff(
@@ -66,7 +60,6 @@ def presign_tree(
                 expires_in=wanted,
                 inline=inline,
                 names=names,
-                helpers=helpers,
             )
         )
         documents = _documents(context, stack, format_name, manifest, script)
@@ -92,13 +85,6 @@ def presign_tree(
             warn_of_outside(context, handoff.totals.outside, handoff.header.repository)
         _tell_end(context, handoff, wanted)
         _raise_failures(context, handoff, [document for _, document in documents])
-
-
-def _processes() -> int:
-    """Return how many processes may sign: one for each processor, if there are several."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    return cores if cores > 1 else 0
 
 
 def _documents(

@@ -17,8 +17,6 @@
     bounded_adapter  how the SDKs that use `requests` receive answers
     server_url    takes URLs of servers apart
     presigned     presigned URLs; presigning: what making them shares in all stores
-    rsa           signatures by a private key; rsa_processes: by several processes
-    signing_key   finds the private key that signs the URLs of a namespace
     dates         the store's clock
     versions      reads one version of an object
     request_log   a debug message for each response

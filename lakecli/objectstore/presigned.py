@@ -5,32 +5,13 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final, Protocol
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime, timedelta
 
-    from lakecli.objectstore.rsa import PrivateKey
-
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-class UrlSigner(Protocol):
-    """Makes the signatures of URLs that end in one."""
-
-    @property
-    def key(self) -> PrivateKey | None:
-        """The private key, if this machine has it; then `sign` sends no request."""
-
-    @property
-    def sign(self) -> Callable[[bytes], bytes]:
-        """Returns the signature of a text, by RSA and SHA-256.
-
-        Raises:
-            PermissionDenied: a server refused to sign.
-            Unreachable: it did not answer.
-        """
 
 
 class PresignedUrl(NamedTuple):
@@ -38,13 +19,15 @@ class PresignedUrl(NamedTuple):
 
     Attributes:
         headers: that a PUT to the URL must send.
-        unsigned: if the URL still lacks its signature, in hex at its end: who signs which text.
+        unsigned: if the URL still lacks its signature, in hex at its end: the function that signs,
+            and the text. It raises `PermissionDenied` if a server refuses to sign, and
+            `Unreachable` if that does not answer.
     """
 
     url: str
     expires_at: datetime
     headers: Mapping[str, str] = _NO_HEADERS
-    unsigned: tuple[UrlSigner, bytes] | None = None
+    unsigned: tuple[Callable[[bytes], bytes], bytes] | None = None
 
     def signed(self, signature: bytes) -> PresignedUrl:
         """Return the URL with its signature."""

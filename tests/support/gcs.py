@@ -18,8 +18,6 @@ from tests.support.servers import running
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lakecli.objectstore.rsa import PrivateKey
-
 ACCOUNT = "tests@lakecli.iam.gserviceaccount.com"
 
 
@@ -60,15 +58,6 @@ def write_key(folder: Path) -> tuple[Path, Path]:
         )
     )
     return file, public_file
-
-
-@pytest.fixture(scope="session")
-def rsa_key(tmp_path_factory: pytest.TempPathFactory) -> PrivateKey:
-    """A key that signs."""
-    from lakecli.objectstore.rsa import PrivateKey
-
-    file, _ = write_key(tmp_path_factory.mktemp("rsa"))
-    return PrivateKey(json.loads(file.read_text())["private_key"])
 
 
 @pytest.fixture(scope="session")

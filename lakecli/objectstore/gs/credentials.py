@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from hashlib import sha256
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakecli.objectstore.gs.key_file import ServiceKey
-    from lakecli.objectstore.rsa import PrivateKey
 
 DEFAULT_DOMAIN = "googleapis.com"
 
@@ -46,13 +44,11 @@ class Signer(NamedTuple):
         email: of the account.
         sign: returns the signature of bytes, by RSA and SHA-256.
         longest: how long such a signature is valid, at most.
-        key: that signs, if it is on this machine and was read without the SDK.
     """
 
     email: str
     sign: Callable[[bytes], bytes]
     longest: timedelta
-    key: PrivateKey | None = None
 
 
 class GsLogin:
@@ -151,7 +147,7 @@ def _default_credentials() -> Any:  # noqa: ANN401 - one of the SDK's many class
 def _signer_with(key: ServiceKey) -> Signer:
     def sign(text: bytes) -> bytes:
         try:
-            return key.key.sign(sha256(text).digest())
+            return key.key.sign(text)
         except ValueError:
             from lakecli.objectstore.gs.key_file import VARIABLE
 
@@ -160,7 +156,7 @@ def _signer_with(key: ServiceKey) -> Signer:
                 hint=_GET_A_KEY,
             ) from None
 
-    return Signer(key.email, sign, LONGEST, key.key)
+    return Signer(key.email, sign, LONGEST)
 
 
 def _signer_of(credentials: Any) -> Signer:  # noqa: ANN401 - one of the SDK's many classes

@@ -55,7 +55,7 @@ def unsigned(
         f"{endpoint}{path}?{query}&X-Goog-Signature=",
         form.expires_at,
         form.headers,
-        (signer, text.encode()),
+        (signer.sign, text.encode()),
     )
 
 

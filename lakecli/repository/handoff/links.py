@@ -17,7 +17,7 @@ from lakecli.identity import DIGEST_SIZE
 from lakecli.repository.core.address import is_external, may_change
 from lakecli.repository.core.presigner import Presigner
 from lakecli.repository.core.view import no_such_path, open_view
-from lakecli.repository.handoff.signing import Helpers, in_order
+from lakecli.repository.handoff.signing import in_order
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ class Handoff:
         self._items: Iterator[Item] = iter(())
 
     @contextmanager
-    def signed_by(self, helpers: Helpers) -> Iterator[None]:
-        """Have the URLs signed, by helpers where these can; threads end with the block."""
-        with in_order(self._records(), self._prepared, helpers) as self._items:
+    def signing(self) -> Iterator[None]:
+        """Have the URLs signed by threads, which end with the block."""
+        with in_order(self._records(), self._prepared) as self._items:
             yield
 
     def __iter__(self) -> Iterator[Link]:
@@ -207,7 +207,6 @@ def open_handoff(
     expires_in: timedelta,
     inline: bool = False,
     names: Sequence[bytes] | None = None,
-    helpers: Helpers | None = None,
 ) -> Iterator[Handoff]:
     """Open the links to all objects of a ref below a directory.
 
@@ -218,7 +217,6 @@ def open_handoff(
         expires_in: the lifetime of the URLs.
         inline: let browsers show every object, including those that they would run.
         names: of the objects below the directory, in order, if not all are meant.
-        helpers: sign with a key of this machine; ``None`` if this process signs all.
 
     Raises:
         NotFound: no such ref.
@@ -242,5 +240,5 @@ def open_handoff(
             may_be_unsigned=True,
         )
         handoff = Handoff(header, view, presigner, names)
-        with handoff.signed_by(helpers or Helpers()):
+        with handoff.signing():
             yield handoff
