@@ -32,6 +32,7 @@ if (
 
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = [
+    "tests.support.parts",
     "tests.support.cores",
     "tests.support.servers",
     "tests.support.gcs",
@@ -76,16 +77,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--mutants-minutes", metavar="N", type=float, default=15, help="at most, each"
     )
     mutants.addoption("--mutants-seed", metavar="N", type=int, default=0, help="of the sample")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run nightly tests only where -m selects them."""
-    if config.option.markexpr:
-        return
-    nightly = [item for item in items if item.get_closest_marker("nightly")]
-    if nightly:
-        config.hook.pytest_deselected(items=nightly)
-        items[:] = [item for item in items if item not in nightly]
 
 
 @pytest.fixture

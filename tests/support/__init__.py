@@ -2,6 +2,7 @@
 
 ::
 
+    parts                        which tests the short run leaves to the long one
     azurite, azure_versions      Azure's emulator, also over TLS; a small Azure that keeps versions
     gcs, gcs_server, gcs_parts   Google Cloud Storage as a server that is as strict as the real one
     servers, moto_server         S3 servers, and a stub that gives any answer
