@@ -15,7 +15,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 
 LONG = {
-    "servers": "servers of Google Cloud Storage, Azure and S3, beyond the files that stay short",
+    "servers": "servers of S3, Google Cloud Storage and Azure, and other programs' libraries",
     "spark": "a Spark session, beyond the files that stay short",
     "meetings": "commands that meet each other, models of the system, forged buckets, fuzzing",
     "quality": "lint, types, import contracts, generated files, the compiled core, mutants",
@@ -27,6 +27,9 @@ SHORT = {"cli/test_s3.py", "pipeline/test_spark_runner.py"}
 """Files of the short run although they start a server of S3, or Spark."""
 
 PLACES = {
+    "filesystem/test_iceberg.py": "servers",
+    "filesystem/test_libraries.py": "servers",
+    "sstable/test_rocksdb.py": "servers",
     "meetings": "meetings",
     "protocol": "meetings",
     "test_forged.py": "meetings",
@@ -35,17 +38,36 @@ PLACES = {
     "native": "quality",
     "test_quality.py": "quality",
 }
-"""The marker of each test in a directory or file."""
+"""The marker of each test in a directory or file.
+
+The short run does not import these: what they need may not be installed.
+"""
+
+
+def _place_of(path: Path) -> str | None:
+    """Return the marker of a directory or file in `PLACES`, or of what is in one."""
+    if not path.is_relative_to(TESTS):
+        return None
+    place = path.relative_to(TESTS)
+    names = (each.as_posix() for each in (place, *place.parents))
+    return next((PLACES[name] for name in names if name in PLACES), None)
+
+
+def _is_short(config: pytest.Config) -> bool:
+    """Return whether neither -m nor a path asks for certain tests."""
+    return not config.option.markexpr and config.args_source is pytest.Config.ArgsSource.TESTPATHS
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave places of the long run out of the short one."""
+    return True if _is_short(config) and _place_of(collection_path) else None
 
 
 def _marker_of(item: pytest.Item) -> str | None:
     """Return the marker that a test gets; ``None`` if it belongs to the short run."""
-    place = item.path.relative_to(TESTS).as_posix()
-    for start, marker in PLACES.items():
-        if place == start or place.startswith(f"{start}/"):
-            return marker
-    if place in SHORT:
-        return None
+    marker = _place_of(item.path)
+    if marker is not None or item.path.relative_to(TESTS).as_posix() in SHORT:
+        return marker
     group = item.get_closest_marker("xdist_group")
     if group is not None and group.args == ("spark",):
         return "spark"
@@ -65,8 +87,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(marker)
     if config.option.markexpr:
         return
-    is_short = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    left_out = {"nightly"} | (LONG.keys() if is_short else set())
+    left_out = {"nightly"} | (LONG.keys() if _is_short(config) else set())
     left = [item for item in items if any(item.get_closest_marker(name) for name in left_out)]
     if not left:
         return
@@ -94,8 +115,9 @@ def pytest_terminal_summary(
 ) -> None:
     """Say what this run left out."""
     left = config.stash.get(_LEFT, None)
-    if left:
+    if left and _is_short(config):
         found = ", ".join(f"{count:,} {name}" for name, count in sorted(left.items()))
         terminalreporter.write_line(
-            f"Left to other runs: {found}. Run them by their marker, such as: pytest -m servers"
+            f"Left to the long run: {found}; and all in {', '.join(PLACES)} of tests/. "
+            f"To run them: pytest -m '({' or '.join(LONG)}) and not nightly'"
         )
