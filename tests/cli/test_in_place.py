@@ -184,6 +184,7 @@ def namespace(request: pytest.FixtureRequest, cli: Cli, aws_environment: pytest.
     return f"az://{ACCOUNT}/{new_container(request.getfixturevalue('azurite'))}/sales"
 
 
+@pytest.mark.servers
 def test_buckets_of_every_kind_are_read(
     cli: Cli, namespace: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
