@@ -92,9 +92,9 @@ class NotDumped(Refused):
 _HINTS: Final = {
     Loss.NAMES: "lakeFS allows no ':' in names: create the ref under another name, or leave these "
     "refs out with --leave-out names",
-    Loss.PATHS: "lakeFS holds UTF-8 paths only: move the objects, or dump the paths as they are with --leave-out paths "
+    Loss.PATHS: "lakeFS holds UTF-8 paths only: move the objects, or dump the paths as they are "
     "with --leave-out paths",
-    Loss.UNCOMMITTED: "commit or reset the changes, or leave them out with --leave-out uncommitted with --leave-out uncommitted",
+    Loss.UNCOMMITTED: "commit or reset the changes, or leave them out with --leave-out uncommitted",
     Loss.UNPUSHED: "push first, with --push-first, or leave unpushed commits out "
     "with --leave-out unpushed",
 }
