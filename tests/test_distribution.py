@@ -27,7 +27,7 @@ def test_no_text_tells_users_to_install_the_other_project() -> None:
     tracked = subprocess.run(
         ["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    wrong = re.compile(r"\blakecli\[|pip install '?\"?lakecli(?![-\w])|(?<!-)lakecli==")
+    wrong = re.compile(r"(?<!\.)\blakecli\[|pip install '?\"?lakecli(?![-\w])|(?<!-)lakecli==")
     mine = Path(__file__).relative_to(PROJECT)
     for name in tracked:
         path = PROJECT / name
