@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from lakecli.errors import UsageError
 from lakecli.spark.options import check_format, quoted
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
     from lakecli.spark.sink import Shape
 
@@ -105,10 +105,14 @@ def shape_of(
 
 
 def _stored(schema: StructType, version: str) -> pa.Schema:
-    """Return the schema of Parquet files, with that of Spark in its metadata."""
+    """Return the schema of Parquet files, with that of Spark in its metadata.
+
+    All columns may be null, nested ones too, as in the files that Spark writes.
+    """
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_schema
 
+    schema = cast("StructType", nullable(schema))
     metadata = {
         "org.apache.spark.version": version,
         "org.apache.spark.sql.parquet.row.metadata": schema.json(),
@@ -119,6 +123,20 @@ def _stored(schema: StructType, version: str) -> pa.Schema:
         raise UsageError(
             f"cannot write the rows: {error}", hint="cast the column to another type"
         ) from error
+
+
+def nullable(kind: DataType) -> DataType:
+    """Return a type whose fields, elements and values may all be null."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if isinstance(kind, ArrayType):
+        return ArrayType(nullable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(nullable(kind.keyType), nullable(kind.valueType))
+    if isinstance(kind, StructType):
+        fields = ((each.name, nullable(each.dataType), each.metadata) for each in kind.fields)
+        return StructType([StructField(name, of, metadata=more) for name, of, more in fields])
+    return kind
 
 
 def _max_rows(text: str) -> int:

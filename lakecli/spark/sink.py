@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, cast
 
@@ -30,6 +31,9 @@ NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 
 ROW_GROUP: Final = 64 << 20
 """Approximate bytes of Arrow data in one row group."""
+
+_FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
+"""Types of Parquet of which files have no minimum and maximum: those of Arrow leave NaN out."""
 
 _ESCAPED: Final = frozenset([*map(chr, range(1, 0x20)), *"\"#%'*/:=?\\\x7f{[]^"])
 
@@ -86,7 +90,11 @@ class _ParquetFile:
 
     def __init__(self, path: Path, shape: Shape, schema: pa.Schema) -> None:
         self._writer = pq.ParquetWriter(
-            path, schema, compression=shape.compression, store_schema=False
+            path,
+            schema,
+            compression=shape.compression,
+            store_schema=False,
+            write_statistics=columns_with_statistics(schema) or False,
         )
         # Without the schema of Arrow, its metadata are not stored either.
         self._writer.add_key_value_metadata(schema.metadata or {})
@@ -109,6 +117,19 @@ class _ParquetFile:
             table = pa.Table.from_batches(self._waiting, self._schema)
             self._writer.write_table(table, row_group_size=max(1, len(table)))
             self._waiting, self._size = [], 0
+
+
+def columns_with_statistics(schema: pa.Schema) -> list[str]:
+    """Return the columns of a Parquet file, nested ones too, except floating-point numbers.
+
+    To Spark NaN is the largest number. It skips row groups whose maximum is lower than what a
+    filter asks for, so a maximum without NaN would hide rows.
+    """
+    empty = BytesIO()
+    pq.write_table(schema.empty_table(), empty, store_schema=False)
+    stored: Any = pq.read_metadata(empty).schema
+    columns = (stored.column(at) for at in range(len(stored)))
+    return [each.path for each in columns if each.physical_type not in _FLOATING]
 
 
 class _TextFile:

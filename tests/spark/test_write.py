@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -368,3 +370,53 @@ def test_a_lakecli_error_on_an_executor_keeps_its_class(
         write(spark.range(3))
     assert not isinstance(caught.value, Unfinished)
     assert caught.value.kind != ErrorKind.UNEXPECTED
+
+
+def test_filters_find_rows_with_nan(repository: Repository, spark: Any, write: Write) -> None:
+    frame = spark.range(0, 4_000, 1, 2).selectExpr(
+        "id",
+        "if(id % 2 = 0, double('NaN'), double(id)) as d",
+        "named_struct('f', if(id % 2 = 0, float('NaN'), float(id))) as s",
+    )
+    write(frame)
+    namespace = repository.record.storage_namespace.removeprefix("local://")
+    files = [path for path in Path(namespace, "data").rglob("*") if path.is_file()]
+    stored = spark.read.parquet(*map(str, files))
+    for where in ("d >= 7000", "s.f > 7000", "d = double('NaN')", "d < 100 and id < 100"):
+        assert stored.where(where).count() == frame.where(where).count() > 0
+    statistics = pq.read_metadata(files[0]).row_group(0).column(0).statistics
+    assert statistics.has_min_max
+
+
+def test_fields_that_are_never_null_in_a_struct_that_may_be(
+    repository: Repository, spark: Any, write: Write, table: Write, tmp_path: Path
+) -> None:
+    del repository
+    kinds = "s struct<a: int not null>, l array<struct<x: int not null>>, m map<string, int>"
+    frame = spark.createDataFrame(
+        [((1,), [(1,)], {"k": 1}), (None, None, None), ((2,), [None], {"k": None})], kinds
+    )
+    frame.write.parquet(str(tmp_path / "t"))
+    write(frame)
+    expected = spark.read.parquet(str(tmp_path / "t"))
+    assert table().schema == expected.schema
+    assert texts(table()) == texts(expected)
+
+
+def test_columns_without_a_type(
+    repository: Repository, spark: Any, write: Write, table: Write, tmp_path: Path
+) -> None:
+    """Spark writes `void` from version 4.2 on, and refuses it before."""
+    del repository
+    frame = spark.sql("select 1 as a, array() as b, named_struct('x', null) as c, null as d")
+    try:
+        frame.write.parquet(str(tmp_path / "t"))
+    except AnalysisException:
+        with pytest.raises(UsageError, match="cannot write the rows") as refused:
+            write(frame)
+        assert refused.value.hint == "cast the column to another type"
+    else:
+        write(frame)
+        expected = spark.read.parquet(str(tmp_path / "t"))
+        assert table().schema == expected.schema
+        assert texts(table()) == texts(expected)
