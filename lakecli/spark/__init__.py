@@ -7,14 +7,14 @@
     snapshot           a ref pinned on the driver: a tree and staged changes
     entries            read entries on executors; history: commits, refs, differences
     shares             how many entries a task reads
-    decode, area       records and whole blocks as columns, the latter by the compiled core
-    entry_files        entries by way of Parquet files; entry_cache: which are kept
-    entry_holds        which of them running programs may still read
-    table, layout      read tables from directories; remote: from buckets; native: by Spark itself
-    sessions           kinds of sessions; where: what Spark finds in an SQL condition
-    partitions         partition columns, from names of directories; schemas: of Parquet files
-    tasks, parquet     read files on executors, by row groups; fetch: their bytes
-    conditions         which row groups and directories can have wanted rows
+    decode             records as columns; parts: rows that executors make
+    table, layout      read tables; from directories of links
+    rows               from objects, the way of the data; native: read by Spark itself
+    sessions           kinds of sessions, and Spark's errors
+    places             partition columns, from names of directories
+    infer, schemas     the schema of files that Spark cannot reach; schemas that it recorded
+    reader, fetch      read files on executors; their bytes and lines
+    parquet, conform   rows of Parquet, in the types of the schema
     files              lists the files of a table
     write, sink        write tables: the driver, the executors; shape: of the files
     writer             the same by the data source; uploads: entries of uploaded files
@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.spark.entry_files import read_entries
+from lakecli.spark.entries import read_entries
 from lakecli.spark.table import read_table
 from lakecli.spark.write import Written, write_table
 

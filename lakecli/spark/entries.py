@@ -1,4 +1,7 @@
-"""Read entries on executors: a partition is a group of ranges, or some staged records."""
+"""The entries of a ref as a DataFrame.
+
+Executors decode them: a partition is a group of ranges, or some staged records.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,19 @@ from lakecli.committed.ranges import iter_runs
 from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.decode import RANGE_ID, Waiting, decode_batch
 from lakecli.spark.filters import narrow, window_of
-from lakecli.spark.shares import share_of
-from lakecli.spark.types import arrow_schema
+from lakecli.spark.parts import read_parts
+from lakecli.spark.sessions import explained
+from lakecli.spark.shares import cores_of, share_of
+from lakecli.spark.snapshot import opened, snapshot_of
+from lakecli.spark.types import ENTRIES, arrow_schema, chosen
 from lakecli.spark.worker_errors import told
+from lakecli.uri import parse_path, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
@@ -34,8 +43,36 @@ STAGED_BATCH: Final = 8_192
 """Staged records in one partition, which contains them."""
 
 
-STABLE: Final = 65_536
-"""Committed entries in a partition of `StableEntriesReader`, at least, except for the last."""
+def read_entries(
+    spark: SparkSession,
+    uri: str,
+    *,
+    columns: Sequence[str] = (),
+    home: str | Path | None = None,
+) -> DataFrame:
+    """Return the entries of a ref: path, size, checksum, ….
+
+    The ref is resolved now, with the uncommitted changes of a branch; later changes do not change
+    the DataFrame. Each query decodes the entries.
+
+    Args:
+        spark: the session.
+        uri: ``lakefs://REPOSITORY/REF[/PREFIX]``.
+        columns: only these columns, in this order; only they are decoded.
+        home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
+            platform's directories.
+
+    Raises:
+        UsageError: a column is unknown, or the URI is malformed.
+        NotFound: the repository or the ref does not exist.
+    """
+    wanted = chosen(ENTRIES, ",".join(columns))
+    parsed = parse_path(uri, allow_empty=True)
+    with opened(uri, home=home) as repository, explained(uri):
+        snapshot = snapshot_of(repository, ref_of(parsed), prefix=parsed.path or b"")
+        schema = spark.createDataFrame([], wanted).schema
+        reader = EntriesReader(snapshot, schema, cores=cores_of(spark))
+        return read_parts(spark, reader.read, list(reader.partitions()), schema)
 
 
 class RangesPartition(InputPartition):
@@ -125,41 +162,29 @@ class EntriesReader(DataSourceReader):
                 first = record.min_key
             group.append(tree.values[position])
             count += record.count
-            if self._is_full(count, target, record):
+            if count >= target:
                 yield RangesPartition(group, _between(staged, first, record.max_key))
                 group, count = [], 0
         if group:
             last = decode_range_record(group[-1]).max_key
             yield RangesPartition(group, _between(staged, first, last))
 
-    def _is_full(self, count: int, target: int, record: RangeRecord) -> bool:  # noqa: ARG002 - for subclasses
-        """Return whether a group of so many entries ends with a range."""
-        return count >= target
-
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
         with told():
-            yield from self.decoded(partition)
+            schema = arrow_schema(self._schema)
+            if isinstance(partition, StagedPartition):
+                columns = decode_batch(partition.keys, partition.values, schema.names)
+                yield _batch(schema, len(partition.keys), columns, None)
+            elif isinstance(partition, RangesPartition):
+                trees = self._location.trees()
+                for record in map(decode_range_record, partition.ranges):
+                    hidden = set(_between(partition.hidden, record.min_key, record.max_key))
+                    for batch in _records(trees, record, self._window):
+                        keys, values = _without(hidden, *batch)
+                        columns = decode_batch(keys, values, schema.names)
+                        yield _batch(schema, len(keys), columns, record.id)
         freeze_modules()
-
-    def decoded(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition; errors are those of the library.
-
-        Raises:
-            LakeError: a range is missing or damaged, or the store cannot be read.
-        """
-        schema = arrow_schema(self._schema)
-        if isinstance(partition, StagedPartition):
-            columns = decode_batch(partition.keys, partition.values, schema.names)
-            yield _batch(schema, len(partition.keys), columns, None)
-        elif isinstance(partition, RangesPartition):
-            trees = self._location.trees()
-            for record in map(decode_range_record, partition.ranges):
-                hidden = set(_between(partition.hidden, record.min_key, record.max_key))
-                for batch in _records(trees, record, self._window):
-                    keys, values = _without(hidden, *batch)
-                    columns = decode_batch(keys, values, schema.names)
-                    yield _batch(schema, len(keys), columns, record.id)
 
 
 class FilteringEntriesReader(EntriesReader):
@@ -169,37 +194,6 @@ class FilteringEntriesReader(EntriesReader):
         """Take from filters on the path which ranges need not be read; Spark applies them all."""
         self._window = narrow(self._window, filters)
         return filters
-
-
-class StableEntriesReader(EntriesReader):
-    """The same, in groups of which a changed range changes one or two.
-
-    A group ends where the ID of a range decides, with 65,536 to 262,144 entries.
-    """
-
-    def __init__(self, snapshot: Snapshot, schema: StructType) -> None:
-        super().__init__(snapshot, schema, entries_per_partition=STABLE)
-
-    def _is_full(self, count: int, target: int, record: RangeRecord) -> bool:
-        return count >= target and (record.id.endswith("0") or count >= 4 * target)
-
-    def count_of(self, partition: InputPartition) -> int:
-        """Return the number of entries in a partition, before any are hidden."""
-        if isinstance(partition, StagedPartition):
-            return len(partition.keys)
-        assert isinstance(partition, RangesPartition)
-        return sum(decode_range_record(encoded).count for encoded in partition.ranges)
-
-    def identity_of(self, partition: InputPartition) -> tuple[object, ...]:
-        """Return values that say which entries a partition has."""
-        if isinstance(partition, StagedPartition):
-            return (self._location.uri, partition.keys, partition.values)
-        assert isinstance(partition, RangesPartition)
-        first, last = (decode_range_record(partition.ranges[at]) for at in (0, -1))
-        start, stop = self._window
-        is_whole = start <= first.min_key and (stop is None or last.max_key < stop)
-        window = None if is_whole else (start, stop)
-        return (self._location.uri, window, partition.ranges, partition.hidden)
 
 
 def _batches(staged: list[tuple[bytes, bytes]]) -> Iterator[StagedPartition]:
@@ -228,7 +222,7 @@ def _records(
     """Yield keys and values of a range that lie in a window, in batches."""
     table = trees.table(record)
     start, stop = window
-    is_whole = _is_within(record, window)
+    is_whole = start <= record.min_key and (stop is None or record.max_key < stop)
     blocks: Iterable[Run | Block]
     if is_whole:
         blocks = iter_runs(table, record)
@@ -245,11 +239,6 @@ def _records(
             break
     if waiting.keys:
         yield waiting.keys, waiting.values
-
-
-def _is_within(record: RangeRecord, window: Window) -> bool:
-    start, stop = window
-    return start <= record.min_key and (stop is None or record.max_key < stop)
 
 
 def _batch(

@@ -1,7 +1,6 @@
-"""Read a table's files on executors, through lakecli's stores.
+"""Fetch a table's files through lakecli's stores, where Spark has no connector.
 
-Rows contain the number of their file's directory, by
-which the driver joins the partition columns.
+Rows contain the number of their file's directory, by which the driver joins the partition columns.
 """
 
 from __future__ import annotations
@@ -26,11 +25,12 @@ if TYPE_CHECKING:
 
     from lakecli.pipeline.store_location import StoreLocation
 
-DIRECTORY: Final = "__lakecli_directory"
-"""The column with the number of the directory of a row's file."""
+TASK_SIZE: Final = 32 << 20
+"""Approximate bytes of the files that one task reads."""
 
-VALUE: Final = "value"
-"""The column of lines."""
+OPEN_COST: Final = 1 << 20
+"""Bytes that opening a file counts as."""
+
 
 PIECE: Final = 1 << 20
 LINES: Final = 10_000
@@ -56,16 +56,12 @@ class Remote(NamedTuple):
         address: relative to the storage namespace, or a full URI.
         size: size in bytes.
         directory: number of the file's directory.
-        start: first byte of the part to read, if it is not the whole file.
-        stop: end of that part; ``None`` is the end of the file.
     """
 
     name: str
     address: str
     size: int
     directory: int
-    start: int = 0
-    stop: int | None = None
 
 
 def gone(location: StoreLocation, file: Remote) -> NotFound:
@@ -197,6 +193,19 @@ def _unpacked(source: BinaryIO, name: str) -> BinaryIO:
             hint="use gz or bz2, or download the files and read them there",
         )
     return source
+
+
+def tasks_of(files: Sequence[Remote]) -> list[list[Remote]]:
+    """Return the files of each task."""
+    tasks: list[list[Remote]] = []
+    size = 0
+    for file in files:
+        if not tasks or size + file.size > TASK_SIZE:
+            tasks.append([])
+            size = 0
+        tasks[-1].append(file)
+        size += file.size + OPEN_COST
+    return tasks
 
 
 def serialised(schema: Any) -> bytes:  # noqa: ANN401 - an Arrow schema

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import no_such_path, open_view
+from lakecli.spark.fetch import Remote
 from lakecli.spark.origin import Origin
 from lakecli.uri import parse_path, ref_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakecli.repository.core.lake import Repository
 
 COPYING = "._COPYING_"
@@ -110,3 +113,9 @@ def _checked(key: bytes, uri: str) -> str:
             f"not a table: a path in it is not UTF-8: {key!r} at {uri}",
             hint="move the object to another path",
         ) from None
+
+
+def remote_files(files: Sequence[TableFile]) -> list[Remote]:
+    """Return the files for executors, with numbers for their directories."""
+    numbers = {name: at for at, name in enumerate(sorted({file.directory for file in files}))}
+    return [Remote(file.name, file.address, file.size, numbers[file.directory]) for file in files]

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import UsageError
-from lakecli.spark.files import TableFile, is_read
+from lakecli.pipeline.store_location import StoreLocation
+from lakecli.spark.files import TableFile, is_read, remote_files
+from lakecli.spark.infer import not_recorded, recorded
 from lakecli.spark.options import option_text, quoted
-from lakecli.spark.remote import Source
+from lakecli.spark.rows import Fetched
 from lakecli.spark.schemas import merged_type, same_type
 
 if TYPE_CHECKING:
@@ -99,18 +101,23 @@ class Fit:
 
     def _check_columns(self, newest: TableFile) -> None:
         self._repository.addresses.check(newest.address)
-        source = Source(
-            self._repository,
-            [newest],
-            uri=self._uri,
-            format=self._format,
-            options={} if self._format == "parquet" else self._options,
-        )
-        stored = source.stored_schema(self._spark)
+        stored = self._stored(newest)
         if self._format == "csv":
             self._check_names(stored)
         else:
             self._columns = self._compare(stored)
+
+    def _stored(self, newest: TableFile) -> StructType:
+        location = StoreLocation.of(self._repository)
+        files = remote_files([newest])
+        if self._format == "parquet" and self._spark is None:
+            found = recorded(location, files[0])
+            if found is None:
+                raise not_recorded(files[0])
+            return found
+        assert self._spark is not None, "workers write Parquet only"
+        options = {} if self._format == "parquet" else self._options
+        return Fetched(self._spark, location, format=self._format, options=options).infer(files)
 
     @property
     def adapted_schema(self) -> StructType:

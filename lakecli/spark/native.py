@@ -1,34 +1,37 @@
 """Have Spark read the objects of a table itself, by its own connector to the store.
 
-Spark gets the addresses of the data objects, the schema, and each file's partition columns, joined
-by the file's path: the objects' names say nothing of the table's directories.
+Spark gets the addresses of the data objects. Each file's partition columns are joined by the file's
+path, as the objects' names say nothing of the table's directories.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import functions
+from pyspark.sql.types import StringType, StructField, StructType
 
 from lakecli.errors import Unsupported
 from lakecli.objectstore.uri import parse
 from lakecli.repository.core.pins import split_pin
 from lakecli.spark.files import is_read
-from lakecli.spark.options import option_text, quoted
+from lakecli.spark.infer import first_file, infer_parquet, merges_schemas, recorded
+from lakecli.spark.options import KEY, flags_of
+from lakecli.spark.schemas import schema_of_frame
 from lakecli.spark.sessions import is_connect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
+    from lakecli.pipeline.store_location import StoreLocation
     from lakecli.repository.core.lake import Repository
     from lakecli.spark.fetch import Remote
-    from lakecli.spark.remote import Plan
 
-_FILE: Final = "__lakecli_file"
 _SCHEMES: Final = {"s3": ("s3a", "s3"), "gs": ("gs",), "az": ("abfss",), "local": ("file",)}
 """The schemes of Hadoop for each kind of store, the best first."""
 
@@ -40,7 +43,7 @@ _LACK: Final = {
     "az": "add org.apache.hadoop:hadoop-azure:{} to spark.jars.packages, and give it credentials "
     "by spark.hadoop.fs.azure settings",
 }
-_OTHERWISE: Final = "read the table without native=True"
+_OTHERWISE: Final = "read the table with native=False"
 
 _KEPT: Final = "/_-!.~'()*,;:$&+=@"
 """What Java keeps in the path of a URI; it escapes all other characters."""
@@ -49,75 +52,96 @@ _READABLE: Final = re.compile(r"[A-Za-z0-9_\-!.~'(),;$&+=@%# /]+")
 """Hadoop takes other characters for patterns, or writes them in several ways."""
 
 
-def load(
-    spark: SparkSession,
-    repository: Repository,
-    plan: Plan,
-    *,
-    format: str,
-    options: Mapping[str, Any],
-) -> DataFrame:
-    """Return the rows of a table, as Spark's own reader reads them.
+class Native:
+    """A table whose files Spark reads by their addresses.
 
     Args:
         spark: the session.
         repository: the repository.
-        plan: what is to be read.
-        format: of its files.
+        location: its namespace.
+        format: of the files.
         options: options of Spark's reader.
 
     Raises:
-        Unsupported: Spark has no connector to the store, or cannot name one of the objects.
+        Unsupported: Spark has no connector to the store.
     """
-    from pyspark.sql import functions
 
-    if not plan.files:
-        return spark.createDataFrame([], _ordered(plan))
-    schemes: dict[str, str] = {}
-    paths = []
-    for file in plan.files:
-        store, path = place_of(repository, file)
-        if store not in schemes:
-            schemes[store] = _find_scheme(spark, store)
-        paths.append(f"{schemes[store]}://{path}")
-    given = {name: option_text(value) for name, value in options.items()}
-    # The directories of the objects are not those of the table.
-    given["recursiveFileLookup"] = "true"
-    reader = spark.read.format(format).options(**given).schema(plan.stored)
-    rows = reader.load(list(dict.fromkeys(paths)))
-    if len(plan.partitions.fields) > 1 or max(Counter(paths).values()) > 1:
-        rows = _joined(spark, rows, plan, paths)
-    return rows.select(*(functions.col(quoted(name)) for name in plan.order))
+    def __init__(
+        self,
+        spark: SparkSession,
+        repository: Repository,
+        location: StoreLocation,
+        *,
+        format: str,
+        options: Mapping[str, str],
+    ) -> None:
+        self._spark = spark
+        self._repository = repository
+        self._location = location
+        self._format = format
+        self._flags = flags_of(options)
+        # The directories of the objects are not those of the table.
+        self._options = {**options, "recursiveFileLookup": "true"}
+        self._schemes: dict[str, str] = {}
 
+    def infer(self, files: Sequence[Remote]) -> StructType:
+        """Return the schema that Spark infers, all columns nullable."""
+        if self._format != "parquet":
+            return self._schema(files)
+        # Spark sorts files by their paths, and here these are not those of the table.
+        first = first_file(files)
+        found = self._schema([first])
+        if not merges_schemas(self._spark, self._flags):
+            return found
+        if not is_connect(self._spark):
+            return infer_parquet(self._spark, self._location, files, merges=True)
+        merged = self._schema(files)
+        names = {name.lower(): name for name in merged.names}
+        begin = [names[name.lower()] for name in found.names]
+        rest = [name for name in merged.names if name not in begin]
+        return StructType([merged[name] for name in (*begin, *rest)])
 
-def _ordered(plan: Plan) -> StructType:
-    from pyspark.sql.types import StructType
+    def _schema(self, files: Sequence[Remote]) -> StructType:
+        if is_connect(self._spark):
+            # PySpark makes types of what the server sends without a check.
+            for file in files:
+                recorded(self._location, file)
+        reader = self._spark.read.format(self._format).options(**self._options)
+        return schema_of_frame(reader.load(self._paths(files)), files[0].name)
 
-    fields = {each.name: each for each in (*plan.partitions.fields, *plan.stored.fields)}
-    return StructType([fields[name] for name in plan.order])
+    def rows(self, files: Sequence[Remote], stored: StructType, *, keyed: bool) -> DataFrame:
+        """Return the rows of files; if `keyed`, each with the path of its file as `KEY`."""
+        if not files:
+            key = [StructField(KEY, StringType())] if keyed else []
+            return self._spark.createDataFrame([], StructType([*stored.fields, *key]))
+        paths = self._paths(files)
+        reader = self._spark.read.format(self._format).options(**self._options).schema(stored)
+        rows = reader.load(list(dict.fromkeys(paths)))
+        if not keyed:
+            return rows
+        path = rows.metadataColumn("_metadata").getField("file_path")
+        # Spark writes local files in two ways.
+        return rows.withColumn(KEY, functions.regexp_replace(path, "^file:/+", "file:///"))
 
+    def needs_key(self, files: Sequence[Remote]) -> bool:
+        """Return whether a file has several names, so that its rows come several times."""
+        return len({file.address for file in files}) < len(files)
 
-def _joined(spark: SparkSession, rows: DataFrame, plan: Plan, paths: Sequence[str]) -> DataFrame:
-    """Return the rows of each file once for each of its names, with its partition columns."""
-    from pyspark.sql import functions
-    from pyspark.sql.types import StringType, StructField, StructType
+    def keys(self, files: Sequence[Remote]) -> list[tuple[object, str]]:
+        """Return each file's path as Spark lists it, and its directory."""
+        return [
+            (_encoded(path), file.name.rpartition("/")[0])
+            for path, file in zip(self._paths(files), files, strict=True)
+        ]
 
-    names = [_encoded(path) for path in paths]
-    unknown = set(names) ^ set(rows.inputFiles())
-    if unknown:  # the join would lose its rows
-        raise Unsupported(
-            f"Spark names a file in another way than lakecli: {min(unknown)}", hint=_OTHERWISE
-        )
-    columns = plan.partitions.fields[1:]
-    values = {place[0]: place[1:] for place in plan.places}
-    places = spark.createDataFrame(
-        [(name, *values[file.directory]) for name, file in zip(names, plan.files, strict=True)],
-        StructType([StructField(_FILE, StringType()), *columns]),
-    )
-    path = rows.metadataColumn("_metadata").getField("file_path")
-    # Spark writes local files in two ways.
-    path = functions.regexp_replace(path, "^file:/+", "file:///")
-    return rows.withColumn(_FILE, path).join(functions.broadcast(places), _FILE)
+    def _paths(self, files: Sequence[Remote]) -> list[str]:
+        paths = []
+        for file in files:
+            store, path = place_of(self._repository, file)
+            if store not in self._schemes:
+                self._schemes[store] = _find_scheme(self._spark, store)
+            paths.append(f"{self._schemes[store]}://{path}")
+        return paths
 
 
 def place_of(repository: Repository, file: Remote) -> tuple[str, str]:
@@ -152,8 +176,6 @@ def _find_scheme(spark: SparkSession, store: str) -> str:
     Raises:
         Unsupported: it has no connector.
     """
-    from py4j.protocol import Py4JJavaError
-
     schemes = _SCHEMES[store]
     if is_connect(spark):
         return schemes[0]  # the server refuses it when the rows are read
@@ -166,7 +188,7 @@ def _find_scheme(spark: SparkSession, store: str) -> str:
             continue
         return scheme
     raise Unsupported(
-        f"this Spark has no connector for {schemes[0]}://, which native=True needs",
+        f"this Spark has no connector for {schemes[0]}://, by which native=True reads",
         hint=_LACK[store].format(hadoop.util.VersionInfo.getVersion()),
     )
 

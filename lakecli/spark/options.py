@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 FORMATS: Final = ("parquet", "csv", "json")
+
+KEY: Final = "__lakecli_key"
+"""The column by which rows find the partition columns of their file."""
+
+VALUE: Final = "value"
+"""The column of lines."""
 
 KINDS_HINT: Final = (
     "name the directory of the table, with all its files in directories column=value, or none"
@@ -25,6 +31,11 @@ def check_format(format: str) -> None:
     """
     if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", hint=f"one of {', '.join(FORMATS)}")
+
+
+def flags_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return options by their names in lower case, with their values in lower case."""
+    return {name.lower(): option_text(value).lower() for name, value in options.items()}
 
 
 def option_text(value: object) -> str:

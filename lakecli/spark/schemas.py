@@ -1,58 +1,114 @@
-"""Schemas as Spark would find and merge them, without a session."""
+"""Schemas of files: what Spark recorded in them, and what its ``mergeSchema`` makes of two."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
-from lakecli.errors import UsageError
-from lakecli.spark.fetch import ObjectFile
+from lakecli.errors import Unsupported, UsageError
+from lakecli.spark.sessions import is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructType
-
-    from lakecli.pipeline.store_location import StoreLocation
-    from lakecli.spark.fetch import Remote
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 _ROW_METADATA: Final = b"org.apache.spark.sql.parquet.row.metadata"
+_LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
-def stored_columns(location: StoreLocation, file: Remote, uri: str) -> StructType:
-    """Return the columns of a Parquet file: as Spark or lakecli recorded them, else as in Arrow.
-
-    Args:
-        location: the repository's namespace.
-        file: the file.
-        uri: the table, for errors.
+def recorded_schema(stored: pa.Schema, name: str) -> StructType | None:
+    """Return the schema that Spark or lakecli recorded in a Parquet file; ``None`` without one.
 
     Raises:
-        UsageError: the file is not Parquet, or has a type that Spark does not.
+        UsageError: it is damaged.
+        Unsupported: it names a class that is not one of PySpark.
     """
-    from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import from_arrow_schema
-    from pyspark.sql.types import StructField, StructType
-
+    recorded = (stored.metadata or {}).get(_ROW_METADATA)
+    if recorded is None:
+        return None
     try:
-        with ObjectFile(location, file) as source:
-            stored = pq.ParquetFile(source, coerce_int96_timestamp_unit="us").schema_arrow
-        spark = (stored.metadata or {}).get(_ROW_METADATA)
-        columns = StructType.fromJson(json.loads(spark)) if spark else from_arrow_schema(stored)
-    except (pa.ArrowException, PySparkException, ValueError, LookupError) as error:
+        return schema_of_json(recorded, name)
+    except (PySparkException, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"cannot read the schema of {uri}: {file.name}: {error}",
-            hint="a table in CSV or JSON needs its format: read_table(…, format=…)",
+            f"the schema that {name} records is damaged: {error}",
+            hint='give the schema: schema="id INT, …"',
         ) from error
-    fields = (StructField(each.name, each.dataType, metadata=each.metadata) for each in columns)
-    return StructType(list(fields))
+
+
+def schema_of_json(text: str | bytes, name: str) -> StructType:
+    """Return the schema that Spark describes as JSON, all columns nullable.
+
+    PySpark imports the class of a user-defined type, or runs it if the JSON contains it.
+
+    Args:
+        text: the JSON.
+        name: what has the schema, for the error.
+
+    Raises:
+        Unsupported: it names a class that is not one of PySpark.
+    """
+    parsed = json.loads(text)
+    _check_classes(parsed, name)
+    return cast("StructType", nullable(StructType.fromJson(parsed)))
+
+
+def schema_of_frame(frame: DataFrame, name: str) -> StructType:
+    """Return the schema of a DataFrame, all columns nullable, checked as `schema_of_json` does.
+
+    That of Spark Connect is not checked.
+    """
+    if is_connect(frame.sparkSession):
+        return cast("StructType", nullable(frame.schema))
+    return schema_of_json(frame._jdf.schema().json(), name)  # noqa: SLF001 - before PySpark takes it
+
+
+def _check_classes(parsed: Any, name: str) -> None:  # noqa: ANN401 - JSON
+    waiting = [parsed]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            is_own = str(each.get("pyClass", "")).startswith("pyspark.")
+            if each.get("type") == "udt" and ("serializedClass" in each or not is_own):
+                raise Unsupported(
+                    f"{name} has a column of a type that a program defined: "
+                    f"{each.get('pyClass') or each.get('class')}",
+                    hint='give the schema, with the types that are stored: schema="id INT, …"',
+                )
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+
+
+def check_calendar(stored: pa.Schema, name: str) -> None:
+    """Refuse a file with the calendar of Spark 2, which Arrow takes for today's.
+
+    Raises:
+        Unsupported: the file is one.
+    """
+    if any(key in (stored.metadata or {}) for key in _LEGACY):
+        raise Unsupported(
+            f"{name} has dates in the calendar of Spark 2, which only Spark reads",
+            hint="give Spark a connector to the store, and read the table with native=True",
+        )
+
+
+def nullable(kind: DataType) -> DataType:
+    """Return a type whose fields, elements and values may all be null."""
+    if isinstance(kind, ArrayType):
+        return ArrayType(nullable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(nullable(kind.keyType), nullable(kind.valueType))
+    if isinstance(kind, StructType):
+        fields = ((each.name, nullable(each.dataType), each.metadata) for each in kind.fields)
+        return StructType([StructField(name, of, metadata=more) for name, of, more in fields])
+    return kind
 
 
 def merged_type(left: DataType, right: DataType) -> DataType | None:
     """Return the type that Spark's ``mergeSchema`` makes of two; ``None`` if it refuses them."""
-    from pyspark.sql.types import ArrayType, DecimalType, MapType, StructType
-
     if same_type(left, right):
         return left
     result: DataType | None = None
@@ -72,8 +128,6 @@ def merged_type(left: DataType, right: DataType) -> DataType | None:
 
 
 def _merged_struct(left: StructType, right: StructType) -> StructType | None:
-    from pyspark.sql.types import StructField, StructType
-
     others = {each.name.lower(): each for each in right.fields}
     fields = []
     for field in left.fields:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from lakecli.errors import UsageError
 from lakecli.spark.options import check_format, quoted
+from lakecli.spark.schemas import nullable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructField, StructType
+    from pyspark.sql.types import StructField, StructType
 
     from lakecli.spark.sink import Shape
 
@@ -123,20 +124,6 @@ def _stored(schema: StructType, version: str) -> pa.Schema:
         raise UsageError(
             f"cannot write the rows: {error}", hint="cast the column to another type"
         ) from error
-
-
-def nullable(kind: DataType) -> DataType:
-    """Return a type whose fields, elements and values may all be null."""
-    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
-
-    if isinstance(kind, ArrayType):
-        return ArrayType(nullable(kind.elementType))
-    if isinstance(kind, MapType):
-        return MapType(nullable(kind.keyType), nullable(kind.valueType))
-    if isinstance(kind, StructType):
-        fields = ((each.name, nullable(each.dataType), each.metadata) for each in kind.fields)
-        return StructType([StructField(name, of, metadata=more) for name, of, more in fields])
-    return kind
 
 
 def _max_rows(text: str) -> int:

@@ -20,7 +20,7 @@ from lakecli.spark import history
 from lakecli.spark.entries import EntriesReader, FilteringEntriesReader
 from lakecli.spark.shares import SHARE
 from lakecli.spark.snapshot import take_snapshot
-from lakecli.spark.source_table import FilteringTableReader, TableReader, look_at_table, schema_of
+from lakecli.spark.source_table import TableReader, look_at_table, schema_of
 from lakecli.spark.types import COLUMNS, DIFF, ENTRIES, check_schema, chosen, chosen_fields
 from lakecli.spark.worker_errors import told
 
@@ -52,9 +52,8 @@ class LakefsSource(DataSource):
         diff: ``LEFT...RIGHT`` or ``LEFT..RIGHT``: differences, in Git's sense of the dots.
         columns: names separated by commas; only these columns are decoded.
         prefix: additional prefix of the paths, after the one in the URI; limits the ranges read.
-        pushdown: ``true``: filters on ``path`` also limit the ranges read, and simple filters on a
-            table's columns the directories and row groups. Only for a DataFrame that is used in
-            one query with one filter; other queries give wrong results.
+        pushdown: ``true``: filters on ``path`` also limit the ranges read. Only for a DataFrame
+            that is used in one query with one filter; other queries give wrong results.
         entriesPerPartition: approximate number of entries in a partition; by default that of
             `shares`, and 524,288 for differences.
 
@@ -108,7 +107,7 @@ class LakefsSource(DataSource):
                 raise error
 
     def _open_table(self, given: Mapping[str, str]) -> None:
-        others = sorted(set(given) - {"format", "path", "home", "columns", "pushdown"})
+        others = sorted(set(given) - {"format", "path", "home", "columns"})
         if given["format"].lower() != "parquet" or others:
             what = f"option {others[0]}" if others else f"format {given['format']!r}"
             raise UsageError(
@@ -116,9 +115,7 @@ class LakefsSource(DataSource):
                 hint="use lakecli.spark.read_table, which reads CSV and JSON, too",
             )
         self._what = TABLE
-        self._is_pushed = _flag(given.get("pushdown", "false"))
         self._moment = look_at_table(given.get("path", ""), home=given.get("home", self.home))
-        self._schema = chosen_fields(schema_of(self._moment), given.get("columns", ""))
 
     @classmethod
     def name(cls) -> str:
@@ -128,15 +125,17 @@ class LakefsSource(DataSource):
     def schema(self) -> StructType | str:
         """Return the columns that were chosen."""
         self._check_opened()
+        if self._what == TABLE:
+            with told():
+                return chosen_fields(schema_of(self._moment), self._given.get("columns", ""))
         return self._schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of rows with a schema, which the user may have given."""
         self._check_opened()
-        if self._what == TABLE:
-            table_reader = FilteringTableReader if self._is_pushed else TableReader
-            return table_reader(self._moment, schema)
         with told():
+            if self._what == TABLE:
+                return TableReader(self._moment, schema)
             check_schema(self._what, schema)
         if self._what == ENTRIES:
             reader = FilteringEntriesReader if self._is_pushed else EntriesReader

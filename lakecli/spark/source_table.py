@@ -1,36 +1,52 @@
 """The rows of a table by ``spark.read.format("lakefs").option("format", "parquet")``.
 
-Spark runs a data source in a Python process of its own, without a session. So the schema comes from
-the footer of the first file: Spark's own, where Spark or lakecli wrote it, else that of Arrow.
+Spark plans a data source in a Python process of its own, without a session, so nothing can be asked
+of Spark there. The schema is the one that was given; else the one that Spark or lakecli recorded
+in the first file, with the partition columns whose types are beyond doubt. Everything else is
+refused: `lakecli.spark.read_table` asks Spark.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
+from lakecli.errors import Unsupported, UsageError
 from lakecli.pipeline.store_location import StoreLocation
-from lakecli.pipeline.worker_heap import freeze_modules
-from lakecli.spark.conditions import can_match, conditions_of, of_value
-from lakecli.spark.fetch import DIRECTORY, Remote, fetched
-from lakecli.spark.files import table_files
-from lakecli.spark.parquet import parquet_batches
-from lakecli.spark.partitions import split_directories, type_of
-from lakecli.spark.schemas import stored_columns
+from lakecli.spark.fetch import serialised, tasks_of
+from lakecli.spark.files import remote_files, table_files
+from lakecli.spark.infer import first_file, not_recorded, recorded
+from lakecli.spark.options import KEY, KINDS_HINT
+from lakecli.spark.places import split_directory
+from lakecli.spark.reader import TableReader as FilesReader
 from lakecli.spark.snapshot import opened
-from lakecli.spark.tasks import tasks_of
 from lakecli.spark.types import arrow_schema
-from lakecli.spark.worker_errors import told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pyspark.sql.datasource import Filter
-    from pyspark.sql.types import StructType
+    from lakecli.spark.fetch import Remote
 
-    from lakecli.spark.conditions import Condition
+_INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,17}")
+_TEXT: Final = re.compile(r"(?!nan|inf|t\d|p)[a-z_][^\0]*", re.IGNORECASE)
+"""Texts that are no number, date, time or interval to anybody."""
+
+_MAX_INT: Final = (1 << 31) - 1
+_FROM_TEXT: Final = (StringType, IntegerType, LongType, DateType)
+"""Types of partition columns that Arrow makes of texts as Spark does."""
 
 
 class Table(NamedTuple):
@@ -47,7 +63,7 @@ class Table(NamedTuple):
     location: StoreLocation
     files: list[Remote]
     partitions: tuple[str, ...]
-    values: list[tuple[str | None, ...]]
+    values: dict[int, tuple[str | None, ...]]
     uri: str
 
 
@@ -59,33 +75,66 @@ def look_at_table(uri: str, *, home: str | None) -> Table:
         UsageError: the directories are not those of a table.
     """
     with opened(uri, home=home) as repository:
-        files = table_files(repository, uri).files
-        directories = sorted({file.directory for file in files})
-        numbers = {name: number for number, name in enumerate(directories)}
-        names, values = split_directories(directories, uri)
-        return Table(
-            StoreLocation.of(repository),
-            [Remote(each.name, each.address, each.size, numbers[each.directory]) for each in files],
-            names,
-            values,
-            uri,
+        files = [each for each in remote_files(table_files(repository, uri).files) if each.size]
+        location = StoreLocation.of(repository)
+    found = {each.directory: split_directory(each.name.rpartition("/")[0]) for each in files}
+    if not any(found.values()):  # as Spark, which then reads no directories
+        found = {each.directory: [] for each in files if "/" not in each.name}
+    found = {at: pairs for at, pairs in found.items() if pairs or not any(found.values())}
+    kinds = {tuple(name.lower() for name, _ in pairs) for pairs in found.values()}
+    if len(kinds) > 1:
+        raise UsageError(
+            f"not a table: its files are in different kinds of directories: {uri}",
+            hint=KINDS_HINT,
         )
+    files = [each for each in files if each.directory in found]
+    if not files:
+        raise UsageError(f"not a table: Spark would read none of its files: {uri}", hint=KINDS_HINT)
+    names = tuple(name for name, _ in found[files[0].directory])
+    values = {at: tuple(text for _, text in pairs) for at, pairs in found.items()}
+    return Table(location, files, names, values, uri)
 
 
 def schema_of(table: Table) -> StructType:
     """Return the columns of a table: those of the first file, then the partition columns.
 
     Raises:
-        UsageError: the file is not Parquet, or has a type that Spark does not.
+        UsageError: the file is not Parquet.
+        Unsupported: only Spark can say what the columns are.
     """
-    from pyspark.sql.types import StructField, StructType
-
-    columns = stored_columns(table.location, table.files[0], table.uri)
+    first = first_file(table.files)
+    columns = recorded(table.location, first)
+    if columns is None:
+        raise not_recorded(first)
     taken = {name.lower() for name in table.partitions}
     fields = [each for each in columns.fields if each.name.lower() not in taken]
     for at, name in enumerate(table.partitions):
-        fields.append(StructField(name, type_of([values[at] for values in table.values])))
+        texts = [values[at] for values in table.values.values()]
+        fields.append(StructField(name, _type_of(name, texts)))
     return StructType(fields)
+
+
+def _type_of(name: str, texts: Sequence[str | None]) -> DataType:
+    """Return the type that Spark gives to a partition column, if there is no doubt."""
+    present = [text for text in texts if text is not None]
+    if not present or any(map(_TEXT.fullmatch, present)):
+        return StringType()
+    if all(map(_INTEGER.fullmatch, present)):
+        small = all(abs(int(text)) <= _MAX_INT for text in present)
+        return IntegerType() if small else LongType()
+    if all(map(_is_date, present)):
+        return DateType()
+    raise Unsupported(
+        f"only Spark can say which type the partition column {name!r} has: {present[0]!r}",
+        hint=f'give the schema: .schema("…, {name} STRING"), or use lakecli.spark.read_table',
+    )
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 class _Files(InputPartition):
@@ -102,73 +151,47 @@ class TableReader(DataSourceReader):
     Args:
         table: its files.
         schema: schema of the rows: any of the columns, in any order.
+
+    Raises:
+        Unsupported: a partition column has a type that needs Spark.
     """
 
     def __init__(self, table: Table, schema: StructType) -> None:
         self._table = table
         self._schema = schema
-        self._conditions: list[Condition] = []
+        self._at = {name.lower(): at for at, name in enumerate(table.partitions)}
+        for field in schema.fields:
+            if field.name.lower() in self._at and not isinstance(field.dataType, _FROM_TEXT):
+                raise Unsupported(
+                    f"the data source cannot read the partition column {field.name!r} as "
+                    f"{field.dataType.simpleString()}",
+                    hint="read it as STRING and cast it, or use lakecli.spark.read_table",
+                )
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the groups of files that a task reads."""
-        with told():
-            holds = [self._can_hold(values) for values in self._table.values]
-            files = [file for file in self._table.files if holds[file.directory]]
-            return [_Files(each) for each in tasks_of(files, splits=True)]
-
-    def _can_hold(self, values: tuple[str | None, ...]) -> bool:
-        """Return whether rows with values of the partition columns can satisfy the conditions."""
-        kinds = {field.name.lower(): field.type for field in arrow_schema(self._schema)}
-        bounds = {
-            name.lower(): of_value(pa.scalar(text, pa.string()).cast(kinds[name.lower()]).as_py())
-            for name, text in zip(self._table.partitions, values, strict=True)
-            if name.lower() in kinds
-        }
-        return all(
-            can_match(each, bounds[each.column])
-            for each in self._conditions
-            if each.column in bounds
-        )
+        return [_Files(each) for each in tasks_of(self._table.files)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some files."""
-        with told():
-            assert isinstance(partition, _Files)
-            schema = arrow_schema(self._schema)
-            columns = {name.lower(): at for at, name in enumerate(self._table.partitions)}
-            stored = [each for each in schema if each.name.lower() not in columns]
-            # Without any column a batch would have no rows.
-            wanted = pa.schema([*stored, pa.field(DIRECTORY, pa.int32())])
-            conditions = [each for each in self._conditions if each.column not in columns]
-            sources = fetched(self._table.location, partition.files)
-            for file, source in zip(partition.files, sources, strict=True):
-                values = self._table.values[file.directory]
-                for batch in parquet_batches(source, file, wanted, conditions):
-                    yield self._rows(batch, schema, columns, values)
-        freeze_modules()
+        assert isinstance(partition, _Files)
+        schema = arrow_schema(self._schema)
+        stored = [each for each in schema if each.name.lower() not in self._at]
+        # Without any column a batch would have no rows.
+        wanted = serialised(pa.schema([*stored, pa.field(KEY, pa.int32())]))
+        reader = FilesReader(self._table.location, "parquet", wanted)
+        for batch in reader.read(partition.files):
+            if len(batch):
+                yield self._rows(batch, schema)
 
-    def _rows(
-        self,
-        batch: pa.RecordBatch,
-        schema: pa.Schema,
-        columns: dict[str, int],
-        values: tuple[str | None, ...],
-    ) -> pa.RecordBatch:
+    def _rows(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        values = self._table.values[batch.column(KEY)[0].as_py()]
         arrays: list[Any] = []
         for field in schema:
-            at = columns.get(field.name.lower())
+            at = self._at.get(field.name.lower())
             if at is None:
                 arrays.append(batch.column(field.name))
                 continue
             text = pa.scalar(values[at], pa.string())
             arrays.append(pa.repeat(text.cast(field.type), len(batch)))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-class FilteringTableReader(TableReader):
-    """The same, for DataFrames that are used with one filter only: see `LakefsSource`."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Leave out directories and row groups that cannot pass; Spark applies all filters."""
-        self._conditions = conditions_of(filters, self._schema)
-        return filters

@@ -1,35 +1,41 @@
 """Read a table's data at any ref, with the schema and partition columns that Spark infers.
 
-If the bytes are files of the machine that Spark runs on, Spark reads them itself, through a
-directory of links (`layout`). Otherwise executors fetch them through lakecli's stores (`remote`),
-as Spark has no connectors to buckets.
+If the bytes are files of the machine that Spark runs on, Spark reads them through a directory of
+links (`layout`). If it has a connector to the store, or all machines have the directory, it reads
+the objects by their addresses (`native`). Otherwise executors fetch them through lakecli's stores
+(`rows`).
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from lakecli.errors import UsageError
-from lakecli.pipeline.session import gist
-from lakecli.spark.files import table_files
-from lakecli.spark.options import KINDS_HINT, check_format, names_of
-from lakecli.spark.sessions import is_here
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from lakecli.errors import Unsupported
+from lakecli.pipeline.store_location import StoreLocation
+from lakecli.spark.files import remote_files, table_files
+from lakecli.spark.layout import lay_out, local_files
+from lakecli.spark.native import Native
+from lakecli.spark.options import check_format, names_of, option_text
+from lakecli.spark.places import unlogged
+from lakecli.spark.rows import Fetched, check_options, read_rows
+from lakecli.spark.schemas import schema_of_frame
+from lakecli.spark.sessions import explained, is_here
 from lakecli.spark.snapshot import hints_told, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_HINTS: Final = {
-    "CANNOT_READ_FILE_FOOTER": 'give the format of the files: format="csv"',
-    "CONFLICTING_DIRECTORY_STRUCTURES": KINDS_HINT,
-    "CONFLICTING_PARTITION_COLUMN_NAMES": KINDS_HINT,
-}
-"""Hints, by what Spark's error contains."""
+    from lakecli.repository.core.lake import Repository
+    from lakecli.spark.fetch import Remote
+    from lakecli.spark.files import TableFile
+    from lakecli.spark.rows import Way
 
 
 @hints_told()
@@ -41,7 +47,7 @@ def read_table(
     schema: StructType | str | None = None,
     columns: Sequence[str] = (),
     where: str = "",
-    native: bool = False,
+    native: bool | None = None,
     options: Mapping[str, Any] | None = None,
     home: str | Path | None = None,
 ) -> DataFrame:
@@ -57,11 +63,12 @@ def read_table(
         format: ``parquet``, ``csv`` or ``json`` (lines).
         schema: schema of the data, as in `DataFrameReader.schema`; by default Spark infers it.
         columns: only these columns, in this order; a text is one column. Of Parquet, only they and
-            the columns in `where` are fetched.
-        where: an SQL condition. Directories that cannot satisfy it are not read, and of Parquet no
-            row groups whose statistics show that they have no such row.
-        native: have Spark read the objects itself, by its own connector to the store (s3a, gs or
-            abfss) and its own credentials; or from a directory that all executors have.
+            the columns in `where` are decoded.
+        where: an SQL condition. Directories are not read if a comparison in it, joined by AND,
+            rules them out.
+        native: whether Spark reads the objects itself, by its own connector to the store (s3a, gs
+            or abfss) and its own credentials, or from a directory that all executors have; by
+            default it does where it can.
         options: options of Spark's reader for the format: ``header``, ``mergeSchema``, ….
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories.
@@ -71,55 +78,88 @@ def read_table(
         NotFound: the repository, the ref or the path does not exist.
         Unsupported: an option needs the files on this machine, or Spark has no connector.
     """
-    from lakecli.spark import layout, remote
-    from lakecli.spark.native import load
-
     check_format(format)
-    given = dict(options or {})
+    given = {name: option_text(value) for name, value in (options or {}).items()}
     columns = names_of(columns)
-    with opened(uri, home=home) as repository:
+    with opened(uri, home=home) as repository, explained(uri):
         files, origin = table_files(repository, uri)
-        is_linked = is_here(spark) and not native
-        paths = layout.local_files(repository, files) if is_linked else None
-        with explained(uri):
-            if paths is None:
-                source = remote.Source(repository, files, uri=uri, format=format, options=given)
-                if native:
-                    plan = source.plan(spark, schema=schema, columns=columns, where=where)
-                    frame = load(spark, repository, plan, format=format, options=given)
-                else:
-                    frame = source.read(spark, schema=schema, columns=columns, where=where)
-            else:
-                reader = spark.read.format(format).options(**given)
-                if schema is not None:
-                    reader = reader.schema(schema)
-                frame = reader.load(layout.lay_out(repository, files, paths).as_uri())
-            if origin is not None:
-                frame = frame.alias(origin.alias)
-            if where:
-                frame = frame.where(where)
-            chosen: DataFrame = frame.select(*columns) if columns else frame
-            return chosen
+        frame: DataFrame | None = None
+        if is_here(spark) and not native:
+            frame = _from_links(spark, repository, files, schema, format=format, options=given)
+        if frame is None:
+            check_options(given)
+            frame = _from_objects(
+                spark,
+                repository,
+                remote_files(files),
+                uri=uri,
+                native=native,
+                format=format,
+                options=given,
+                schema=_parsed(spark, schema),
+                columns=columns,
+                where=where,
+            )
+        if origin is not None:
+            frame = frame.alias(origin.alias)
+        if where:
+            frame = frame.where(where)
+        return frame.select(*columns) if columns else frame
 
 
-@contextmanager
-def explained(uri: str) -> Iterator[None]:
-    """Translate Spark's errors about a table.
+def _from_links(
+    spark: SparkSession,
+    repository: Repository,
+    files: Sequence[TableFile],
+    schema: StructType | str | None,
+    *,
+    format: str,
+    options: Mapping[str, str],
+) -> DataFrame | None:
+    """Return the table as Spark reads a directory; ``None`` if its bytes are elsewhere."""
+    paths = local_files(repository, files)
+    if paths is None:
+        return None
+    reader = spark.read.format(format).options(**options)
+    if schema is not None:
+        reader = reader.schema(schema)
+    frame = reader.load(lay_out(repository, files, paths).as_uri())
+    if schema is None:
+        schema_of_frame(frame, "the table")
+    return frame
 
-    Raises:
-        UsageError: Spark cannot read the table.
+
+def _from_objects(
+    spark: SparkSession,
+    repository: Repository,
+    files: list[Remote],
+    *,
+    uri: str,
+    native: bool | None,
+    format: str,
+    options: Mapping[str, str],
+    schema: StructType | None,
+    columns: Sequence[str],
+    where: str,
+) -> DataFrame:
+    """Return the table by the addresses of its objects.
+
+    Spark reads them itself if it can: if it has a connector, and the rights that this takes.
     """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
+    location = StoreLocation.of(repository)
 
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as error:
-        text = str(error)
-        if "UNABLE_TO_INFER_SCHEMA" in text:
-            raise UsageError(
-                f"Spark cannot infer the schema of {uri}",
-                hint='check the format, or give the schema: schema="id INT, …"',
-            ) from error
-        hint = next((hint for word, hint in _HINTS.items() if word in text), None)
-        raise UsageError(f"Spark cannot read {uri}: {gist(text)}", hint=hint) from error
+    def read(way: Way) -> DataFrame:
+        return read_rows(spark, way, files, uri=uri, schema=schema, columns=columns, where=where)
+
+    if native is not False:
+        try:
+            with unlogged():
+                return read(Native(spark, repository, location, format=format, options=options))
+        except (PySparkException, Py4JJavaError, Unsupported):
+            if native:
+                raise
+    return read(Fetched(spark, location, format=format, options=options))
+
+
+def _parsed(spark: SparkSession, schema: StructType | str | None) -> StructType | None:
+    return spark.createDataFrame([], schema).schema if isinstance(schema, str) else schema

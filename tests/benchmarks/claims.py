@@ -168,9 +168,8 @@ CLAIMS: Final = {
     "presign of 10,000, memory": Claim(Bound.BELOW, 100, "MiB"),
     "fs stat --pre-sign": Claim(Bound.AT_MOST, 1.5, "x", STAT),
     # Entries as a DataFrame, two million of them, on two cores.
-    "aggregate of entries in the cache": Claim(Bound.AT_MOST, 2, "x", SPARK_PARQUET),
-    "aggregate of entries": Claim(Bound.AT_MOST, 2, "x", SPARK_PARQUET),
-    "aggregate of entries, path and size": Claim(Bound.AT_MOST, 2, "x", SPARK_PARQUET),
+    "aggregate of entries": Claim(Bound.AT_MOST, 4, "x", SPARK_PARQUET),
+    "aggregate of entries, path and size": Claim(Bound.AT_MOST, 4, "x", SPARK_PARQUET),
     # All columns of a table of eight million rows in one Parquet file, on two cores.
     "aggregate of a table, native": Claim(Bound.AT_MOST, 1.3, "x", SPARK_FILES),
     "aggregate of a table, fetched": Claim(Bound.AT_MOST, 1.8, "x", SPARK_FILES),

@@ -1,0 +1,434 @@
+"""Tables of many shapes, and the comparison of a reader with Spark's own reading of them.
+
+A shape is a column of a table, or a table: types, with nulls, NaN and nesting; names that differ in
+case; partition columns; files of different schemas; empty files. Most files are those of pyarrow,
+without a schema of Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions
+
+from lakecli.spark.options import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+ZONE: Final = "America/New_York"
+NAN: Final = float("nan")
+MOMENT: Final = datetime(2026, 3, 8, 7, 30, 0, 123456)  # an hour that New York does not have
+NONE: Final = "__HIVE_DEFAULT_PARTITION__"
+
+Files = Mapping[str, pa.Table | bytes]
+"""The files of a table, by their names."""
+
+
+class Case(NamedTuple):
+    """A table.
+
+    Attributes:
+        files: its files.
+        options: options of Spark's reader.
+        conf: settings of the session.
+        schema: a schema that is given; ``""``: Spark infers it.
+        refused: whether Spark stops.
+    """
+
+    files: Files
+    options: Mapping[str, str] = {}
+    conf: Mapping[str, str] = {}
+    schema: str = ""
+    refused: bool = False
+
+
+def typed() -> dict[str, pa.Array]:
+    """Return a column of each type, of three rows, the last one null."""
+    zoned = MOMENT.replace(tzinfo=UTC)
+    struct = pa.struct([("X", pa.int32()), ("y", pa.list_(pa.float64()))])
+    pair = pa.struct([("a", pa.uint32()), ("t", pa.timestamp("us", "UTC"))])
+    return {
+        "int8": pa.array([-128, 127, None], pa.int8()),
+        "int16": pa.array([-32768, 1, None], pa.int16()),
+        "int32": pa.array([-(2**31), 1, None], pa.int32()),
+        "int64": pa.array([-(2**63), 1, None], pa.int64()),
+        "uint8": pa.array([0, 255, None], pa.uint8()),
+        "uint16": pa.array([0, 65535, None], pa.uint16()),
+        "uint32": pa.array([0, 2**32 - 1, None], pa.uint32()),
+        "uint64": pa.array([0, 2**64 - 1, None], pa.uint64()),
+        "float32": pa.array([1.5, NAN, None], pa.float32()),
+        "float64": pa.array([NAN, float("-inf"), None], pa.float64()),
+        "zeros": pa.array([-0.0, 0.0, None], pa.float64()),
+        "bool": pa.array([True, False, None]),
+        "string": pa.array(["", "ü\U0001f600", None]),
+        "large string": pa.array(["a", "", None], pa.large_string()),
+        "dictionary": pa.array(["a", "a", None]).dictionary_encode(),
+        "binary": pa.array([b"a", b"bc", None]),
+        "large binary": pa.array([b"a", b"bc", None], pa.large_binary()),
+        "fixed": pa.array([b"ab", b"cd", None], pa.binary(2)),
+        "decimal small": pa.array([Decimal("1.23"), Decimal("-9.99"), None], pa.decimal128(3, 2)),
+        "decimal long": pa.array([Decimal("1.2"), Decimal(-9), None], pa.decimal128(18, 4)),
+        "decimal large": pa.array([Decimal(10**37), Decimal(-1), None], pa.decimal128(38, 0)),
+        "date": pa.array([date(1, 1, 1), date(2026, 2, 28), None]),
+        "date64": pa.array([date(1582, 10, 15), date(2026, 2, 28), None], pa.date64()),
+        "timestamp": pa.array([MOMENT, datetime(1969, 12, 31), None], pa.timestamp("us")),
+        "timestamp ms": pa.array([datetime(2026, 1, 1), None, None], pa.timestamp("ms")),
+        "timestamp utc": pa.array([zoned, datetime(1900, 1, 1), None], pa.timestamp("us", "UTC")),
+        "timestamp zone": pa.array([zoned, None, None], pa.timestamp("ms", "Asia/Tokyo")),
+        "duration": pa.array([timedelta(1), timedelta(-1), None], pa.duration("us")),
+        "duration ms": pa.array([timedelta(1), timedelta(-1), None], pa.duration("ms")),
+        "null": pa.nulls(3),
+        "list": pa.array([[1, None], [], None], pa.list_(pa.int64())),
+        "list unsigned": pa.array([[1, None], [], None], pa.list_(pa.uint16())),
+        "large list": pa.array([[1.0, NAN], [], None], pa.large_list(pa.float64())),
+        "list of lists": pa.array([[["a"], None, []], [], None], pa.list_(pa.list_(pa.string()))),
+        "list of null": pa.array([[None], [], None], pa.list_(pa.null())),
+        "struct": pa.array([{"X": 1, "y": [NAN, None]}, {"X": None, "y": None}, None], struct),
+        "list of structs": pa.array([[{"a": 1, "t": zoned}, None], [], None], pa.list_(pair)),
+        "map": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int32())),
+        "map of structs": pa.array(
+            [[("k", {"a": 7, "t": None}), ("l", None)], [], None], pa.map_(pa.string(), pair)
+        ),
+        "a.b": pa.array([1, 2, None], pa.int32()),
+        "back`tick": pa.array(["x", "y", None]),
+    }
+
+
+PARTITIONS: Final = {
+    "int": ("1", "-7", NONE),
+    "zeros": ("007", "1", "2"),
+    "long": ("1", "5000000000", "2"),
+    "huge": ("1", "12345678901234567890", "2"),
+    "double": ("1.5", "2", NONE),
+    "exponent": ("1e3", "2", "3"),
+    "nan": ("NaN", "1", "2"),
+    "infinite": ("Infinity", "-Infinity", "1"),
+    "suffix": ("1d", "2f", "3"),
+    "date": ("2026-01-01", "2026-12-31", NONE),
+    "day": ("2026-1-1", "2026-01-02", "2026-01-03"),
+    "month": ("2026-01", "2026-02", "2026-03"),
+    "moment": ("2026-01-01 00%3A00%3A00", "2026-06-01 12%3A30%3A00.5", "2026-03-08 02%3A30%3A00"),
+    "mixed": ("2026-01-01", "2026-06-01 12%3A30%3A00", NONE),
+    "clock": ("12%3A30", "13%3A45%3A10", "00%3A00"),
+    "bool": ("true", "false", "true"),
+    "text": ("a b", "ü", "%2Fx=y"),
+    "number or text": ("1", "x", "2.5"),
+    "date or number": ("2026-01-01", "7", NONE),
+    "nulls": (NONE, NONE, NONE),
+    "plus": ("+5", "6", "7"),
+    "space": (" 1", "2", "3"),
+}
+"""The values of each partition column in three directories."""
+
+
+def cases() -> dict[str, Case]:
+    """Return all tables."""
+    columns = typed()
+    one = pa.table({"id": pa.array([1, 2], pa.int64())})
+    two = pa.table({"id": pa.array([3], pa.int64())})
+    paths = [
+        "/".join(f"{name}={values[at]}" for name, values in PARTITIONS.items()) for at in range(3)
+    ]
+    found = {
+        "types": Case({"f.parquet": pa.table(columns)}),
+        "types, no rows": Case({"f.parquet": pa.table(columns).slice(0, 0)}),
+        "recorded": Case({"f.parquet": _recorded()}),
+        "int96": Case({"f.parquet": _int96()}),
+        "partitions": Case({f"{path}/f.parquet": one for path in paths}),
+        "partitions as text": Case(
+            {f"{path}/f.parquet": one for path in paths},
+            conf={"spark.sql.sources.partitionColumnTypeInference.enabled": "false"},
+        ),
+        "partition in file": Case(
+            {f"id={at}/f.parquet": one.append_column("x", [[1.5, NAN]]) for at in range(2)}
+        ),
+        "partition case": Case({"K=1/f.parquet": one, "k=2/f.parquet": two}),
+        "root beside partitions": Case({"a.parquet": one, "k=1/f.parquet": two}),
+        "deep partitions": Case({"x/k=1/f.parquet": one, "x/k=2/y/f.parquet": two}),
+        "directory beside files": Case({"a.parquet": one, "deep/b.parquet": two}),
+        "empty file": Case({"a.parquet": b"", "b.parquet": one, "k.parquet": two}),
+        "empty directory": Case({"k=1/a.parquet": b"", "k=2/b.parquet": one}),
+        "hidden files": Case({"a.parquet": one, "_a": b"x", ".b": b"x", "c._COPYING_": b"x"}),
+        "twice": Case({"a.parquet": one, "b.parquet": one, "c.parquet": two}),
+        "twice in partitions": Case({"k=1/a.parquet": one, "k=1/b.parquet": one, "k=2/a": one}),
+        "nested case": Case(_nested_case()),
+        "nested case, merged": Case(_nested_case(), options={"mergeSchema": "true"}),
+        "case sensitive": Case(_cases(), conf={"spark.sql.caseSensitive": "true"}),
+        "case sensitive, merged": Case(
+            _cases(), {"mergeSchema": "true"}, {"spark.sql.caseSensitive": "true"}
+        ),
+        "case twice": Case({"f": _table(a=[1], A=[2])}, conf={"spark.sql.caseSensitive": "true"}),
+        "case twice, refused": Case({"f": _table(a=[1], A=[2])}, refused=True),
+        "column added": Case({"a": one, "b": _table(id=[5], more=["x"])}),
+        "column added, merged": Case(
+            {"a": one, "b": _table(id=[5], more=["x"], z=[1.5]), "c": _table(z=[NAN])},
+            {"mergeSchema": "true"},
+        ),
+        "column gone": Case({"a": _table(id=[5], more=["x"]), "b": one}),
+        "struct grown": Case(
+            {"a": _table(s=[{"x": 1}, None]), "b": _table(s=[{"x": 1, "y": "t"}, None])},
+            {"mergeSchema": "true"},
+        ),
+        "not parquet": Case({"a": b"no Parquet file at all"}, refused=True),
+        "schema": Case({"a": one}, schema="id bigint, none string"),
+        "schema of partitions": Case({"k=1/a": one}, schema="id bigint, k string"),
+        "conflict": Case({"k=1/a": one, "j=1/b": two}, refused=True),
+    }
+    for name, (before, after) in _pairs().items():
+        files = {"a": pa.table({"v": before}), "b": pa.table({"v": after})}
+        found[name] = Case(files, refused=name in REFUSED)
+    for name, kind in _unknown().items():
+        found[name] = Case({"a": pa.table({"v": kind})}, refused=True)
+    return found
+
+
+def _table(**columns: Any) -> pa.Table:
+    return pa.table(columns)
+
+
+def _pairs() -> dict[str, tuple[pa.Array, pa.Array]]:
+    """Return columns of two files, of which Spark takes the type of the first."""
+    moment = pa.array([MOMENT], pa.timestamp("us"))
+    return {
+        "long of int": (pa.array([1], pa.int64()), pa.array([2], pa.int32())),
+        "int of short": (pa.array([1], pa.int32()), pa.array([2], pa.int16())),
+        "double of float": (pa.array([1.5]), pa.array([NAN], pa.float32())),
+        "double of int": (pa.array([1.5]), pa.array([7], pa.int32())),
+        "decimal of decimal": (
+            pa.array([Decimal("1.25")], pa.decimal128(20, 2)),
+            pa.array([Decimal("9.5")], pa.decimal128(5, 1)),
+        ),
+        "decimal of int": (
+            pa.array([Decimal(5)], pa.decimal128(20, 0)),
+            pa.array([2**31 - 1], pa.int32()),
+        ),
+        "timestamp of date": (moment, pa.array([date(2026, 1, 1)])),
+        "float of double": (pa.array([1.5], pa.float32()), pa.array([2.5])),
+        "int of long": (pa.array([1], pa.int32()), pa.array([2], pa.int64())),
+        "int of bool": (pa.array([1], pa.int32()), pa.array([True])),
+        "string of int": (pa.array(["a"]), pa.array([2], pa.int32())),
+        "int of string": (pa.array([1], pa.int32()), pa.array(["2"])),
+        "long of double": (pa.array([1], pa.int64()), pa.array([2.0])),
+        "date of timestamp": (pa.array([date(2026, 1, 1)]), moment),
+        "local of utc": (moment, moment.cast(pa.timestamp("us", "UTC"))),
+        "list of string": (pa.array([[1]], pa.list_(pa.int32())), pa.array(["x"])),
+        "struct of int": (pa.array([{"x": 1}]), pa.array([1], pa.int32())),
+    }
+
+
+REFUSED: Final = frozenset(
+    {
+        *("float of double", "int of long", "int of bool", "string of int", "int of string"),
+        *("long of double", "date of timestamp", "list of string", "struct of int"),
+    }
+)
+"""Types that Spark does not read as others."""
+
+
+def _unknown() -> dict[str, pa.Array]:
+    """Return columns that Spark refuses."""
+    return {
+        "nanoseconds": pa.array([MOMENT], pa.timestamp("ns")),
+        "time ms": pa.array([time(1)], pa.time32("ms")),
+        "half": pa.array(np.array([1], np.float16)),
+    }
+
+
+def _nested_case() -> Files:
+    return {
+        "a": pa.table({"s": [{"Name": "x", "n": [{"Deep": 1}]}, None], "M": [1, 2]}),
+        "b": pa.table({"S": [{"name": "y", "N": [{"deep": 2}, None]}, None], "m": [3, None]}),
+    }
+
+
+def _cases() -> Files:
+    return {
+        "a": pa.table({"Id": [1], "s": [{"X": 1}]}),
+        "b": pa.table({"id": [2], "s": [{"x": 2}]}),
+    }
+
+
+def _recorded() -> pa.Table:
+    """Return a table as Spark writes it."""
+    fields = [("id", "long"), ("at", "timestamp"), ("wall", "timestamp_ntz"), ("lasts", "long")]
+    schema = {
+        "type": "struct",
+        "fields": [
+            {"name": name, "type": kind, "nullable": False, "metadata": {}} for name, kind in fields
+        ],
+    }
+    table = pa.table(
+        {
+            "id": pa.array([1], pa.int64()),
+            "at": pa.array([MOMENT], pa.timestamp("us", "UTC")),
+            "wall": pa.array([MOMENT], pa.timestamp("us")),
+            "lasts": pa.array([1], pa.int64()),
+        }
+    )
+    key = "org.apache.spark.sql.parquet.row.metadata"
+    return table.replace_schema_metadata({key: json.dumps(schema)})
+
+
+def _int96() -> pa.Table:
+    old = datetime(1950, 6, 1, 12)
+    values = pa.array([MOMENT, old, None], pa.timestamp("ns"))
+    nested = pa.array([[MOMENT, None], [], None], pa.list_(pa.timestamp("ns")))
+    return pa.table({"v": values, "l": nested})
+
+
+def lay(root: Path) -> dict[str, Case]:
+    """Write all tables, each into a directory of its name."""
+    found = cases()
+    for name, case in found.items():
+        for path, data in case.files.items():
+            file = root / directory(name) / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(data, bytes):
+                file.write_bytes(data)
+            else:
+                pq.write_table(data, file, use_deprecated_int96_timestamps=name == "int96")
+    return found
+
+
+def directory(name: str) -> str:
+    """Return the directory of a case."""
+    return name.replace(" ", "_").replace(",", "")
+
+
+class Seen(NamedTuple):
+    """What a reader shows of a table.
+
+    Attributes:
+        columns: names and types, in their order.
+        rows: the rows as texts, each as often as it comes.
+    """
+
+    columns: list[tuple[str, str]]
+    rows: Counter[tuple[str | None, ...]]
+
+
+def texts_of(frame: Any, name: str) -> Any:
+    """Return the rows of a DataFrame as arrays of texts, each with a name."""
+    cells = [
+        (functions.hex if each.dataType.typeName() == "binary" else _text)(
+            functions.col(quoted(each.name))
+        )
+        for each in frame.schema.fields
+    ]
+    return frame.select(functions.lit(name), functions.array(*cells))
+
+
+def _text(column: Any) -> Any:
+    return column.cast("string")
+
+
+def look(frames: Mapping[str, Any]) -> dict[str, Seen]:
+    """Return what DataFrames show, by one job."""
+    rows: dict[str, Counter[tuple[str | None, ...]]] = {name: Counter() for name in frames}
+    texts = (texts_of(frame, name) for name, frame in frames.items())
+    for name, row in reduce(lambda left, right: left.union(right), texts).collect():
+        rows[name][tuple(row)] += 1
+    return {
+        name: Seen([(each.name, each.dataType.simpleString()) for each in frame.schema.fields], row)
+        for (name, frame), row in zip(frames.items(), rows.values(), strict=True)
+    }
+
+
+@contextmanager
+def settings(spark: Any, conf: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of a session for a while."""
+    before = {name: spark.conf.get(name) for name in conf}
+    try:
+        for name, value in conf.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+def show(spark: Any, found: Mapping[str, Case], read: Callable[..., Any]) -> dict[str, Any]:
+    """Return what a reader shows of each table, or the error with which it stops."""
+    shown: dict[str, Any] = {}
+    frames: dict[str, Any] = {}
+    for name, case in found.items():
+        with settings(spark, case.conf):
+            try:
+                frame = read(directory(name), case)
+                _ = frame.schema
+                if case.conf or case.refused:
+                    shown |= look({name: frame})
+                else:
+                    frames[name] = frame
+            except Exception as error:  # noqa: BLE001 - of Spark or lakecli
+                shown[name] = str(error)
+    try:
+        return shown | look(frames)
+    except Exception:  # noqa: BLE001 - find the table
+        for name, frame in frames.items():
+            try:
+                shown |= look({name: frame})
+            except Exception as error:  # noqa: BLE001
+                shown[name] = str(error)
+        return shown
+
+
+def compare(
+    spark: Any, root: Path, found: Mapping[str, Case], readers: Mapping[str, Callable[..., Any]]
+) -> list[str]:
+    """Return the tables that readers show otherwise than Spark, and why.
+
+    Args:
+        spark: the session.
+        root: the directory of `lay`.
+        found: the tables.
+        readers: functions of the directory's name and the case, which return a DataFrame.
+    """
+
+    def own(place: str, case: Case) -> Any:
+        reader = spark.read.options(**case.options)
+        reader = reader.schema(case.schema) if case.schema else reader
+        return reader.parquet((root / place).as_uri())
+
+    wrong = []
+    with settings(spark, {"spark.sql.session.timeZone": ZONE}):
+        expected = show(spark, found, own)
+        for who, read in readers.items():
+            shown = show(spark, found, read)
+            differences = {
+                name: _difference(expected[name], shown[name], is_source=who == "source")
+                for name in found
+            }
+            wrong += [f"{who}: {name}: {text}" for name, text in differences.items() if text]
+    refused = {name for name, seen in expected.items() if isinstance(seen, str)}
+    declared = {name for name, case in found.items() if case.refused}
+    return wrong + [f"refused by Spark: {name}" for name in sorted(refused ^ declared)]
+
+
+def _difference(expected: Seen | str, shown: Seen | str, *, is_source: bool) -> str:
+    if isinstance(expected, str) or isinstance(shown, str):
+        if isinstance(expected, str) and isinstance(shown, str):
+            return ""
+        if is_source and isinstance(shown, str) and "hint:" in shown:
+            return ""  # it says that it cannot ask Spark
+        return f"Spark: {str(expected)[:200]}; shown: {str(shown)[:600]}"
+    same = [(name.lower(), kind) for name, kind in expected.columns] == [
+        (name.lower(), kind) for name, kind in shown.columns
+    ]
+    if not same:
+        return f"columns {expected.columns} became {shown.columns}"
+    if expected.rows != shown.rows:
+        return f"rows {expected.rows - shown.rows} became {shown.rows - expected.rows}"
+    return ""
