@@ -166,12 +166,20 @@ def _wait(
                 return
         if monotonic() - reported >= INTERVAL:
             reported = monotonic()
-            of = f"of {expected}" if expected is not None else "of at least 1"
-            notice(f"waiting for executors: {present} {of} ({context.master}){_warning(log)}")
+            notice(f"{describe_wait(present, expected)} ({context.master}){_warning(log)}")
         if job.done():
             sleep(_POLL)
         else:
             wait([job], timeout=_POLL)
+
+
+def describe_wait(present: int, expected: int | None) -> str:
+    """Return what is said while executors are awaited, or while they do not begin to work."""
+    if expected is not None:
+        return f"waiting for executors: {present} of {expected}"
+    if present:
+        return f"waiting for {present} executor{'s' * (present > 1)} to begin"
+    return "waiting for executors: 0 of at least 1"
 
 
 def expected_executors(context: Any) -> int | None:  # noqa: ANN401

@@ -9,6 +9,8 @@ import re
 import socket
 import threading
 from contextlib import contextmanager
+from itertools import starmap
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import Unreachable
@@ -22,7 +24,12 @@ TIMEOUT: Final = 8.0
 """Seconds for connections to all addresses of a master."""
 
 POLL: Final = 0.3
+
+SILENCE: Final = 10.0
+"""Seconds without a word of the master, after which it is asked whether it speaks HTTP."""
+
 _HINT: Final = "check the URL of the master (spark.master), and that this machine reaches it"
+_HTTP: Final = b"HTTP/"
 _PORT: Final = re.compile(r"(?P<host>.+):(?P<port>\d{1,5})")
 
 
@@ -57,11 +64,26 @@ def check_master(master: str) -> None:
         raise Unreachable(f"no Spark master answers at {master}: {reason}", hint=_HINT)
 
 
+def speaks_http(host: str, port: int) -> bool:
+    """Return whether what listens at an address answers a request of HTTP.
+
+    A master of Spark takes the request for a message of its own that is too large, and closes the
+    connection.
+    """
+    try:
+        with socket.create_connection((host, port), TIMEOUT) as connection:
+            connection.settimeout(TIMEOUT)
+            connection.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
+            return connection.recv(len(_HTTP)) == _HTTP
+    except (OSError, OverflowError):
+        return False
+
+
 @contextmanager
 def ending_refused(
     process: subprocess.Popen[bytes] | None, log: Path, master: str
 ) -> Iterator[None]:
-    """End Spark's Java process as soon as its log says that every address refused it.
+    """End Spark's Java process if its log says that every address refused it, or all speak HTTP.
 
     Raises:
         Unreachable: the process was ended.
@@ -75,9 +97,14 @@ def ending_refused(
     texts = [f"Failed to connect to master {host}:{port}" for host, port in addresses]
 
     def watch() -> None:
+        asks_at = monotonic() + SILENCE
         while not over.wait(POLL):
             text = log.read_text(encoding="utf-8", errors="replace")
-            if all(line in text for line in texts):
+            is_refused = all(line in text for line in texts)
+            if not is_refused and monotonic() > asks_at:
+                asks_at = float("inf")
+                is_refused = all(starmap(speaks_http, addresses))
+            if is_refused:
                 refused.set()
                 process.kill()
                 return

@@ -53,10 +53,15 @@ def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
         spark: the session.
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
             platform's directories. The option of the same name overrides it.
+
+    Raises:
+        Unsupported: this machine lacks the Python of the executors, by which Spark plans reads.
     """
+    from lakecli.spark.sessions import check_planner
     from lakecli.spark.shares import cores_of
     from lakecli.spark.snapshot import home_of
     from lakecli.spark.source import source_class
 
+    check_planner(spark)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(source_class(home_of(home), cores=cores_of(spark)))

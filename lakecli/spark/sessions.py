@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import getpass
+import shutil
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from lakecli.errors import UsageError
+from lakecli.errors import Unsupported, UsageError
 from lakecli.pipeline.session import gist
 from lakecli.spark.options import KINDS_HINT
 
@@ -45,6 +47,27 @@ def user_of(spark: SparkSession) -> str:
 def is_case_sensitive(spark: SparkSession) -> bool:
     """Return whether columns whose names differ in case only are different ones."""
     return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
+def check_planner(spark: SparkSession) -> None:
+    """Check that the driver has the Python by which Spark plans the reads of data sources.
+
+    Spark runs it on the driver by the same path as on executors, where an archive may have it.
+    Through Spark Connect it is that of the server.
+
+    Raises:
+        Unsupported: there is no such program.
+    """
+    if is_connect(spark):
+        return
+    program = str(spark.sparkContext.pythonExec)
+    if shutil.which(program) is None:
+        raise Unsupported(
+            f"Spark plans data sources with the Python of the executors, and this machine has none "
+            f"at {program}",
+            hint=f"make {program} a link to {sys.executable} in the directory where the driver "
+            "starts; read_table and write_table do not need it",
+        )
 
 
 @contextmanager

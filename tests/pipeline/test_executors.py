@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 import time
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +16,7 @@ import lakecli
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.pipeline import executors, master
 from lakecli.pipeline.executors import Finding, NoLakecli, _check, _make_probe, _raise_lost
-from lakecli.pipeline.master import addresses_of, check_master, ending_refused
+from lakecli.pipeline.master import addresses_of, check_master, ending_refused, speaks_http
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,3 +167,54 @@ def test_spark_ends_when_its_log_says_that_all_masters_refused(
         ):
             start(process)
         assert process.poll() is not None
+
+
+def test_spark_ends_when_a_server_of_http_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(master, "POLL", 0.01)
+    monkeypatch.setattr(master, "SILENCE", 0.1)
+    log = tmp_path / "spark.log"
+    log.write_text("")
+
+    def start(process: subprocess.Popen[bytes]) -> Any:
+        process.wait(20)
+        raise RuntimeError("Java is gone")  # as Py4J does
+
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server,
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process,
+    ):
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"spark://127.0.0.1:{server.server_port}"
+        try:
+            with (
+                pytest.raises(Unreachable, match=f"what answers at {url} is no Spark master"),
+                ending_refused(process, log, url),
+            ):
+                start(process)
+        finally:
+            server.shutdown()
+            thread.join()
+        assert process.poll() is not None
+
+
+def test_a_listener_that_says_nothing_is_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(master, "TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert not speaks_http("127.0.0.1", listener.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("present", "expected", "text"),
+    [
+        (0, 2, "waiting for executors: 0 of 2"),
+        (1, 2, "waiting for executors: 1 of 2"),
+        (0, None, "waiting for executors: 0 of at least 1"),
+        (1, None, "waiting for 1 executor to begin"),
+        (2, None, "waiting for 2 executors to begin"),
+    ],
+)
+def test_what_is_awaited_is_said(present: int, expected: int | None, text: str) -> None:
+    assert executors.describe_wait(present, expected) == text

@@ -2,60 +2,51 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.repository.commit import commit
-from lakecli.repository.upload import UploadOptions
-from lakecli.repository.upload_tree import upload_tree
-from lakecli.spark import read_table, register
-from lakecli.spark import table as table_module
 from tests.spark.shapes import PARTITIONS, compare, lay, typed
+from tests.spark.shapes_driver import keep, readers
+from tests.support.environments import spark_home
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakecli.repository.core.lake import Repository
-    from tests.spark.shapes import Case
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-URI = "lakefs://demo/main/t"
+ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_tables_of_all_shapes(
-    repository: Repository, spark: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Repository, spark: Any, home: Path, tmp_path: Path
 ) -> None:
     found = lay(tmp_path / "t")
     assert len(found) + len(typed()) + len(PARTITIONS) >= 88
-    options = UploadOptions()
-    report = upload_tree(repository, "main", b"t", source=tmp_path / "t", options=options)
-    assert not report.failures
-    commit(repository, "main", message="Shapes", committer="test")
-    register(spark, home=home)
+    keep(repository, tmp_path / "t")
+    wrong = compare(spark, tmp_path / "t", found, readers(spark, home))
+    assert not wrong, "\n".join(wrong)
 
-    def read(place: str, case: Case, *, native: bool | None = None) -> Any:
-        options = dict(case.options)
-        schema = case.schema or None
-        uri = f"{URI}/{place}"
-        return read_table(spark, uri, native=native, schema=schema, options=options, home=home)
 
-    def fetched(place: str, case: Case) -> Any:
-        with monkeypatch.context() as patch:
-            patch.setattr(table_module, "is_here", lambda _spark: False)
-            return read(place, case, native=False)
-
-    def native(place: str, case: Case) -> Any:
-        return read(place, case, native=True)
-
-    def source(place: str, case: Case) -> Any:
-        if case.options or case.conf:
-            raise ValueError("hint: the data source has no options of Spark")
-        reader = spark.read.format("lakefs").option("format", "parquet")
-        return (reader.schema(case.schema) if case.schema else reader).load(f"{URI}/{place}")
-
-    readers = {"here": read, "native": native, "fetched": fetched, "source": source}
-    wrong = compare(spark, tmp_path / "t", found, readers)
+@pytest.mark.timeout(1200)
+def test_tables_of_all_shapes_on_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "installation").mkdir()
+    environ = {**os.environ, "SPARK_HOME": str(spark_home(tmp_path / "installation"))}
+    environ.pop("PYTHONPATH", None)  # executors inherit it
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.shapes_driver", str(tmp_path)],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4_000:]
+    wrong = json.loads(done.stdout)
     assert not wrong, "\n".join(wrong)

@@ -1,0 +1,90 @@
+"""A program that compares readers with Spark on a cluster, and prints where they differ.
+
+    python -m tests.spark.shapes_driver DIRECTORY
+
+It is a process of its own, as a process has one Spark at most, and other tests use that one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.repository.commit import commit
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_tree import upload_tree
+from lakecli.spark import read_table, register
+from lakecli.spark import table as table_module
+from tests.spark.conftest import open_home
+from tests.spark.shapes import Case, compare, lay
+from tests.support.lakes import make_repository
+
+URI = "lakefs://demo/main/t"
+
+
+def readers(spark: Any, home: Path) -> dict[str, Any]:
+    """Return the readers of tables in the repository `demo`, by their names."""
+    register(spark, home=home)
+
+    def read(place: str, case: Case, *, native: bool | None = None) -> Any:
+        return read_table(
+            spark,
+            f"{URI}/{place}",
+            native=native,
+            schema=case.schema or None,
+            options=dict(case.options),
+            home=home,
+        )
+
+    def apart(place: str, case: Case, *, native: bool | None = None) -> Any:
+        # As on machines that do not share this one's disk.
+        is_here = table_module.is_here
+        vars(table_module)["is_here"] = lambda _spark: False
+        try:
+            return read(place, case, native=native)
+        finally:
+            vars(table_module)["is_here"] = is_here
+
+    def fetched(place: str, case: Case) -> Any:
+        return apart(place, case, native=False)
+
+    def source(place: str, case: Case) -> Any:
+        if case.options or case.conf:
+            raise ValueError("hint: the data source has no options of Spark")
+        reader = spark.read.format("lakefs").option("format", "parquet")
+        return (reader.schema(case.schema) if case.schema else reader).load(f"{URI}/{place}")
+
+    return {"here": read, "native": apart, "fetched": fetched, "source": source}
+
+
+def keep(repository: Any, source: Path) -> None:
+    """Commit the tables in a directory."""
+    report = upload_tree(repository, "main", b"t", source=source, options=UploadOptions())
+    assert not report.failures
+    commit(repository, "main", message="Shapes", committer="test")
+
+
+def main(directory: Path) -> list[str]:
+    """Return the differences."""
+    found = lay(directory / "t")
+    with open_home(directory / "home") as lake:
+        keep(make_repository(lake, directory), directory / "t")
+    conf = {"spark.executor.memory": "512m", "spark.local.dir": str(directory / "spark")}
+    with SparkRunner(
+        master="local-cluster[2,1,1024]",
+        conf=conf,
+        environ=os.environ,
+        cache=directory,
+        quick_start=True,
+    ) as runner:
+        chosen = readers(runner.session, directory / "home")
+        del chosen["here"]
+        return compare(runner.session, directory / "t", found, chosen)
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]))))

@@ -1,0 +1,195 @@
+"""What stands between a table of objects and Spark: directories, schemas, executors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.types import LongType, StructField, StructType
+
+from lakecli.errors import Unsupported, UsageError
+from lakecli.repository.commit import commit
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_tree import upload_tree
+from lakecli.spark import read_entries, read_table
+from lakecli.spark import table as table_module
+from lakecli.spark.parts import read_parts
+from lakecli.spark.places import Places, conjuncts, find_places, prune, split_directory
+from lakecli.spark.schemas import recorded_schema, schema_of_json
+from lakecli.spark.sessions import check_planner
+from tests.support.lakes import stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.repository.core.lake import Repository
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+KEY = "org.apache.spark.sql.parquet.row.metadata"
+
+
+@pytest.mark.parametrize(
+    ("where", "parts"),
+    [
+        ("", []),
+        ("k = 1", ["k = 1"]),
+        ("k = 1 AND d > 'a' and n in (1, 2)", ["k = 1 ", " d > 'a' ", " n in (1, 2)"]),
+        ("d between '1' and '2' and k = 1", ["d between '1'  and  '2' ", " k = 1"]),
+        ("k = 1 or d = 2 and n = 3", []),
+        ("k = 1 -- and d = 2", []),
+        ("k = 1 and rand() < 0.5", ["k = 1 "]),
+        ("hash(*) = 0 and k = 2", [" k = 2"]),
+        ("k = 1 and RAND () < 0", ["k = 1 "]),
+    ],
+)
+def test_parts_of_a_condition(where: str, parts: list[str]) -> None:
+    assert conjuncts(where) == parts
+
+
+def test_directories_that_a_condition_rules_out(spark: Any) -> None:
+    columns = spark.createDataFrame([], "k int, d date").schema
+    texts = {f"{k}": (k, "2026-01-01") for k in ("1", "2", None)}
+    places = Places(columns, texts)
+
+    def kept(where: str) -> set[str]:
+        return set(prune(spark, places, where).texts)
+
+    assert kept("") == {"1", "2", "None"}
+    assert kept("k = 2 and id > 5") == {"2"}
+    assert kept("k is null and d < date'2027-01-01'") == {"None"}
+    assert kept("id = 'k = 2 and d = 3'") == {"1", "2", "None"}
+    assert kept("not (k = 1 and id = 2)") == {"1", "2", "None"}
+    assert kept("d = 'no date' and k = 1") == {"1", "2", "None"}
+    assert kept("k = 1 and rand() < 2") == {"1"}
+
+
+def test_directories_are_listed_without_a_job(spark: Any) -> None:
+    context = spark.sparkContext
+    threshold = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+    before = spark.conf.get(threshold)
+    context.setJobGroup("places", "places")
+    try:
+        found = find_places(spark, [f"k={at}" for at in range(100)], None)
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    assert found.columns.simpleString() == "struct<k:int>"
+    assert context.statusTracker().getJobIdsForGroup("places") == []
+    assert spark.conf.get(threshold) == before
+
+
+def test_columns_in_the_name_of_a_directory() -> None:
+    assert split_directory("a%20b=%2Fx/c=__HIVE_DEFAULT_PARTITION__") == [
+        ("a b", "/x"),
+        ("c", None),
+    ]
+    assert split_directory("x/k=1/y") == [("k", "1")]
+    assert split_directory("k=1/x/j=2") == [("j", "2")]
+    assert split_directory("") == []
+
+
+def test_types_that_programs_define_are_not_made(tmp_path: Path) -> None:
+    """PySpark unpickles the class of a type that a file describes."""
+    canary = tmp_path / "canary"
+    kind = {"type": "udt", "class": None, "sqlType": "long"}
+    bad = [
+        {**kind, "pyClass": "os.X", "serializedClass": "Y29zCnN5c3RlbQo="},
+        {**kind, "pyClass": "this.X"},
+        {**kind, "pyClass": "pyspark.ml.linalg.None", "serializedClass": "gASVAAAA"},
+    ]
+    for each in bad:
+        for nested in (each, {"type": "array", "elementType": each, "containsNull": True}):
+            field = {"name": "v", "type": nested, "nullable": True, "metadata": {}}
+            text = json.dumps({"type": "struct", "fields": [field]})
+            with pytest.raises(Unsupported, match="type that a program defined"):
+                schema_of_json(text, "f")
+            stored = pa.schema([pa.field("v", pa.int64())], {KEY: text})
+            with pytest.raises(Unsupported, match="type that a program defined"):
+                recorded_schema(stored, "f")
+    assert not canary.exists()
+    assert "this" not in sys.modules
+    with pytest.raises(UsageError, match="is damaged"):
+        recorded_schema(pa.schema([], {KEY: "{"}), "f")
+
+
+def test_such_a_file_is_refused_by_each_reader(
+    repository: Repository,
+    spark: Any,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = {"type": "udt", "pyClass": "this.X", "serializedClass": "Lg==", "sqlType": "long"}
+    field = {"name": "v", "type": kind, "nullable": True, "metadata": {}}
+    text = json.dumps({"type": "struct", "fields": [field]})
+    (tmp_path / "t").mkdir()
+    table = pa.table({"v": [1]}).replace_schema_metadata({KEY: text})
+    pq.write_table(table, tmp_path / "t" / "f.parquet")
+    upload_tree(repository, "main", b"t", source=tmp_path / "t", options=UploadOptions())
+    commit(repository, "main", message="Table", committer="test")
+    for is_here, native in ((True, None), (False, True), (False, False)):
+        monkeypatch.setattr(table_module, "is_here", lambda _spark, here=is_here: here)
+        with pytest.raises(Unsupported, match="type that a program defined"):
+            read_table(spark, "lakefs://demo/main/t", native=native, home=home)
+    assert "this" not in sys.modules
+
+
+def test_dates_of_the_old_calendar_are_refused(
+    repository: Repository, spark: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t").mkdir()
+    old = {"org.apache.spark.legacyDateTime": "", "org.apache.spark.version": "2.4.8"}
+    table = pa.table({"v": [1]}).replace_schema_metadata(old)
+    pq.write_table(table, tmp_path / "t" / "f.parquet")
+    upload_tree(repository, "main", b"t", source=tmp_path / "t", options=UploadOptions())
+    commit(repository, "main", message="Table", committer="test")
+    monkeypatch.setattr(table_module, "is_here", lambda _spark: False)
+    with pytest.raises(PySparkException, match="in the calendar of Spark 2"):
+        read_table(spark, "lakefs://demo/main/t", native=False, home=home).collect()
+
+
+class _Lacking:
+    """Imports a module that executors do not have, where it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return __import__, ("lakecli.is.not.here",)
+
+
+def test_an_executor_without_lakecli_says_so(spark: Any) -> None:
+    read: Any = _Lacking()
+    frame = read_parts(spark, read, [1], StructType([StructField("id", LongType())]))
+    with pytest.raises(PySparkException, match="lacks the module lakecli") as failed:
+        frame.collect()
+    assert "hint: give the executors an environment with Python" in str(failed.value)
+
+
+def test_the_python_of_the_driver_is_looked_up() -> None:
+    def session(program: str) -> Any:
+        return SimpleNamespace(sparkContext=SimpleNamespace(pythonExec=program))
+
+    check_planner(session(sys.executable))
+    with pytest.raises(Unsupported, match=r"this machine has none at \./environment/bin/python"):
+        check_planner(session("./environment/bin/python"))
+
+
+def test_entries_are_those_of_the_data_source(
+    repository: Repository, spark: Any, load: Any, home: Path
+) -> None:
+    stage(repository, "main", {b"t/%03d" % number: b"%d" % number for number in range(90)})
+    commit(repository, "main", message="One", committer="test")
+    stage(repository, "main", {b"t/new": b"x"})
+    for uri in ("lakefs://demo/main", "lakefs://demo/main@", "lakefs://demo/main/t/00"):
+        found, expected = read_entries(spark, uri, home=home), load(uri)
+        assert found.schema == expected.schema
+        assert sorted(map(str, found.collect())) == sorted(map(str, expected.collect()))
+    assert read_entries(spark, "lakefs://demo/main", columns=["size"], home=home).columns == [
+        "size"
+    ]
+    with pytest.raises(UsageError, match="column 'etag' of entries is unknown"):
+        read_entries(spark, "lakefs://demo/main", columns=["path", "etag"], home=home)
