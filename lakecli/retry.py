@@ -69,6 +69,9 @@ CLAIMS: Final = RetryPolicy(attempts=7)
 SWEEPS: Final = RetryPolicy(attempts=1_000, first_delay=1.0, longest_delay=10.0, time_limit=600.0)
 """Waiting for a sweep of garbage collection to end."""
 
+DRIVERS: Final = RetryPolicy(attempts=4, first_delay=2.0)
+"""A step of Spark's driver, whose requests are repeated already: Spark tries each task as often."""
+
 COPIES: Final = RetryPolicy(attempts=1_000, longest_delay=4.0, time_limit=600.0)
 """Waiting for the store to finish a copy."""
 

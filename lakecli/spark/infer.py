@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StringType, StructField, StructType
 
 from lakecli.errors import Unsupported, UsageError
+from lakecli.retry import DRIVERS, Retries
 from lakecli.spark.conform import Mismatch, positions_of
 from lakecli.spark.fetch import AT_ONCE, ObjectFile, iter_lines
 from lakecli.spark.options import VALUE
@@ -101,14 +102,18 @@ def recorded(location: StoreLocation, file: Remote) -> StructType | None:
         Unsupported: the schema names a class that is not one of PySpark.
     """
     try:
-        with ObjectFile(location, file) as source:
-            stored = pq.read_schema(source)
+        stored = Retries(DRIVERS).call(partial(_read_schema, location, file))
     except pa.ArrowException as error:
         raise UsageError(
             f"cannot read the schema of {file.name}: {error}",
             hint="a table in CSV or JSON needs its format: read_table(…, format=…)",
         ) from error
     return recorded_schema(stored, file.name)
+
+
+def _read_schema(location: StoreLocation, file: Remote) -> pa.Schema:
+    with ObjectFile(location, file) as source:
+        return pq.read_schema(source)
 
 
 def not_recorded(file: Remote) -> Unsupported:
@@ -131,7 +136,7 @@ def _by_converter(
 
     def convert(scratch: Path, file: Remote) -> Any:  # noqa: ANN401 - a StructType of the JVM
         end = scratch / str(id(file))
-        _copy_end(location, file, end)
+        Retries(DRIVERS).call(partial(_copy_end, location, file, end))
         path = jvm.org.apache.hadoop.fs.Path(end.as_uri())
         source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, hadoop)
         opened = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)

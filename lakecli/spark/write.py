@@ -7,10 +7,12 @@ collection.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import LakeError, UsageError
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.retry import DRIVERS, Retries
 from lakecli.spark.batches import batch_of
 from lakecli.spark.fit import Fit
 from lakecli.spark.options import names_of, option_text
@@ -166,7 +168,8 @@ def write_table(
             shape = shape._replace(header=header)
         files = _upload(frame, repository, shape, given)
         # Some time may have passed since the first upload.
-        additions = claim_values(repository, new_entries(repository, prefix, files))
+        entries = new_entries(repository, prefix, files)
+        additions = Retries(DRIVERS).call(partial(claim_values, repository, entries))
         written = Written(
             len(files), sum(each.rows for each in files), sum(each.size for each in files), None
         )
@@ -175,7 +178,10 @@ def write_table(
             return written
         user = committer or user_of(spark)
         text = message or f"Write {written.rows} rows to {uri.removeprefix('lakefs://')}"
-        made = target.commit(additions, message=text, committer=user, metadata=metadata or {})
+        # Nothing has moved if the store is unreachable, so the whole commit can be repeated.
+        made = Retries(DRIVERS).call(
+            partial(target.commit, additions, message=text, committer=user, metadata=metadata or {})
+        )
         return _NOTHING if made is None else written._replace(commit=made)
 
 

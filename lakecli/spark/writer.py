@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import getpass
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakecli.errors import UsageError
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.retry import DRIVERS, Retries
 from lakecli.spark.batches import batch_of
 from lakecli.spark.fit import Fit
 from lakecli.spark.shape import shape_of
@@ -165,15 +167,19 @@ class TableWriter(DataSourceArrowWriter):
             files = [file for each in messages if isinstance(each, _Files) for file in each.files]
             if not files and not self._by:  # a DataFrame without partitions runs no task
                 files = uploads_in(self._sink.write(0, iter(())))
-            additions = claim_values(repository, new_entries(repository, self._prefix, files))
+            entries = new_entries(repository, self._prefix, files)
+            additions = Retries(DRIVERS).call(partial(claim_values, repository, entries))
             rows = sum(each.rows for each in files)
-            target.commit(
+            made = partial(
+                target.commit,
                 additions,
                 message=self._options.get("message")
                 or f"Write {rows} rows to {self._uri.removeprefix('lakefs://')}",
                 committer=self._options.get("committer") or getpass.getuser(),
                 metadata={},
             )
+            # Nothing has moved if the store is unreachable, so the whole commit can be repeated.
+            Retries(DRIVERS).call(made)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Leave the uploaded files to garbage collection: nothing refers to them."""

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from lakecli.errors import DirtyBranch, ErrorKind, LakeError, NotFound, UsageError
+from lakecli.errors import DirtyBranch, ErrorKind, LakeError, NotFound, Unreachable, UsageError
 from lakecli.layout import DATA
 from lakecli.model import RefKind
 from lakecli.pipeline.errors_as_json import dump_error
@@ -29,10 +29,13 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.core import gate, transaction
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
-from lakecli.spark import read_table, write_table
+from lakecli.retry import RetryPolicy
+from lakecli.spark import infer, read_table, write_table
+from lakecli.spark import table as table_module
 from lakecli.spark.shape import shape_of
 from lakecli.spark.sink import Shape, Sink, escape
 from lakecli.spark.target import TableExists
@@ -420,3 +423,34 @@ def test_columns_without_a_type(
         expected = spark.read.parquet(str(tmp_path / "t"))
         assert table().schema == expected.schema
         assert texts(table()) == texts(expected)
+
+
+def test_the_driver_waits_for_a_store_as_long_as_executors_do(
+    repository: Repository,
+    spark: Any,
+    write: Write,
+    table: Write,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each request of the driver fails three times, as tasks may: Spark tries them four times."""
+    del repository
+    monkeypatch.setattr(RetryPolicy, "delay", lambda *_: 0.0)
+    failed: list[str] = []
+
+    def failing(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def instead(*arguments: Any, **options: Any) -> Any:
+            if failed.count(name) < 3:
+                failed.append(name)
+                raise Unreachable("503: slow down")
+            return call(*arguments, **options)
+
+        return instead
+
+    monkeypatch.setattr(gate, "claim_values", failing("claim", gate.claim_values))
+    monkeypatch.setattr(transaction, "commit_clean", failing("commit", transaction.commit_clean))
+    assert write(spark.range(7)).rows == 7
+    assert (failed.count("claim"), failed.count("commit")) == (3, 3)
+    monkeypatch.setattr(infer, "_copy_end", failing("footer", infer._copy_end))
+    monkeypatch.setattr(table_module, "is_here", lambda _spark: False)
+    assert table(native=False).count() == 7
+    assert failed.count("footer") == 3
