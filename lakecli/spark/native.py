@@ -102,7 +102,7 @@ class Native:
         return StructType([merged[name] for name in (*begin, *rest)])
 
     def _schema(self, files: Sequence[Remote]) -> StructType:
-        if is_connect(self._spark):
+        if is_connect(self._spark) and self._format == "parquet":
             # PySpark makes types of what the server sends without a check.
             for file in files:
                 recorded(self._location, file)

@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from lakecli.errors import Unsupported, UsageError
@@ -27,6 +26,7 @@ from lakecli.spark.parts import read_parts
 from lakecli.spark.places import find_places, prune
 from lakecli.spark.reader import TableReader
 from lakecli.spark.sessions import is_case_sensitive
+from lakecli.spark.types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -146,7 +146,7 @@ class Fetched:
         reader = TableReader(
             self._location,
             self._format,
-            serialised(to_arrow_schema(schema, timezone="UTC")),
+            serialised(arrow_schema(schema)),
             skip=has_header(self._format, self._flags),
             is_case_sensitive=is_case_sensitive(self._spark),
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from lakecli.errors import UsageError
 from lakecli.spark.options import check_format, quoted
 from lakecli.spark.schemas import nullable
+from lakecli.spark.types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +48,6 @@ def shape_of(
     Raises:
         UsageError: the format, a column or an option is not valid.
     """
-    from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
 
     from lakecli.spark.fetch import serialised
@@ -87,7 +87,7 @@ def shape_of(
         )
         extension += ".parquet"
     else:
-        arrow = to_arrow_schema(StructType([StructField(_VALUE, StringType())]))
+        arrow = arrow_schema(StructType([StructField(_VALUE, StringType())]))
         if compression not in _TEXT_COMPRESSIONS:
             raise UsageError(f"unknown compression {compression!r}", hint="gzip or none")
         compression = _TEXT_COMPRESSIONS[compression]
@@ -111,7 +111,6 @@ def _stored(schema: StructType, version: str) -> pa.Schema:
     All columns may be null, nested ones too, as in the files that Spark writes.
     """
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = cast("StructType", nullable(schema))
     metadata = {
@@ -119,7 +118,7 @@ def _stored(schema: StructType, version: str) -> pa.Schema:
         "org.apache.spark.sql.parquet.row.metadata": schema.json(),
     }
     try:
-        return to_arrow_schema(schema, timezone="UTC").with_metadata(metadata)
+        return arrow_schema(schema).with_metadata(metadata)
     except PySparkException as error:
         raise UsageError(
             f"cannot write the rows: {error}", hint="cast the column to another type"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import UsageError
@@ -116,4 +117,6 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that Spark expects of rows with a schema."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return to_arrow_schema(schema, timezone="UTC")
+    # PySpark 4.1 has no parameter for the time zone, which is UTC there.
+    zoned = "timezone" in signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, **({"timezone": "UTC"} if zoned else {}))
