@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from lakecli.errors import Unsupported, UsageError
 from lakecli.retry import DRIVERS, Retries
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakecli.pipeline.store_location import StoreLocation
+    from lakecli.spark.conform import Fold
     from lakecli.spark.fetch import Remote
 
 _MAGIC: Final = b"PAR1"
@@ -85,13 +86,30 @@ def infer_parquet(
     else:
         schema = _by_converter(spark, location, chosen)
     try:
-        positions_of(schema.names, str if is_case_sensitive(spark) else str.lower)
+        _check_names(schema, str if is_case_sensitive(spark) else str.lower)
     except Mismatch as error:
         raise UsageError(
             f"Spark cannot read {chosen[0].name}: {error}",
             hint="set spark.sql.caseSensitive to true",
         ) from None
     return schema
+
+
+def _check_names(kind: DataType, fold: Fold) -> None:
+    """Refuse a type in which two fields of one struct have the same name, as Spark does.
+
+    Raises:
+        Mismatch: there are such fields.
+    """
+    if isinstance(kind, StructType):
+        positions_of(kind.names, fold)
+        for field in kind.fields:
+            _check_names(field.dataType, fold)
+    elif isinstance(kind, ArrayType):
+        _check_names(kind.elementType, fold)
+    elif isinstance(kind, MapType):
+        _check_names(kind.keyType, fold)
+        _check_names(kind.valueType, fold)
 
 
 def recorded(location: StoreLocation, file: Remote) -> StructType | None:

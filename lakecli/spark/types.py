@@ -118,5 +118,6 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     # PySpark 4.1 has no parameter for the time zone, which is UTC there.
-    zoned = "timezone" in signature(to_arrow_schema).parameters
-    return to_arrow_schema(schema, **({"timezone": "UTC"} if zoned else {}))
+    if "timezone" not in signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema)
+    return to_arrow_schema(schema, timezone="UTC")

@@ -12,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository.commit import commit
@@ -42,12 +43,8 @@ def readers(spark: Any, home: Path) -> dict[str, Any]:
 
     def apart(place: str, case: Case, *, native: bool | None = None) -> Any:
         # As on machines that do not share this one's disk.
-        is_here = table_module.is_here
-        vars(table_module)["is_here"] = lambda _spark: False
-        try:
+        with mock.patch.object(table_module, "is_here", lambda _spark: False):
             return read(place, case, native=native)
-        finally:
-            vars(table_module)["is_here"] = is_here
 
     def fetched(place: str, case: Case) -> Any:
         return apart(place, case, native=False)

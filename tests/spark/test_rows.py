@@ -193,3 +193,18 @@ def test_entries_are_those_of_the_data_source(
     ]
     with pytest.raises(UsageError, match="column 'etag' of entries is unknown"):
         read_entries(spark, "lakefs://demo/main", columns=["path", "etag"], home=home)
+
+
+def test_fields_of_one_name_in_a_struct_are_refused(
+    repository: Repository, spark: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t").mkdir()
+    table = pa.table({"v": [[{"a": 1, "A": 2}]]})
+    pq.write_table(table, tmp_path / "t" / "f.parquet")
+    upload_tree(repository, "main", b"t", source=tmp_path / "t", options=UploadOptions())
+    commit(repository, "main", message="Table", committer="test")
+    with pytest.raises(PySparkException, match="COLUMN_ALREADY_EXISTS"):
+        spark.read.parquet(str(tmp_path / "t"))
+    monkeypatch.setattr(table_module, "is_here", lambda _spark: False)
+    with pytest.raises(UsageError, match="two fields are named A"):
+        read_table(spark, "lakefs://demo/main/t", native=False, home=home)
