@@ -116,7 +116,8 @@ class Fit:
                 raise not_recorded(files[0])
             return found
         assert self._spark is not None, "workers write Parquet only"
-        options = {} if self._format == "parquet" else self._options
+        given = {} if self._format == "parquet" else self._options
+        options = {name: option_text(value) for name, value in given.items()}
         return Fetched(self._spark, location, format=self._format, options=options).infer(files)
 
     @property

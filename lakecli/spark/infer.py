@@ -26,7 +26,7 @@ from lakecli.errors import Unsupported, UsageError
 from lakecli.retry import DRIVERS, Retries
 from lakecli.spark.conform import Mismatch, positions_of
 from lakecli.spark.fetch import AT_ONCE, ObjectFile, iter_lines
-from lakecli.spark.options import VALUE
+from lakecli.spark.options import VALUE, flags_of
 from lakecli.spark.schemas import recorded_schema, schema_of_json
 from lakecli.spark.sessions import is_case_sensitive, is_connect
 
@@ -219,7 +219,7 @@ def infer_text(
     """
     if is_connect(spark):
         raise Unsupported(f"Spark Connect cannot infer the schema of {format}", hint=_GIVE)
-    flags = {name.lower(): text.lower() for name, text in options.items()}
+    flags = flags_of(options)
     found = (line.decode("utf-8", "replace") for line in _first_lines(location, files))
     first = spark.sparkContext.parallelize([*found][:1], 1)
     sample = first

@@ -43,7 +43,7 @@ def readers(spark: Any, home: Path) -> dict[str, Any]:
 
     def apart(place: str, case: Case, *, native: bool | None = None) -> Any:
         # As on machines that do not share this one's disk.
-        with mock.patch.object(table_module, "is_here", lambda _spark: False):
+        with mock.patch.object(table_module, "is_here", return_value=False):
             return read(place, case, native=native)
 
     def fetched(place: str, case: Case) -> Any:
