@@ -12,10 +12,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.committed.values import decode_entry
-from lakecli.errors import UsageError
+from lakecli.errors import Unsupported, UsageError
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.files import TableFile, is_read, remote_files
-from lakecli.spark.infer import not_recorded, recorded
+from lakecli.spark.infer import recorded
 from lakecli.spark.options import option_text, quoted
 from lakecli.spark.rows import Fetched
 from lakecli.spark.schemas import merged_type, same_type
@@ -113,7 +113,11 @@ class Fit:
         if self._format == "parquet" and self._spark is None:
             found = recorded(location, files[0])
             if found is None:
-                raise not_recorded(files[0])
+                raise Unsupported(
+                    f"{files[0].name} does not record a schema of Spark, and the data source has "
+                    "no session to infer one",
+                    hint="append by lakecli.spark.write_table, which asks Spark",
+                )
             return found
         assert self._spark is not None, "workers write Parquet only"
         given = {} if self._format == "parquet" else self._options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from lakecli.errors import DirtyBranch, LakeError, UsageError
+from lakecli.errors import DirtyBranch, LakeError, Unsupported, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.core.view import branch_at
 from lakecli.spark import register, writer
@@ -190,10 +191,22 @@ def test_rows_must_have_the_columns_of_the_table(
 def test_files_may_have_the_partition_column_too(
     repository: Repository, save: Save, home: Path
 ) -> None:
-    data = io.BytesIO()
-    pq.write_table(pa.table({"day": [20260101], "id": [7], "n": ["n7"]}), data)
-    stage(repository, "main", {b"t/day=2026-01-01/f.parquet": data.getvalue()})
-    commit(repository, "main", message="As other programs write it", committer="test")
+    kinds = {"day": "long", "id": "long", "n": "string"}
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in kinds.items()
+    ]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    table = pa.table({"day": [20260101], "id": [7], "n": ["n7"]})
+    for key in ("another", "org.apache.spark.sql.parquet.row.metadata"):
+        data = io.BytesIO()
+        pq.write_table(table.replace_schema_metadata({key: schema}), data)
+        stage(repository, "main", {b"t/day=2026-01-01/f.parquet": data.getvalue()})
+        commit(repository, "main", message="As other programs write it", committer="test")
+        if key == "another":  # only Spark can infer the schema
+            with pytest.raises(Unsupported, match="no session to infer one") as refused:
+                save([rows(0, 1)], partitionBy="day")
+            assert "write_table" in str(refused.value.hint)
     for merges in ("false", "true"):
         save([rows(0, 1)], partitionBy="day", mergeSchema=merges)
     assert present(home) == [
