@@ -29,7 +29,6 @@ NAME: Final = "in-use"
 _PATIENCE: Final = 2.0
 _POLL: Final = 0.01
 _SIZE: Final = 64
-_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
 class Sentinel:
@@ -115,17 +114,3 @@ class Sentinel:
         record = b"%s %s" % (kept, state)
         with suppress(OSError):
             os.pwrite(self._descriptor, record.ljust(_SIZE - 1) + b"\n", 0)
-
-
-def boot_id() -> bytes:
-    """Return the ID of the machine's current boot, empty if the platform has none."""
-    try:
-        descriptor = os.open(_BOOT_ID, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.read(descriptor, 40).strip()
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
