@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound
-from lakecli.repository.core.walk import Found, by_own_names, size_of
+from lakecli.repository.core.walk import Found, by_own_names, opener_below, size_of
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
 from lakecli.repository.upload import check_branch, is_same
@@ -22,7 +22,7 @@ from lakecli.repository.upload_tree import (
 from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
@@ -79,7 +79,8 @@ def plan_upload(
         Refused: the storage namespace lies below the directory.
     """
     prefix = check_tree(repository, branch, prefix, source, names)
-    plan = _TreePlan(repository, branch, prefix, options)
+    opener = opener_below(os.fsencode(source), options.links)
+    plan = _TreePlan(repository, branch, prefix, options, opener)
     return plan.steps(found or files_of(source, names, options))
 
 
@@ -87,9 +88,15 @@ class _TreePlan(TreeUpload):
     """A recursive upload that compares and writes nothing."""
 
     def __init__(
-        self, repository: Repository, branch: str, prefix: bytes, options: UploadOptions
+        self,
+        repository: Repository,
+        branch: str,
+        prefix: bytes,
+        options: UploadOptions,
+        opener: Callable[[bytes, int], int] = os.open,
     ) -> None:
-        super().__init__(repository, branch, prefix, options, UploadReport(), writes=False)
+        report = UploadReport()
+        super().__init__(repository, branch, prefix, options, report, writes=False, opener=opener)
         self._steps: list[tuple[bytes, Step]] = []
 
     def steps(self, found: Iterator[Found]) -> Iterator[Step]:
@@ -128,7 +135,7 @@ class _TreePlan(TreeUpload):
         expected = self._upload.expected(present)
         if expected is None or expected.size != size:
             return False
-        looked = self._upload.ingest.look(found.path, expected=expected)
+        looked = self._upload.ingest.look(found.path, expected=expected, opener=self._open)
         if looked.is_kept:
             return True
         entry = self._upload.entry(

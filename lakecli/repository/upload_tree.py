@@ -12,7 +12,7 @@ from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreach
 from lakecli.model import MAX_PATH_SIZE
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.repository.core.own_files import is_own
-from lakecli.repository.core.walk import by_own_names, named, size_of, walk
+from lakecli.repository.core.walk import by_own_names, named, opener_below, size_of, walk
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget, beside
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
@@ -126,7 +126,8 @@ def upload_tree(
     """
     prefix = check_tree(repository, branch, prefix, source, names)
     report = report or UploadReport()
-    upload = TreeUpload(repository, branch, prefix, options, report, surplus=surplus)
+    opener = opener_below(os.fsencode(source), options.links)
+    upload = TreeUpload(repository, branch, prefix, options, report, surplus=surplus, opener=opener)
     report = upload.run(found or files_of(source, names, options, report.left_out))
     drop_leftovers(repository)
     return report
@@ -191,6 +192,7 @@ class TreeUpload:
         report: filled while the upload runs.
         writes: bring in and stage what is found; else only compare.
         surplus: returns paths and encoded entries to delete with the last files.
+        opener: opens the files, as `os.open` does.
     """
 
     def __init__(
@@ -203,7 +205,9 @@ class TreeUpload:
         *,
         writes: bool = True,
         surplus: Callable[[], Sequence[tuple[bytes, bytes]]] = tuple,
+        opener: Callable[[bytes, int], int] = os.open,
     ) -> None:
+        self._open = opener
         self._upload = Upload(repository, branch, options, writes=writes)
         self._surplus = surplus
         self._now = repository.lake.now
@@ -245,7 +249,8 @@ class TreeUpload:
             count = size = 0
             for each, present in zip(files, self._present(files), strict=True):
                 try:
-                    done = small(each.path, expected=self._upload.expected(present))
+                    expected = self._upload.expected(present)
+                    done = small(each.path, expected=expected, opener=self._open)
                 except (OSError, LakeError) as error:
                     self._arrived(count, size)
                     count = size = 0
@@ -320,7 +325,8 @@ class TreeUpload:
     def _one(self, item: _Item) -> None:
         found, present, _ = item
         try:
-            ingested = self._upload.ingest.file(found.path, expected=self._upload.expected(present))
+            expected = self._upload.expected(present)
+            ingested = self._upload.ingest.file(found.path, expected=expected, opener=self._open)
         except (OSError, LakeError) as error:
             self._failed(found, error)
             return

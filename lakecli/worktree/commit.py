@@ -17,7 +17,7 @@ from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.core.read import digest_of
 from lakecli.repository.core.transaction import Draft, commit_on_top
 from lakecli.repository.core.view import view_of_branch
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.core.walk import LinkPolicy, open_below
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile, changed
 from lakecli.repository.upload import Upload
 from lakecli.uri import check_path
@@ -25,7 +25,6 @@ from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict
 from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.index import state_of
 from lakecli.worktree.posix import permissions_of
-from lakecli.worktree.scan import open_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

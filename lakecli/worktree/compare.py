@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.committed.encode import encode_entry
 from lakecli.model import ChangeType, Difference, Entry
+from lakecli.repository.core.walk import LinkPolicy
 from lakecli.worktree.hard_links import problems_of
 from lakecli.worktree.scan import hash_file
 
@@ -73,8 +75,9 @@ def differences(
 
 def _entry_of(worktree: Worktree, path: bytes) -> bytes | None:
     """Return an encoded entry with size and digest of a file; ``None`` if it is gone by now."""
+    root, follow = os.fsencode(worktree.root), worktree.links is LinkPolicy.FOLLOW
     try:
-        digest, status = hash_file(worktree.path_of(path))
+        digest, status = hash_file(root, path, follow=follow)
     except OSError:
         return None
     now = worktree.repository.lake.now()

@@ -22,6 +22,7 @@ from lakecli.kv.operations import StagingChange
 from lakecli.model import EMPTY_TREE, ChangeType, CommitId, StagingToken
 from lakecli.repository.core import operations
 from lakecli.repository.core.gate import claim_uploaded
+from lakecli.repository.core.walk import opener_below
 from lakecli.repository.upload import Upload, UploadOptions
 from lakecli.staging import area
 from lakecli.worktree.fetching import Expected, Wanted
@@ -124,11 +125,19 @@ def _bring_in(
     changes: list[tuple[bytes, bytes]] = []
     uploaded = []
     upload = Upload(repository, worktree.link.ref, options)
+    opener = opener_below(os.fsencode(worktree.root), options.links)
+    statuses: list[os.stat_result] = []
+
+    def opened(path: bytes, flags: int) -> int:
+        descriptor = opener(path, flags)
+        statuses.append(os.fstat(descriptor))
+        return descriptor
+
     for relative in paths:
-        ingested = upload.ingest.file(worktree.path_of(relative))
+        ingested = upload.ingest.file(worktree.path_of(relative), opener=opened)
         path = worktree.link.prefix + relative
         entry = upload.entry(path, ingested, at=repository.lake.now(), has_mtime=True)
-        permissions = permissions_of(os.lstat(worktree.path_of(relative)))
+        permissions = permissions_of(statuses[-1])
         entry = entry._replace(metadata={**entry.metadata, **permissions})
         uploaded.append(ingested)
         changes.append((path, encode_entry(entry)))

@@ -45,5 +45,14 @@ def is_executable(entry: Entry) -> bool:
 
 def make_executable(file: int | bytes, *, dir_fd: int | None = None) -> None:
     """Let everyone execute a file who may read it."""
-    mode = os.stat(file, dir_fd=dir_fd).st_mode
-    os.chmod(file, stat.S_IMODE(mode) | (mode & 0o444) >> 2, dir_fd=dir_fd)
+    if isinstance(file, bytes):
+        # `chmod` would follow a link that another process has put there.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+        descriptor = os.open(file, flags, dir_fd=dir_fd)
+        try:
+            make_executable(descriptor)
+        finally:
+            os.close(descriptor)
+        return
+    mode = os.fstat(file).st_mode
+    os.fchmod(file, stat.S_IMODE(mode) | (mode & 0o444) >> 2)

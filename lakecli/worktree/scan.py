@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.model import ChangeType
 from lakecli.repository.core.own_files import LINK_FILE, is_own
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.core.walk import OPEN_DIRECTORY, LinkPolicy, open_below
 from lakecli.repository.transfer.readers import PIECE
 from lakecli.worktree.index import NO_DIGEST, STATES, FileState, is_settled, state_of
 from lakecli.worktree.names import is_possible
@@ -33,7 +33,6 @@ _STATE_OF: Final = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 """Returns the fields of a `FileState`; a hundred thousand files are described without a loop."""
 
 _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-_OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 
 
 class LocalChange(NamedTuple):
@@ -145,7 +144,7 @@ class Scanner:
         """Compare the files of one directory; return those below it, or ``None`` if skipped."""
         try:
             # Files are described relative to the opened directory: the kernel walks no path.
-            descriptor = open_below(self._root, directory, _OPEN_DIRECTORY, follow=self._follows)
+            descriptor = open_below(self._root, directory, OPEN_DIRECTORY, follow=self._follows)
         except FileNotFoundError:
             return []  # removed meanwhile
         except OSError as error:
@@ -284,7 +283,7 @@ class Scanner:
             if tracked.digest == NO_DIGEST:
                 digest, is_same = "", self._is_same(path, found)
             else:
-                digest, found = hash_file(os.path.join(self._root, path), follow=self._follows)
+                digest, found = hash_file(self._root, path, follow=self._follows)
                 is_same = digest == tracked.digest.hex()
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
@@ -346,41 +345,20 @@ def _is_below(path: bytes, places: list[bytes]) -> bool:
     return any(path == place or path.startswith(place + b"/") or not place for place in places)
 
 
-def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False) -> int:
-    """Open a file or directory below a root, and follow no link in any component.
+def hash_file(root: bytes, relative: bytes, *, follow: bool) -> tuple[str, os.stat_result]:
+    """Return the BLAKE3 of a file, 64 hex digits, and its state before it was read.
 
     Args:
-        root: the root, which may be a link itself.
-        relative: the path below it; ``b""`` for the root.
-        flags: of `os.open`.
+        root: the working directory.
+        relative: the path of the file below it.
         follow: follow links.
-
-    Raises:
-        OSError: it cannot be opened; with ``ELOOP`` or ``ENOTDIR``, because of a link.
-    """
-    if follow or not relative:
-        return os.open(os.path.join(root, relative), flags)
-    *directories, name = relative.split(b"/")
-    current = os.open(root, _OPEN_DIRECTORY)
-    try:
-        for each in directories:
-            above = current
-            current = os.open(each, _OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
-            os.close(above)
-        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=current)
-    finally:
-        os.close(current)
-
-
-def hash_file(path: bytes, *, follow: bool = False) -> tuple[str, os.stat_result]:
-    """Return the BLAKE3 of a file, 64 hex digits, and its state before it was read.
 
     Raises:
         OSError: it cannot be read, or is no regular file.
     """
     from blake3 import blake3
 
-    descriptor = os.open(path, _OPEN if follow else _OPEN | os.O_NOFOLLOW)
+    descriptor = open_below(root, relative, _OPEN, follow=follow)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

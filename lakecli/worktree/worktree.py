@@ -19,7 +19,8 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.read import check_of, digest_of
 from lakecli.repository.core.view import commit_at
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.core.walk import LinkPolicy, opener_below
+from lakecli.repository.transfer.readers import PIECE, FileChanged, OpenFile, SpecialFile
 from lakecli.worktree.ignore import Ignore, selection_of
 from lakecli.worktree.index import NO_DIGEST, FileState, Index, state_of
 from lakecli.worktree.link import read_link, write_link
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from lakecli.repository.transfer.selection import Selection
     from lakecli.worktree.link import Link
 
-_PIECE: Final = 1 << 20
 _SETTLED_AT_ONCE: Final = 1 << 16
 _NO_LOCKS: Final = frozenset({errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
 
@@ -309,8 +309,9 @@ class Worktree:
         """Return the BLAKE3 of a changed file, read if it was not; ``""`` if it is gone."""
         if change.digest or change.state is None:
             return change.digest
+        root, follow = os.fsencode(self.root), self.links is LinkPolicy.FOLLOW
         try:
-            return hash_file(self.path_of(relative), follow=self.links is LinkPolicy.FOLLOW)[0]
+            return hash_file(root, relative, follow=follow)[0]
         except OSError:
             return ""
 
@@ -340,10 +341,12 @@ class Worktree:
         if check is None:
             return mtime_ns // 1_000_000_000 == entry.file_mtime
         try:
-            with open(self.path_of(relative), "rb") as file:
-                while piece := file.read(_PIECE):
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+            opener = opener_below(os.fsencode(self.root), self.links)
+            with OpenFile(self.path_of(relative), flags, opener) as file:
+                while piece := os.read(file.descriptor, PIECE):
                     check.hasher.update(piece)
-        except OSError:
+        except (OSError, SpecialFile, FileChanged):
             return False
         return check.holds()
 

@@ -304,7 +304,7 @@ class Writer:
             # Its time has decided in the scan, which nothing can repeat.
             return not tracked.state.inode
         try:
-            return hash_file(os.path.join(self._root, path))[0] == tracked.digest.hex()
+            return hash_file(self._root, path, follow=False)[0] == tracked.digest.hex()
         except OSError:
             return False
 

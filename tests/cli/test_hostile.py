@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.repository.core import walk as walking
+from tests.support.exchanges import exchange
 from tests.support.worktrees import files, write
 
 if TYPE_CHECKING:
@@ -119,3 +121,58 @@ def test_a_link_that_is_a_pipe_or_a_device_ends_at_once(
     link.unlink()
     link.write_text("src: a" + " " * 60_000 + "b\n")
     assert "malformed" in cli("status").stderr
+
+
+def make_secret(directory: Path, secret: Path) -> None:
+    """Give a directory files of the same names, sizes and times as another one."""
+    for file in directory.iterdir():
+        status = file.stat()
+        copy = secret / file.name
+        copy.write_text("s" * status.st_size)
+        os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("size", [1, 2 << 20])
+def test_an_upload_follows_no_link_that_replaces_a_directory(
+    cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    root = cli.directory / "source"
+    write(root, {"a": "1", "sub/key": "k" * size})
+    secret = exchange(monkeypatch, "lakecli.repository.upload_tree", root / "sub")
+    make_secret(root / "sub", secret)
+    sent = cli("fs", "upload", "-r", root, "lakefs://demo/main/", "--json")
+    assert sent.exit_code == 3
+    assert set(demo.contents()) == {"a"}
+
+
+@pytest.mark.parametrize("options", [["--copy"], []])
+def test_an_import_follows_no_link_that_replaces_a_directory(
+    cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    root = cli.directory / "source"
+    write(root, {"a": "1", "sub/key": "k"})
+    secret = exchange(monkeypatch, "lakecli.pipeline.imports.files", root / "sub")
+    make_secret(root / "sub", secret)
+    cli("import", "--from", root, "--to", "lakefs://demo/main/x/", "--allow-partial", *options)
+    assert "x/sub/key" not in demo.contents()
+
+
+def test_a_walk_enters_no_link_that_replaces_a_directory(
+    cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, secret = cli.directory / "source", cli.directory / "secret"
+    write(root, {"a": "1", "sub/key": "k"})
+    write(secret, {"id_rsa": "s"})
+    listed = walking._kind
+
+    def exchanged(entry: os.DirEntry[str], *, follow: bool) -> str:
+        kind = listed(entry, follow=follow)
+        if entry.name == "sub":
+            (root / "sub").rename(cli.directory / "moved")
+            (root / "sub").symlink_to(secret)
+        return kind
+
+    monkeypatch.setattr(walking, "_kind", exchanged)
+    sent = cli("fs", "upload", "-r", root, "lakefs://demo/main/", "--json")
+    assert sent.exit_code == 3
+    assert set(demo.contents()) == {"a"}

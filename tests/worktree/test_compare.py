@@ -79,14 +79,14 @@ def test_the_same_size_and_time_do_not_hide_a_change(repository: Repository, roo
     assert items(reopen(repository, root)) == {"a": Item(b"a", CHANGED, None)}
 
 
-def note_hashed(monkeypatch: pytest.MonkeyPatch, root: Path) -> list[bytes]:
+def note_hashed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Return a list to which the path of each file that is read to be hashed is added."""
     read: list[bytes] = []
     hash_file = scanning.hash_file
 
-    def noted(path: bytes, *, follow: bool = False) -> tuple[str, os.stat_result]:
-        read.append(os.path.relpath(path, os.fsencode(root)))
-        return hash_file(path, follow=follow)
+    def noted(root: bytes, relative: bytes, *, follow: bool) -> tuple[str, os.stat_result]:
+        read.append(relative)
+        return hash_file(root, relative, follow=follow)
 
     monkeypatch.setattr(scanning, "hash_file", noted)
     return read
@@ -95,7 +95,7 @@ def note_hashed(monkeypatch: pytest.MonkeyPatch, root: Path) -> list[bytes]:
 def test_unchanged_files_are_read_once(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = note_hashed(monkeypatch, root)
+    read = note_hashed(monkeypatch)
     old = Worktree.clock_ns
     # A minute later: files that were read then are settled.
     monkeypatch.setattr(Worktree, "clock_ns", lambda self: old(self) + 60 * 10**9)
@@ -300,7 +300,7 @@ def test_each_file_of_another_state_is_read_and_no_other(
     other = tmp_path / "other"
     clone(repository, other)
     write(other, {"a": "longer", "gone": "x"})
-    read = note_hashed(monkeypatch, other)
+    read = note_hashed(monkeypatch)
     assert set(items(reopen(repository, other))) == {"a", "gone"}
     assert read == [b"gone"]  # the size of the other one is enough
 
@@ -406,11 +406,14 @@ def test_a_file_that_is_deleted_once_it_was_listed_is_removed(
 def test_a_link_is_read_only_where_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("1")
     (tmp_path / "link").symlink_to("file")
-    link = os.fsencode(tmp_path / "link")
+    (tmp_path / "above").symlink_to(tmp_path)
+    root = os.fsencode(tmp_path)
     with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
-        scanning.hash_file(link)
-    found = scanning.hash_file(link, follow=True)
-    assert found == scanning.hash_file(os.fsencode(tmp_path / "file"))
+        scanning.hash_file(root, b"link", follow=False)
+    with pytest.raises(NotADirectoryError):
+        scanning.hash_file(root, b"above/file", follow=False)
+    found = scanning.hash_file(root, b"above/link", follow=True)
+    assert found == scanning.hash_file(root, b"file", follow=False)
 
 
 def test_differences_have_what_was_asked_for(repository: Repository, root: Path) -> None:

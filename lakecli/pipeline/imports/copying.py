@@ -27,7 +27,6 @@ from lakecli.repository.transfer.readers import PIECE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.model import Account
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.imports.part import Task
     from lakecli.pipeline.imports.rows import Failures, Rows
@@ -46,6 +45,7 @@ class Copier:
         task: shared by all parts.
         failures: receives those that cannot be copied.
         tell: called with 1 and the bytes of each object that was copied, by several threads.
+        opener: opens files of this machine, as `os.open` does.
 
     Attributes:
         places: empty, as no object stays outside the namespace.
@@ -55,8 +55,15 @@ class Copier:
     places: frozenset[str] = frozenset()
     verified: int = 0
 
-    def __init__(self, task: Task, failures: Failures, tell: Callable[[int, int], None]) -> None:
+    def __init__(
+        self,
+        task: Task,
+        failures: Failures,
+        tell: Callable[[int, int], None],
+        opener: Callable[[bytes, int], int] = os.open,
+    ) -> None:
         self._tell = tell
+        self._opener = opener
         self._task = task
         self._failures = failures
         self._addresses = Addresses(task, failures)
@@ -69,7 +76,7 @@ class Copier:
 
         def copy(at: int) -> Ingested | str:
             try:
-                done = _copy(ingest, rows, at, writes=writes, account=location.account)
+                done = self._copy(ingest, rows, at)
             except LakeError as error:
                 return error.message
             except OSError as error:
@@ -104,6 +111,30 @@ class Copier:
             )
         return (rows if len(kept) == len(rows) else rows.take(kept)), values
 
+    def _copy(self, ingest: Ingest, rows: Rows, at: int) -> Ingested:
+        """Copy one object, or only read it.
+
+        Raises:
+            IntegrityError: its size is not the one in the source.
+        """
+        from lakecli.repository.core.address import split_address
+
+        writes = self._task.writes
+        address = rows.addresses[at].decode("utf-8", "surrogateescape")
+        plain, version_id = split_pin(address)
+        uri, key = split_address(plain)
+        if is_local(uri):
+            path = os.fsencode(f"{uri.removeprefix('local://').rstrip('/')}/{key}")
+            bring_in = ingest.file if writes else ingest.look
+            done = bring_in(path, opener=self._opener)
+        else:
+            store = _store_of(uri, account=self._task.location.account)
+            with at_version(store, version_id).open(key) as source:
+                done = ingest.stream(source) if writes else _read(source)
+        if done.size != rows.sizes[at]:
+            raise IntegrityError(f"it has {done.size} bytes instead of {rows.sizes[at]}")
+        return done
+
 
 def make_ingest(store: ObjectStore, *, guard: GcGuard | None = None) -> Ingest:
     """Return an ingest into a namespace that looks up no earlier hashes.
@@ -111,28 +142,6 @@ def make_ingest(store: ObjectStore, *, guard: GcGuard | None = None) -> Ingest:
     It follows symbolic links: the listing leaves out those that must not be followed.
     """
     return Ingest(store, follow=True, guard=guard)
-
-
-def _copy(ingest: Ingest, rows: Rows, at: int, *, writes: bool, account: Account) -> Ingested:
-    """Copy one object, or only read it.
-
-    Raises:
-        IntegrityError: its size is not the one in the source.
-    """
-    from lakecli.repository.core.address import split_address
-
-    address = rows.addresses[at].decode("utf-8", "surrogateescape")
-    plain, version_id = split_pin(address)
-    uri, key = split_address(plain)
-    if is_local(uri):
-        path = os.fsencode(f"{uri.removeprefix('local://').rstrip('/')}/{key}")
-        done = ingest.file(path) if writes else ingest.look(path)
-    else:
-        with at_version(_store_of(uri, account=account), version_id).open(key) as source:
-            done = ingest.stream(source) if writes else _read(source)
-    if done.size != rows.sizes[at]:
-        raise IntegrityError(f"it has {done.size} bytes instead of {rows.sizes[at]}")
-    return done
 
 
 def _read(source: BinaryIO) -> Ingested:

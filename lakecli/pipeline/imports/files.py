@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.errors import LakeError, NotFound
 from lakecli.pipeline.imports.part import Part
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
+from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.pins import unpinned_bytes
+from lakecli.repository.core.walk import opener_below, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lakecli.pipeline.imports.part import Task
     from lakecli.repository.core.walk import Found, LinkPolicy
@@ -34,19 +36,25 @@ class FilesSource(NamedTuple):
 
     root: bytes
     files: tuple[File, ...]
+    links: LinkPolicy
+
+    def opener(self) -> Callable[[bytes, int], int]:
+        """Return what opens the files, and follows no link where the walk followed none."""
+        return opener_below(self.root, self.links)
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         """Yield the files; hash each one unless it will be copied."""
         from lakecli.pipeline.imports.copying import make_ingest
 
         ingest = None if task.copies else make_ingest(task.location.store())
+        opener = self.opener()
         start = b"local://" + self.root.rstrip(b"/") + b"/"
         rows = Rows([], [], [], [], [])
         for file in self.files:
             problem, checksum, size = file.problem, "", file.size
             if ingest is not None and not problem:
                 try:
-                    done = ingest.look(os.path.join(self.root, file.name))
+                    done = ingest.look(os.path.join(self.root, file.name), opener=opener)
                     checksum, size = done.digest, done.size
                 except OSError as error:
                     problem = (error.strerror or str(error)).lower()
@@ -80,7 +88,7 @@ class FilesSource(NamedTuple):
     def identity(self) -> list[Any]:
         """Return the names, sizes and times of the files."""
         files = [[os.fsdecode(file.name), *file[1:]] for file in self.files]
-        return ["files", os.fsdecode(self.root), files]
+        return ["files", os.fsdecode(self.root), files, self.links.value]
 
 
 def plan_files(
@@ -97,9 +105,6 @@ def plan_files(
     Raises:
         NotFound: the directory does not exist.
     """
-    from lakecli.repository.core.own_files import is_own
-    from lakecli.repository.core.walk import walk
-
     if not os.path.isdir(root):
         raise NotFound(
             f"no directory {os.fsdecode(root)}",
@@ -113,12 +118,12 @@ def plan_files(
             continue
         if len(files) >= FILES_PER_PART or size >= BYTES_PER_PART:
             following = prefix + found.relative
-            yield Part(low, following, FilesSource(root, tuple(files)))
+            yield Part(low, following, FilesSource(root, tuple(files), links))
             low, files, size = following, [], 0
         file = _file(found)
         files.append(file)
         size += file.size
-    yield Part(low, high, FilesSource(root, tuple(files)))
+    yield Part(low, high, FilesSource(root, tuple(files), links))
 
 
 def _file(found: Found) -> File:

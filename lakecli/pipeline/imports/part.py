@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -243,7 +244,7 @@ def import_rows(
         sink=sink,
         lister=lister,
     )
-    encode = _encoder(task, failures, tell)
+    encode = _encoder(task, part.source, failures, tell)
     duplicates: list[bytes] = []
     last: bytes | None = None
     prefix = task.prefix
@@ -328,9 +329,13 @@ class _Encoder:
         return rows, encode_external(columns)
 
 
-def _encoder(task: Task, failures: Failures, tell: Callable[[int, int], None]) -> Any:  # noqa: ANN401
+def _encoder(
+    task: Task, source: PartSource, failures: Failures, tell: Callable[[int, int], None]
+) -> Any:  # noqa: ANN401
     if task.copies:
         from lakecli.pipeline.imports.copying import Copier
+        from lakecli.pipeline.imports.files import FilesSource
 
-        return Copier(task, failures, tell)
+        opener = source.opener() if isinstance(source, FilesSource) else os.open
+        return Copier(task, failures, tell, opener)
     return _Encoder(task, failures)

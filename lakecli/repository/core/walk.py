@@ -9,11 +9,13 @@ from enum import StrEnum
 from lakecli.errors import UsageError
 from lakecli.named_tuple import NamedTuple
 from lakecli.repository.core.own_files import is_own
-from lakecli.typed import TYPE_CHECKING
+from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
+
+OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 
 
 class LinkPolicy(StrEnum):
@@ -112,37 +114,83 @@ def by_own_names(sources: Sequence[Path]) -> list[Found]:
     return [found[name] for name in sorted(found)]
 
 
+def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False) -> int:
+    """Open a file or directory below a root, and follow no link in any component.
+
+    Args:
+        root: the root, which may be a link itself.
+        relative: the path below it; ``b""`` for the root.
+        flags: of `os.open`.
+        follow: follow links.
+
+    Raises:
+        OSError: it cannot be opened; with ``ELOOP`` or ``ENOTDIR``, because of a link.
+    """
+    if follow or not relative:
+        return os.open(os.path.join(root, relative), flags)
+    *directories, name = relative.split(b"/")
+    current = os.open(root, OPEN_DIRECTORY)
+    try:
+        for each in directories:
+            above = current
+            current = os.open(each, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+            os.close(above)
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=current)
+    finally:
+        os.close(current)
+
+
+def opener_below(root: bytes, policy: LinkPolicy) -> Callable[[bytes, int], int]:
+    """Return what opens the files that `walk` and `named` yield, in place of `os.open`.
+
+    Between the walk and the reading, another process may put a link in the place of a directory.
+    Unless the policy is to follow links, such a file is not opened.
+    """
+    lead = os.path.join(root, b"")
+    follow = policy is LinkPolicy.FOLLOW
+    return lambda path, flags: open_below(lead, path.removeprefix(lead), flags, follow=follow)
+
+
 def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[Found | _Directory]:
     path, prefix, above = directory
+    root = path[: len(path) - len(prefix)]
+    follow = policy is LinkPolicy.FOLLOW
     try:
-        status = os.stat(path)
-        with os.scandir(path) as listing:
-            entries = list(listing)
+        # Another process may have put a link in the place of a directory that was listed.
+        descriptor = open_below(root, prefix, OPEN_DIRECTORY, follow=follow)
     except OSError as error:
         yield Found(path, prefix, (error.strerror or str(error)).lower())
         return
+    try:
+        status = os.fstat(descriptor)
+        with os.scandir(descriptor) as listing:
+            kinds = [(_kind(entry, follow=follow), os.fsencode(entry.name)) for entry in listing]
+    except OSError as error:
+        yield Found(path, prefix, (error.strerror or str(error)).lower())
+        return
+    finally:
+        os.close(descriptor)
     here = (status.st_dev, status.st_ino)
     if here in above:
         yield Found(path, prefix, "a symbolic link that leads back into itself")
         return
     above |= {here}
-    follow = policy is LinkPolicy.FOLLOW
-    kinds = [(_kind(entry, follow=follow), entry) for entry in entries]
     # A directory sorts as its contents do, by the name with the slash.
-    kinds.sort(key=lambda item: item[1].name + b"/" if item[0] == "directory" else item[1].name)
+    kinds.sort(key=lambda item: item[1] + b"/" if item[0] == "directory" else item[1])
     lead = prefix + b"/" if prefix else b""
-    for kind, entry in kinds:
+    for kind, name in kinds:
+        file, relative = os.path.join(path, name), lead + name
         if kind == "file":
-            yield Found(entry.path, lead + entry.name)
-        elif kind == "directory" and is_own(entry.name):
-            yield Found(entry.path, lead + entry.name, "is a directory")
+            yield Found(file, relative)
+        elif kind == "directory" and is_own(name):
+            yield Found(file, relative, "is a directory")
         elif kind == "directory":
-            yield _Directory(entry.path, lead + entry.name, above)
+            yield _Directory(file, relative, above)
         elif policy is not LinkPolicy.SKIP:
-            yield Found(entry.path, lead + entry.name, f"a {kind}")
+            yield Found(file, relative, f"a {kind}")
 
 
-def _kind(entry: os.DirEntry[bytes], *, follow: bool) -> str:
+def _kind(entry: os.DirEntry[str], *, follow: bool) -> str:
     try:
         if entry.is_file(follow_symlinks=follow):
             return "file"

@@ -212,7 +212,13 @@ class Ingest:
         check_unchanged(descriptor, status)
         return Ingested(done.digest, size, mtime, done.found, done.is_kept)
 
-    def look(self, path: bytes, *, expected: Expected | None = None) -> Ingested:
+    def look(
+        self,
+        path: bytes,
+        *,
+        expected: Expected | None = None,
+        opener: Callable[[bytes, int], int] = os.open,
+    ) -> Ingested:
         """Return what `file` would bring in, without writing anything.
 
         Raises:
@@ -220,7 +226,7 @@ class Ingest:
             FileChanged: the file was written to meanwhile.
             OSError: it cannot be read.
         """
-        with OpenFile(path, self._flags) as opened:
+        with OpenFile(path, self._flags, opener) as opened:
             status = opened.status
             size = status.st_size
             digests = Digests(expected, size)
