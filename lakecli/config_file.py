@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lakecli.config_keys import KEYS, find_key
 from lakecli.directories import make_private
 from lakecli.errors import NotFound, PermissionDenied, UsageError
-from lakecli.parsing import Unparsable, parse_toml
+from lakecli.parsing import Unparsable, parse_toml, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping
@@ -56,8 +56,7 @@ def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
 
 def _read(path: StrPath, *, required: bool) -> str | None:
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        return read_text(path)
     except (FileNotFoundError, NotADirectoryError):
         if required:
             raise NotFound(f"no configuration file {path}") from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.config_keys import KEYS, LAKECTL_PREFIX
 from lakecli.errors import NotFound, PermissionDenied, UsageError
-from lakecli.parsing import Unparsable, parse_yaml
+from lakecli.parsing import Unparsable, parse_yaml, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,8 +58,7 @@ def read_lakectl_file(path: StrPath, *, required: bool) -> LakectlFile:
         PermissionDenied: it cannot be read.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            document = parse_yaml(file.read())
+        document = parse_yaml(read_text(path))
         found = dict(_flatten(document, ""))
     except (FileNotFoundError, NotADirectoryError):
         if required:

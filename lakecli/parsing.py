@@ -8,10 +8,14 @@ document that is not acceptable raises `Unparsable`.
 from __future__ import annotations
 
 import json
+import os
 import re
 from math import isfinite
 
-from lakecli.typed import Any, Final, NoReturn
+from lakecli.typed import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from lakecli.directories import StrPath
 
 MAX_SIZE: Final = 1 << 20
 """Default limit of a document, in bytes."""
@@ -30,6 +34,39 @@ _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{\]}]', re.DOTALL)
 
 class Unparsable(ValueError):
     """A document that is malformed or exceeds a bound; the message says which."""
+
+
+def read_text(path: StrPath, *, errors: str = "strict") -> str:
+    """Return the text of a file: all of it, or one byte more than `MAX_SIZE`.
+
+    Args:
+        path: the file.
+        errors: what to do with bytes that are not UTF-8, as for `bytes.decode`.
+
+    Raises:
+        OSError: it cannot be read.
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    return read_bytes(path, MAX_SIZE).decode("utf-8", errors)
+
+
+def read_bytes(path: StrPath, max_size: int) -> bytes:
+    """Return the bytes of a file: all of them, or one more than `max_size`.
+
+    A device may have no end. A pipe that nobody writes to is empty; opening it does not block.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        os.set_blocking(descriptor, True)
+        data = bytearray()
+        while piece := os.read(descriptor, min(max_size + 1 - len(data), MAX_SIZE)):
+            data += piece
+        return bytes(data)
+    finally:
+        os.close(descriptor)
 
 
 def parse_json(data: bytes | str, *, max_size: int = MAX_SIZE) -> Any:  # noqa: ANN401 - whatever JSON can be

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakecli.cli.answers.sharing import RefUpdate
 from lakecli.errors import NotFound, PermissionDenied, UsageError
+from lakecli.parsing import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +40,7 @@ def read_manifest(context: Context, source: str) -> RefsManifest:
 def _read_file(source: str, max_size: int) -> bytes:
     """Read a file, and no more than one byte beyond what it may have."""
     try:
-        with Path(source).open("rb") as file:
-            return file.read(max_size + 1)
+        return read_bytes(source, max_size)
     except FileNotFoundError:
         raise NotFound(f"no file {source}", hint="give the file, or - for standard input") from None
     except IsADirectoryError:

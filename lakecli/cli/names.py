@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from contextlib import contextmanager
 
 from lakecli.cli.declare import Option
@@ -87,6 +89,7 @@ def open_names(context: Context, source: str) -> Iterator[BufferedIOBase]:
     Raises:
         NotFound: there is no such file.
         PermissionDenied: it cannot be read.
+        UsageError: it is a device, which may have no end.
     """
     if source == STANDARD_INPUT:
         yield bytes_of(context)
@@ -98,6 +101,9 @@ def open_names(context: Context, source: str) -> Iterator[BufferedIOBase]:
     except OSError as error:
         raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
     with file:
+        is_device = stat.S_ISCHR(os.fstat(file.fileno()).st_mode)
+        if is_device and not (file.isatty() or source == os.devnull):
+            raise UsageError(f"{source} is a device", hint="give a file, or - for standard input")
         yield file
 
 

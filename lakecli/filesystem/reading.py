@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
@@ -10,10 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.utils import isfilelike
 
+from lakecli.errors import LakeWarning
 from lakecli.filesystem import lakes
 from lakecli.filesystem.failures import transferring
 from lakecli.filesystem.lookup import LookupFileSystem
+from lakecli.filesystem.paths import parse
 from lakecli.objectstore.base import ObjectNotFound
+from lakecli.repository.core.own_files import LEFT_OUT, is_own
 from lakecli.repository.core.read import damaged, gone, read_located
 
 if TYPE_CHECKING:
@@ -74,6 +78,8 @@ class ReadingFileSystem(LookupFileSystem):
     def get(self, rpath: Any, lpath: Any, *args: Any, **options: Any) -> None:
         """Download files; never write outside `lpath`, whatever the names of objects.
 
+        Files of Git, of lakecli and of the system are left out, with a `LakeWarning`.
+
         Raises:
             ValueError: the name of an object leads outside `lpath`.
         """
@@ -92,7 +98,12 @@ class ReadingFileSystem(LookupFileSystem):
         outfile: Any = None,
         **options: Any,
     ) -> None:
-        """Download one file and verify it; remove it if it is damaged."""
+        """Download one file and verify it; remove it if it is damaged.
+
+        A file of Git, of lakecli or of the system is left out, with a `LakeWarning`.
+        """
+        if outfile is None and not isfilelike(lpath) and is_left_out(rpath):
+            return
         if not isfilelike(lpath):
             _check_inside(lpath, _target.get())
         if outfile is not None or isfilelike(lpath) or self.isdir(rpath):
@@ -130,6 +141,14 @@ class ReadingFileSystem(LookupFileSystem):
         name = place.name(place.path)
         with transferring(name), lakes.located(self.home, place.repository, entry) as (store, key):
             yield from read_located(place, store, key, entry)
+
+
+def is_left_out(path: str) -> bool:
+    """Return whether a path is never transferred, because of its name; warn if so."""
+    if not is_own(parse(path).path):
+        return False
+    warnings.warn(f"left out: {path}: {LEFT_OUT}", LakeWarning, stacklevel=3)
+    return True
 
 
 def _check_inside(path: Any, root: str) -> None:

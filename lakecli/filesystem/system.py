@@ -13,7 +13,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.failures import finding
 from lakecli.filesystem.files import PackedFile, ReadFile, TextFile, WrittenFile
-from lakecli.filesystem.reading import ReadingFileSystem
+from lakecli.filesystem.reading import ReadingFileSystem, is_left_out
 from lakecli.filesystem.transaction import LakeTransaction, Pending
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
@@ -159,9 +159,17 @@ class LakeFileSystem(ReadingFileSystem):
         pending.stage(self.home)
 
     def put(self, lpath: Any, rpath: Any, **options: Any) -> None:
-        """Upload files or directories; stage all of them together."""
+        """Upload files or directories; stage all of them together.
+
+        Files of Git, of lakecli and of the system are left out, with a `LakeWarning`.
+        """
         with self._together():
             super().put(lpath, rpath, **options)
+
+    def put_file(self, lpath: str, rpath: str, **options: Any) -> None:
+        """Upload one file, unless its name is one that `put` leaves out."""
+        if not is_left_out(rpath):
+            super().put_file(lpath, rpath, **options)
 
     def pipe(self, path: Any, value: Any = None, **options: Any) -> None:
         """Write values; stage several of them together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -356,7 +357,9 @@ def upload_file(
         raise NotFound(f"no such file: {source}") from error
     except IsADirectoryError as error:
         raise _is_directory(source) from error
-    except SpecialFile as error:
+    except (SpecialFile, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENXIO:  # that of a socket
+            raise
         if os.path.isdir(name):
             raise _is_directory(source) from error
         raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error

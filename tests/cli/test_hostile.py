@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +15,6 @@ from tests.support.exchanges import exchange
 from tests.support.worktrees import files, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.support.demo import Demo
     from tests.support.golden import Cli
 
@@ -176,3 +176,40 @@ def test_a_walk_enters_no_link_that_replaces_a_directory(
     sent = cli("fs", "upload", "-r", root, "lakefs://demo/main/", "--json")
     assert sent.exit_code == 3
     assert set(demo.contents()) == {"a"}
+
+
+@pytest.fixture(params=["/dev/zero", "fifo", "socket", "directory"])
+def special(cli: Cli, request: pytest.FixtureRequest) -> Path:
+    """A link to something that is no file."""
+    there = cli.directory / "there"
+    if request.param == "fifo":
+        os.mkfifo(there)
+    elif request.param == "socket":
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(os.path.relpath(there))
+    elif request.param == "directory":
+        there.mkdir()
+    else:
+        there = Path(request.param)
+    link = cli.directory / "special"
+    link.symlink_to(there)
+    return link
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.usefixtures("demo")
+def test_what_is_no_file_is_refused(cli: Cli, special: Path) -> None:
+    main = "lakefs://demo/main/x"
+    for line in (
+        ("fs", "upload", special, main),
+        ("gc", "set-config", "lakefs://demo", "-f", special),
+        ("refs-restore", "lakefs://demo", "--manifest", special),
+    ):
+        done = cli(*line)
+        assert done.exit_code not in {0, 1}, line
+        assert "unexpected" not in done.stderr
+    if not special.is_fifo():
+        named = cli("fs", "cat", "--files-from", special, "lakefs://demo/main/")
+        assert named.exit_code in {2, 9}
+    done = cli("--config", special, "repo", "list")
+    assert done.exit_code == 0 if special.is_fifo() else done.exit_code in {2, 9}

@@ -20,7 +20,7 @@ from blake3 import blake3
 import lakecli
 from lakecli.cli.context import system_now
 from lakecli.committed.encode import encode_entry
-from lakecli.errors import ErrorKind
+from lakecli.errors import ErrorKind, LakeWarning
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.filesystem.failures import LakeFileError
 from lakecli.filesystem.files import WHOLE
@@ -631,3 +631,21 @@ def test_downloads_never_leave_the_target(
     assert not (tmp_path / "place" / "out-beside").exists()
     fs.get(f"{MAIN}/t/good", str(tmp_path / "one"))
     assert (tmp_path / "one").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("name", [".git/config", "d/.GIT/hooks/pre-commit", ".lakefs_ref.yaml"])
+def test_files_of_git_and_lakecli_are_transferred_in_neither_direction(
+    fs: LakeFileSystem, tmp_path: Path, name: str
+) -> None:
+    fs.pipe_file(f"{MAIN}/x/data", b"1")
+    fs.pipe_file(f"{MAIN}/x/{name}", b"enemy")
+    with pytest.warns(LakeWarning, match="left out: demo/main/x/.*Git"):
+        fs.get(f"{MAIN}/x", str(tmp_path / "down"), recursive=True)
+    assert [each.name for each in (tmp_path / "down").rglob("*") if each.is_file()] == ["data"]
+    source = tmp_path / "source"
+    (source / name).parent.mkdir(parents=True)
+    (source / name).write_text("token")
+    (source / "data").write_text("2")
+    with pytest.warns(LakeWarning, match="left out: demo/main/y/.*Git"):
+        fs.put(f"{source}/", f"{MAIN}/y", recursive=True)
+    assert fs.find(f"{MAIN}/y") == ["demo/main/y/data"]

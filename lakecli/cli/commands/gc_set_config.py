@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from lakecli.cli.context import Context
@@ -41,13 +40,14 @@ def gc_set_config(
         lakecli gc set-config lakefs://demo -f -
     """
     from lakecli.errors import NotFound
+    from lakecli.parsing import read_text
     from lakecli.pipeline.gc.rules import parse_rules, put_rules, rules_fields
 
     if filename == "-":
         text = context.stdin.read()
     else:
         try:
-            text = Path(filename).read_text(encoding="utf-8", errors="surrogateescape")
+            text = read_text(filename, errors="surrogateescape")
         except OSError as error:
             raise NotFound(f"cannot read {filename}: {(error.strerror or '').lower()}") from error
     rules = parse_rules(text)

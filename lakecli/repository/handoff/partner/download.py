@@ -24,6 +24,7 @@ from typing import Any, Dict, Iterator, List, Optional
 from lakecli.repository.handoff.partner.files import (
     PIECE,
     Failed,
+    check_name,
     digest_of,
     find_hasher,
     hash_here,
@@ -110,6 +111,8 @@ class Download:
             return
         name = item["name"]
         try:
+            check_name(name)
+            check_name(item.get("id", name))
             if name.endswith("/"):
                 make_way(self.root, name)
             else:

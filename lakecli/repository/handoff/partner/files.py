@@ -1,9 +1,11 @@
 """Files of a download: their paths, their directories and their digests."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import unicodedata
 from typing import BinaryIO
 
 from lakecli.repository.handoff.partner.blake3 import Blake3, blake3_of
@@ -14,9 +16,35 @@ NOT_IN_WINDOWS = set('<>:"|?*\\') | {chr(code) for code in range(32)}
 DEVICES = {"con", "prn", "aux", "nul", "conin$", "conout$"}
 DEVICES |= {kind + digit for kind in ("com", "lpt") for digit in "0123456789"}
 
+OWN = re.compile(
+    r"(?:.*/)?(?:\.git|git~[1-9]|\.lakefs_ref\.yaml|lakefs~[1-9]\.yam|\.lakecli[^/:]*|\.ds_store)"
+    r"[ .]*(?:[/:]|\Z)",
+    re.DOTALL,
+)
+NOT_SHOWN = re.compile(
+    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+
 
 class Failed(Exception):
     """One object cannot be downloaded; others can."""
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that leads out of the directory, or that Git, lakecli or the system uses."""
+    for component in name[:-1].split("/") if name.endswith("/") else name.split("/"):
+        if component in ("", ".", "..") or "\0" in component:
+            raise Failed("its name leads out of the directory, or is none of a file")
+        if OWN.match(folded(component)):
+            raise Failed("Git, lakecli or the system itself uses a file of this name")
+
+
+def folded(name: str) -> str:
+    """Return a name as a file system reads it that ignores case and what is not shown."""
+    decomposed = unicodedata.normalize("NFD", NOT_SHOWN.sub("", name))
+    return decomposed.casefold().replace("\\", "/")
 
 
 def local_path(root: str, name: str) -> "str | bytes":
