@@ -18,6 +18,7 @@ from lakecli.errors import ConflictError, IntegrityError
 from lakecli.model import EMPTY_TREE
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree.fetching import Expected, Wanted
+from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.index import NO_DIGEST, is_settled
 from lakecli.worktree.keep import keep
 from lakecli.worktree.writer import Writer
@@ -140,7 +141,11 @@ class _Bringing:
         on_its_way = worktree.link.target
         if on_its_way is not None and on_its_way != target.id:
             self._trees.append(worktree.commit(on_its_way).metarange_id)
-        self._changes = worktree.scan_all().changes if changes is None else changes
+        if changes is None:
+            changes = worktree.scan_all().changes
+            if restore_objects(worktree, changes):
+                changes = worktree.scan_all().changes
+        self._changes = changes
         self._fates: dict[bytes, _Fate] = {}
         self._more: list[bytes] = []
         """Paths outside of the difference of the trees that are written too."""

@@ -318,6 +318,9 @@ def test_undo_goes_on_where_the_directory_was_busy(cli: Cli, demo: Demo, root: P
 def test_root_gets_hard_links_only_if_it_insists(
     cli: Cli, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (root / "c").write_text("another")
+    cli.ok("local", "commit", root, "-m", "c")
+
     def links(name: str, value: str, user: int) -> int:
         monkeypatch.setattr("os.geteuid", lambda: user)
         cli.ok("config", "set", "local.link", value)
@@ -337,10 +340,19 @@ def test_root_gets_hard_links_only_if_it_insists(
     assert "a: a hard link; the object in the namespace was overwritten with it" in shown.stderr
     cli.ok("local", "commit", overwritten.parent, "-m", "mine")
     cli.ok("fsck", "lakefs://demo", "--data")
+    overwritten = overwritten.with_name("c")
+    overwritten.chmod(0o644)
+    with overwritten.open("a") as file:
+        file.write("more")
+    cli.ok("local", "checkout", overwritten.parent, "--ref", "main", "-y")
+    cli.ok("fsck", "lakefs://demo", "--data")
     overwritten = cli.directory / "user" / "b"
     overwritten.chmod(0o644)
     overwritten.write_text("other")
     assert cli("local", "commit", overwritten.parent, "-m", "x").exit_code == ExitCode.INTEGRITY
+    pulled = cli("local", "pull", overwritten.parent, "--force")
+    assert pulled.exit_code == ExitCode.INTEGRITY
+    assert "fsck --repair --from" in pulled.stderr
 
 
 def test_list_prunes_the_indexes_of_directories_that_are_gone(cli: Cli, root: Path) -> None:
