@@ -65,7 +65,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     fuzz.addoption("--fuzz-minutes", metavar="N", type=float, default=60, help="all targets")
     benchmarks = parser.getgroup("benchmarks", "tests/benchmarks, with --benchmark-only")
     benchmarks.addoption(
-        "--loaded", action="store_true", help="keep the machine busy; allow 1.5 times the limits"
+        "--objects",
+        metavar="N",
+        type=int,
+        default=1_000_000,
+        help="how many objects a million is; with fewer, no claim fails",
     )
     mutants = parser.getgroup("mutants", "tests/mutants")
     mutants.addoption("--mutants-since", metavar="COMMIT", help="first what changed since, whole")

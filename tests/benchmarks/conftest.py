@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.benchmarks.claims import Report
+from tests.benchmarks.claims import MILLION, Report
 from tests.benchmarks.lake import Large, Place
 from tests.benchmarks.measure import Machine
 from tests.conftest import SCRUBBED
@@ -23,7 +21,7 @@ DISK = Path("/var/tmp")  # /tmp is memory on many machines
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[REPORT] = Report(is_loaded=config.getoption("--loaded"))
+    config.stash[REPORT] = Report(is_binding=config.getoption("--objects") == MILLION)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -45,17 +43,6 @@ def pytest_terminal_summary(
             terminalreporter.line(str(row))
         for note in report.notes:
             terminalreporter.line(f"note    {note}")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _load(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Keep each processor busy with a process of its own, if --loaded says so."""
-    count = len(os.sched_getaffinity(0)) if pytestconfig.getoption("--loaded") else 0
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    yield
-    for process in busy:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="session")
@@ -106,15 +93,22 @@ def machine(scratch: Path, place: Place) -> Machine:
 
 
 @pytest.fixture(scope="session")
-def million(place: Place) -> Large:
-    """A repository of a million entries."""
-    return _large(place, "million", 1_000_000)
+def objects(pytestconfig: pytest.Config) -> int:
+    """How many objects a million is in this run."""
+    count: int = pytestconfig.getoption("--objects")
+    return count
 
 
 @pytest.fixture(scope="session")
-def both(million: Large, place: Place) -> tuple[Large, Large]:
-    """The repository of a million entries, and one of ten million."""
-    return million, _large(place, "ten-million", 10_000_000)
+def million(place: Place, objects: int) -> Large:
+    """A repository of a million entries."""
+    return _large(place, "million", objects)
+
+
+@pytest.fixture(scope="session")
+def ten_million(place: Place, objects: int) -> Large:
+    """A repository of ten million entries."""
+    return _large(place, "ten-million", 10 * objects)
 
 
 def _large(place: Place, name: str, count: int) -> Large:

@@ -10,10 +10,12 @@ from os import urandom
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.cli.context import random_id, system_now
+from lakecli.committed.apply import apply
 from lakecli.errors import NotFound
 from lakecli.model import EMPTY_TREE
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit
+from lakecli.repository.core.commit_gate import claim_head
 from lakecli.repository.core.lake import DEFAULT_MEMORY_SIZE, Home, Lake, Runtime
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.transaction import Draft, commit_clean
@@ -21,9 +23,10 @@ from tests.benchmarks import dataset
 from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from lakecli.model import Commit
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
 
@@ -51,6 +54,22 @@ class Place(NamedTuple):
         """Create a repository in a directory of its own and return its URI."""
         with self.open() as lake:
             return repo.create(lake, name, str(self.namespaces / name)).uri
+
+
+def commit_entries(repository: Repository, entries: Iterable[tuple[bytes, bytes]]) -> Commit:
+    """Commit entries in key order to the main branch, without staging them."""
+
+    def build(view: View) -> Draft:
+        return Draft(
+            metarange_id=apply(view.repository.trees, EMPTY_TREE, entries).metarange_id,
+            parents=[claim_head(view)],
+            message="Everything",
+            committer="benchmark",
+            created_at=view.repository.lake.now(),
+            metadata={},
+        )
+
+    return commit_clean(repository, MAIN, build, kind="commit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +103,8 @@ class Large:
 
     def commit_all(self) -> None:
         """Commit every entry straight from the data set, without staging it."""
-
-        def build(view: View) -> Draft:
-            from lakecli.committed.apply import apply
-            from lakecli.repository.core.commit_gate import claim_head
-
-            trees = view.repository.trees
-            applied = apply(trees, EMPTY_TREE, dataset.records(self.count))
-            return Draft(
-                metarange_id=applied.metarange_id,
-                parents=[claim_head(view)],
-                message="Everything",
-                committer="benchmark",
-                created_at=view.repository.lake.now(),
-                metadata={},
-            )
-
         with self.open() as repository:
-            commit_clean(repository, MAIN, build, kind="commit")
+            commit_entries(repository, dataset.records(self.count))
             tag.create(repository, EVERYTHING, MAIN)
 
     def path(self, number: int) -> bytes:

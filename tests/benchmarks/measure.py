@@ -5,8 +5,7 @@ machines drift, and other programs run beside a benchmark. What is measured, of 
 its start until it is reaped:
 
 - seconds: by the wall clock, what somebody who waits for the command sees;
-- written: bytes that the process gave to system calls that write, by the kernel's own count
-  (``wchar`` of ``/proc/PID/io``);
+- processor seconds: those of the process and of its children that have ended;
 - anonymous memory: the largest ``RssAnon`` of ``/proc/PID/status``, looked at every millisecond
   while the process runs. It is what the process itself needs: pages of files, such as those of
   the memory-mapped local store, are the system's to take away, and do not count;
@@ -43,21 +42,23 @@ LAKECLI: Final = str(Path(sysconfig.get_path("scripts"), "lakecli"))
 """The installed program."""
 
 _LOOK_EVERY: Final = 0.001
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The cost of a process: wall seconds, processor seconds, bytes written."""
+    """The cost of some work: wall seconds and processor seconds."""
 
     seconds: float
     cpu: float
-    written: int
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the cost of two processes that ran one after the other."""
-        return Usage(
-            self.seconds + other.seconds, self.cpu + other.cpu, self.written + other.written
-        )
+        """Return the cost of two works, one after the other."""
+        return Usage(self.seconds + other.seconds, self.cpu + other.cpu)
+
+    def each(self, count: int) -> Usage:
+        """Return the cost of one of so many rows."""
+        return Usage(self.seconds / count, self.cpu / count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +89,10 @@ class Machine:
         """
         start = time.perf_counter()
         pid = self._start(argv)
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        seconds = time.perf_counter() - start
-        counts = dict(
-            line.split(": ") for line in Path(f"/proc/{pid}/io").read_text("utf-8").splitlines()
-        )
         _, status, usage = os.wait4(pid, 0)
+        seconds = time.perf_counter() - start
         self._check(argv, status)
-        return Usage(seconds, usage.ru_utime + usage.ru_stime, int(counts["wchar"]))
+        return Usage(seconds, usage.ru_utime + usage.ru_stime)
 
     def memory(self, *argv: str | Path) -> Memory:
         """Run a program to its end, and watch its memory.
@@ -155,7 +152,11 @@ class Comparison(NamedTuple):
 
     def detail(self, name: str) -> str:
         """Return a text that says how the ratio was computed."""
-        return f"{seconds(self.subject):.4f} s : {seconds(self.baselines[name]):.4f} s, {name}"
+        ours, theirs = self.subject, self.baselines[name]
+        return (
+            f"{seconds(ours):.4g} s : {seconds(theirs):.4g} s, processor "
+            f"{processor_seconds(ours):.4g} s : {processor_seconds(theirs):.4g} s, {name}"
+        )
 
 
 def seconds(usages: Iterable[Usage]) -> float:
@@ -166,6 +167,30 @@ def seconds(usages: Iterable[Usage]) -> float:
 def processor_seconds(usages: Iterable[Usage]) -> float:
     """Return the median of the processor times."""
     return median(usage.cpu for usage in usages)
+
+
+def timed(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> Usage:
+    """Return the cost of work in this process; `clock` tells processor seconds."""
+    start, before = time.perf_counter(), clock()
+    work()
+    return Usage(time.perf_counter() - start, clock() - before)
+
+
+def family_seconds() -> float:
+    """Return the processor seconds of this process and its descendants."""
+    known: dict[int, tuple[int, float]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # the process has ended
+            continue
+        known[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15])) / _TICKS
+    total, waiting = 0.0, [os.getpid()]
+    while waiting:
+        pid = waiting.pop()
+        total += known[pid][1]
+        waiting += [child for child, (parent, _) in known.items() if parent == pid]
+    return total
 
 
 def repeat(

@@ -1,48 +1,46 @@
-"""Importing two million objects without moving them, from a manifest on disk."""
+"""Importing objects from a listing in Parquet, without moving them."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import random
-import subprocess
-from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from collections import deque
+from itertools import count
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.benchmarks.claims import LOCAL
-from tests.benchmarks.engines import compare_engines
-from tests.benchmarks.measure import LAKECLI, MIB, PYTHON, processor_seconds, repeat, seconds
+from lakecli.cli.context import random_id
+from lakecli.pipeline.imports.job import import_objects
+from lakecli.pipeline.imports.report import ImportOptions
+from lakecli.pipeline.imports.sources import open_source
+from lakecli.pipeline.imports.verify import Verify
+from lakecli.pipeline.runner import LocalRunner
+from lakecli.pipeline.scratch import Scratch
+from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.pipeline.store_location import StoreLocation
+from lakecli.repository import branch
+from lakecli.repository.core.walk import LinkPolicy
+from tests.benchmarks import protobuf_rows
+from tests.benchmarks.claims import ENCODED, LOCAL
+from tests.benchmarks.lake import MAIN
+from tests.benchmarks.measure import LAKECLI, compare, family_seconds, timed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
+    from lakecli.pipeline.runner import Runner
     from tests.benchmarks.claims import Report
     from tests.benchmarks.lake import Place
     from tests.benchmarks.measure import Machine, Usage
 
-COUNT = 2_000_000
 ROUNDS = 3
-CORES = 2
-LARGER = 3_000_000
+LISTED = 2
+"""How many million objects are imported."""
 
-
-class Manifests(NamedTuple):
-    """Manifests of the same objects, sorted by key and unsorted."""
-
-    ordered: Path
-    mixed: Path
-
-
-@pytest.fixture(scope="module")
-def manifests(scratch: Path) -> Manifests:
-    numbers = sorted(range(COUNT), key=key_of)
-    ordered = write(scratch / "ordered.parquet", numbers)
-    random.Random(1).shuffle(numbers)
-    return Manifests(ordered, write(scratch / "mixed.parquet", numbers))
+LARGER = 3
+"""How many million, by both engines."""
 
 
 def key_of(number: int) -> str:
@@ -50,10 +48,12 @@ def key_of(number: int) -> str:
     return f"year={year}/month={month:02d}/part-{number:08d}.snappy.parquet"
 
 
-def write(path: Path, numbers: list[int]) -> Path:
+def write_listing(path: Path, objects: int) -> Path:
+    """Write a listing that is sorted by key."""
     import pyarrow as pa
     from pyarrow import parquet
 
+    numbers = sorted(range(objects), key=key_of)
     keys = [key_of(number) for number in numbers]
     table = pa.table(
         {
@@ -68,75 +68,82 @@ def write(path: Path, numbers: list[int]) -> Path:
     return path
 
 
-def test_in_process(
+def import_command(listing: Path, uri: str) -> tuple[str, ...]:
+    """Return the words that import a listing by this process."""
+    options = ("--engine", "local", "--verify", "none", "--no-progress")
+    return LAKECLI, "import", "--from", str(listing), "--to", f"{uri}/{MAIN}/", *options
+
+
+@pytest.mark.timeout(1200)
+def test_in_process(  # noqa: PLR0917 - fixtures
     benchmark: BenchmarkFixture,
     report: Report,
     machine: Machine,
     place: Place,
-    manifests: Manifests,
+    scratch: Path,
+    objects: int,
 ) -> None:
-    taken: list[Usage] = []
-    names = iter(range(ROUNDS + 1))
+    rows = LISTED * objects
+    listing = write_listing(scratch / "listing.parquet", rows)
 
-    def create() -> tuple[str, ...]:
-        uri = place.create(f"imported-{next(names)}")
-        options = ("--engine", "local", "--verify", "none", "--no-progress")
-        return LAKECLI, "import", "--from", str(manifests.ordered), "--to", f"{uri}/main/", *options
+    def encode() -> None:
+        deque(protobuf_rows.encoded(listing), maxlen=0)
 
-    repeat(
+    compared = compare(
         benchmark,
-        lambda *argv: taken.append(machine.run(*argv)),
         rounds=ROUNDS,
-        set_up=lambda: (create(), {}),
+        prepare=lambda number: place.create(f"imported-{number}"),
+        subject=lambda number: machine.run(
+            *import_command(listing, f"lakefs://imported-{number}")
+        ).each(rows),
+        baselines={ENCODED: lambda _: timed(encode).each(rows)},
     )
-    memory = machine.memory(*create())
-    report.check("import in order, memory", memory.anonymous / MIB, "RssAnon")
-    rate = COUNT / processor_seconds(taken)
-    report.check("import in order", rate, f"{COUNT / seconds(taken):,.0f}/s by the wall clock")
-
-
-def test_on_spark(
-    benchmark: BenchmarkFixture,
-    report: Report,
-    machine: Machine,
-    place: Place,
-    manifests: Manifests,
-) -> None:
-    uri = place.create("on-spark")
-    cache = place.namespaces / "spark"
-    program = (PYTHON, "-m", "tests.benchmarks.import_on_spark", place.home, cache, uri)
-
-    def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*program, *manifests],
-            env=machine.environ,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    done = repeat(benchmark, run, rounds=1)
-    assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    for name, figures in zip(("mixed up", "in order"), told, strict=True):
-        wall = f"{COUNT / figures['seconds']:,.0f}/s by the wall clock"
-        report.check(f"import {name}, Spark", CORES * COUNT / figures["cpu"], wall)
-    report.check("import on Spark, memory", told[-1]["memory"] / MIB, "VmHWM, JVM and Python")
+    report.check("import of a listing", compared)
 
 
 @pytest.mark.timeout(1800)
-def test_engines(
-    benchmark: BenchmarkFixture, report: Report, machine: Machine, place: Place, scratch: Path
+def test_on_spark(  # noqa: PLR0917 - fixtures
+    benchmark: BenchmarkFixture,
+    report: Report,
+    machine: Machine,
+    place: Place,
+    scratch: Path,
+    objects: int,
 ) -> None:
-    """The first line of the table that `python -m tests.benchmarks.engines` prints."""
-    manifest = write(scratch / "larger.parquet", sorted(range(LARGER), key=key_of))
-    works = compare_engines(
-        place, manifest, LARGER, environ=machine.environ, cache=scratch / "engines"
-    )
-    with closing(works):
-        work = repeat(benchmark, lambda: next(works), rounds=1)
-    detail = (
-        f"{work.spark.cpu:.1f} s : {work.local.cpu:.1f} s, {LOCAL}; by the wall clock "
-        f"{work.spark.seconds:.1f} s : {work.local.seconds:.1f} s"
-    )
-    report.check("import on Spark, processor", work.ratio, detail)
+    """Import by both engines in turn; Spark has started before."""
+    listing = str(write_listing(scratch / "larger.parquet", LARGER * objects))
+    place.create("by-engines")
+    names = map("import-{}".format, count())
+
+    def run(runner: Runner) -> Usage:
+        name = next(names)
+        branch.create(repository, name, source=MAIN)
+        return timed(lambda: by(runner, name), family_seconds)
+
+    def by(runner: Runner, name: str) -> None:
+        import_objects(
+            repository,
+            name,
+            b"",
+            source=open_source(repository, listing, links=LinkPolicy.FAIL),
+            runner=runner,
+            committer="benchmark",
+            options=ImportOptions(verify=Verify.NONE),
+        )
+
+    with (
+        place.open() as lake,
+        SparkRunner(master="local[2]", environ=machine.environ, cache=scratch / "spark") as started,
+    ):
+        repository = lake.repository("by-engines")
+        assert list(started.run(abs, [1])) == [(1, 1)]  # the session is up
+        spark = SparkRunner(
+            started.session, scratch=Scratch(StoreLocation.of(repository), random_id())
+        )
+        compared = compare(
+            benchmark,
+            rounds=ROUNDS,
+            subject=lambda _: run(spark),
+            baselines={LOCAL: lambda _: run(LocalRunner())},
+        )
+    report.check("import on Spark", compared)

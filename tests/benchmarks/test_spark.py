@@ -1,15 +1,12 @@
-"""DataFrames of lakecli, against Spark's own reading of the same rows from Parquet.
+"""DataFrames of lakecli, against Spark's own reading of the same files.
 
-All in one session on two cores, in turn; the table first, as its row has the memory of workers,
-which keep some of what they used before. The column of entries is the path, which is what most of
-an entry is; a column of numbers alone Parquet reads without looking at anything else.
+Both take turns in one session on two cores.
+The column of entries is the path, which is what most of an entry is; a column of numbers alone
+Parquet reads without looking at anything else.
 """
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -18,20 +15,21 @@ from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.spark import read_entries, read_table, register
+from lakecli.spark import read_table, register
 from lakecli.spark import table as table_module
-from tests.benchmarks.claims import SPARK_FILES, SPARK_PARQUET
-from tests.benchmarks.lake import EVERYTHING, Large
-from tests.benchmarks.measure import KIB, MIB, repeat
+from tests.benchmarks.claims import SPARK
+from tests.benchmarks.lake import EVERYTHING, MAIN, Large
+from tests.benchmarks.measure import compare, timed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from tests.benchmarks.claims import Report
     from tests.benchmarks.lake import Place
-    from tests.benchmarks.measure import Machine
+    from tests.benchmarks.measure import Comparison, Machine
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +45,13 @@ def session(machine: Machine, scratch: Path) -> Iterator[Any]:
         yield runner.session
 
 
-TABLE_ROWS: Final = 8_000_000
-TABLE_ROUNDS: Final = 3
+ROUNDS: Final = 5
+TABLE_ROWS: Final = 8
+"""Million rows of the table."""
+
+ENTRIES: Final = 2
+"""Million entries."""
+
 COLUMNS: Final = (
     "id",
     "id * 0.37d as price",
@@ -64,97 +67,70 @@ TABLE_AGGREGATES: Final = (
 
 
 @pytest.mark.timeout(1800)
-def test_aggregate_of_a_large_table(  # noqa: PLR0917 - fixtures
+@pytest.mark.parametrize("way", ["native", "fetched"])
+def test_table(  # noqa: PLR0917 - fixtures
     benchmark: BenchmarkFixture,
     report: Report,
     place: Place,
     scratch: Path,
     session: Any,
+    objects: int,
     monkeypatch: pytest.MonkeyPatch,
+    *,
+    way: str,
 ) -> None:
-    """One file of about 300 MB."""
-    files = scratch / "table"
-    rows = session.range(0, TABLE_ROWS, 1, 1).selectExpr(*COLUMNS)
-    rows.write.option("parquet.block.size", 32 * MIB).parquet(str(files))
-    uri = place.create("table")
+    """Read one file of about 300 MB, whose row groups several tasks read."""
+    files = scratch / f"table-{way}"
+    rows = session.range(0, TABLE_ROWS * objects, 1, 1).selectExpr(*COLUMNS)
+    rows.write.option("parquet.block.size", 32 << 20).parquet(str(files))
+    uri = place.create(f"table-{way}")
     with place.open() as lake:
-        repository = lake.repository("table")
-        upload_tree(repository, "main", b"t", source=files, options=UploadOptions())
-        commit(repository, "main", message="Table", committer="benchmark")
-    there = f"{uri}/main/t"
+        repository = lake.repository(f"table-{way}")
+        upload_tree(repository, MAIN, b"t", source=files, options=UploadOptions())
+        commit(repository, MAIN, message="Table", committer="benchmark")
     # As on a cluster: otherwise Spark would read links to the files itself.
     monkeypatch.setattr(table_module, "is_here", lambda _spark: False)
-    frames = {
-        SPARK_FILES: session.read.parquet(str(files)),
-        "native": read_table(session, there, native=True, home=place.home),
-        "fetched": read_table(session, there, native=False, home=place.home),
-    }
-    taken: dict[str, list[float]] = {name: [] for name in frames}
-
-    def measure() -> None:
-        sums = set()
-        for name, frame in frames.items():
-            start = time.perf_counter()
-            sums.add(tuple(frame.selectExpr(*TABLE_AGGREGATES).first()))
-            taken[name].append(time.perf_counter() - start)
-        # Sums of doubles depend on the order of the rows.
-        assert len({row[:1] + row[2:] for row in sums}) == 1
-
-    repeat(benchmark, measure, rounds=TABLE_ROUNDS, warmup_rounds=1)
-    medians = {name: median(times[-TABLE_ROUNDS:]) for name, times in taken.items()}
-    report.check("aggregate of a table, memory of a worker", max(_worker_memory()) * KIB / MIB)
-    for name in ("native", "fetched"):
-        detail = f"{medians[name]:.2f} s : {medians[SPARK_FILES]:.2f} s, {SPARK_FILES}"
-        report.check(f"aggregate of a table, {name}", medians[name] / medians[SPARK_FILES], detail)
-
-
-def _worker_memory() -> Iterator[int]:
-    """Yield the peak resident memory of each Python process of this session, in KiB."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if b"pyspark.daemon" in (process / "cmdline").read_bytes():
-                status = (process / "status").read_text(encoding="utf-8")
-                yield int(status.partition("VmHWM:")[2].split()[0])
-        except FileNotFoundError:
-            continue
-
-
-COUNT: Final = 2_000_000
-ROUNDS: Final = 7
-AGGREGATE: Final = "sum(length(path))"
+    ours = read_table(session, f"{uri}/{MAIN}/t", native=way == "native", home=place.home)
+    compared = compare_frames(
+        benchmark, ours, session.read.parquet(str(files)), TABLE_AGGREGATES, against=SPARK
+    )
+    report.check(f"table by Spark, {way}", compared)
 
 
 @pytest.mark.timeout(1200)
-def test_aggregate_of_entries(
-    benchmark: BenchmarkFixture, report: Report, place: Place, scratch: Path, session: Any
+def test_entries(  # noqa: PLR0917 - fixtures
+    benchmark: BenchmarkFixture,
+    report: Report,
+    place: Place,
+    scratch: Path,
+    session: Any,
+    objects: int,
 ) -> None:
-    large = Large(place, "two-million", COUNT)
+    large = Large(place, "entries", ENTRIES * objects)
     large.create()
     large.commit_all()
     register(session, home=place.home)
-    uri = f"{large.uri}/{EVERYTHING}"
-    entries = session.read.format("lakefs").load(uri)
-    parquet = str(scratch / "entries.parquet")
-    entries.write.parquet(parquet)
-    frames = {
-        "parquet": session.read.parquet(parquet),
-        "aggregate of entries": read_entries(session, uri, home=place.home),
-        "aggregate of entries, path and size": session.read.format("lakefs")
-        .option("columns", "path,size")
-        .load(uri),
-    }
-    taken: dict[str, list[float]] = {name: [] for name in frames}
+    entries = session.read.format("lakefs").load(f"{large.uri}/{EVERYTHING}")
+    copy, against = str(scratch / "entries.parquet"), "Spark on the same rows in Parquet"
+    entries.write.parquet(copy)
+    compared = compare_frames(
+        benchmark, entries, session.read.parquet(copy), ["sum(length(path))"], against=against
+    )
+    report.note_ratio("entries as a DataFrame", compared, against)
 
-    def measure() -> None:
-        sums = set()
-        for name, frame in frames.items():
-            start = time.perf_counter()
-            sums.add(frame.selectExpr(AGGREGATE).first()[0])
-            taken[name].append(time.perf_counter() - start)
-        assert len(sums) == 1
 
-    repeat(benchmark, measure, rounds=ROUNDS, warmup_rounds=2)
-    medians = {name: median(times[-ROUNDS:]) for name, times in taken.items()}
-    for name in list(frames)[1:]:
-        detail = f"{medians[name]:.2f} s : {medians['parquet']:.2f} s, {SPARK_PARQUET}"
-        report.check(name, medians[name] / medians["parquet"], detail)
+def compare_frames(
+    benchmark: BenchmarkFixture, ours: Any, sparks: Any, sums: Sequence[str], *, against: str
+) -> Comparison:
+    """Compare the time of the same aggregates, which have the same result."""
+
+    def aggregate(frame: Any) -> Any:
+        return frame.selectExpr(*sums).first()
+
+    assert aggregate(ours) == pytest.approx(aggregate(sparks))
+    return compare(
+        benchmark,
+        rounds=ROUNDS,
+        subject=lambda _: timed(lambda: aggregate(ours)),
+        baselines={against: lambda _: timed(lambda: aggregate(sparks))},
+    )

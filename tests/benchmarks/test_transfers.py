@@ -1,8 +1,8 @@
-"""Uploading to a bucket and downloading from it, against rclone with the same parallelism.
+"""Moving objects to S3 and back: commands against rclone, and our client against obstore.
 
-Both talk to the same server: moto, whose conditional writes, parts and ranges are right. It is
-written in Python and slower than a client, so the processor times say more than the ratio of
-seconds does; rclone's own server, which is fast, knows neither conditions nor ranges.
+Commands and rclone have the same parallelism, and talk to moto, whose conditional writes, parts and
+ranges are right. It is written in Python and slower than a client, so the clients, of which
+processor time is compared, talk to rclone's own server. That is fast, but ignores conditions.
 """
 
 from __future__ import annotations
@@ -10,28 +10,26 @@ from __future__ import annotations
 import random
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import pytest
 
-from tests.benchmarks.claims import RCLONE
+from tests.benchmarks.claims import MILLION, OBSTORE, RCLONE
 from tests.benchmarks.lake import MAIN
-from tests.benchmarks.measure import KIB, LAKECLI, MIB, Machine, Usage, compare, processor_seconds
+from tests.benchmarks.measure import KIB, LAKECLI, MIB, PYTHON, Machine, Usage, compare
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from tests.benchmarks.claims import Report
-    from tests.benchmarks.measure import Comparison
 
+LARGE = 256 * MIB
 PARALLELISM = "16"
 FILLED = 100
 """The round whose uploads are downloaded."""
-
-MEASURED = 101
-"""The round whose memory is measured."""
 
 
 class Transfers(NamedTuple):
@@ -70,13 +68,6 @@ class Transfers(NamedTuple):
         source = f"s3:{self.bucket}/rclone-{self.name}-{FILLED}"
         return self._rclone(source, self.target / f"rclone-{self.name}-{number}")
 
-    def words(self, verb: str, number: int) -> list[str | Path]:
-        """Return a command line, for what looks at it while it runs."""
-        place = f"lakefs://{self._name(number)}/{MAIN}/"
-        target = self.target / f"memory-{self.name}"
-        ends: list[str | Path] = [self.source, place] if verb == "upload" else [place, target]
-        return [LAKECLI, "fs", verb, "-r", *ends, "-p", PARALLELISM]
-
     def _lakecli(self, verb: str, source: str | Path, target: str | Path) -> Usage:
         return self.machine.run(LAKECLI, "fs", verb, "-r", source, target, "-p", PARALLELISM)
 
@@ -98,102 +89,100 @@ def _rclone_program() -> str:
     return found
 
 
-@pytest.fixture(scope="module")
-def bucket_machine(machine: Machine, moto_endpoint: str, scratch: Path) -> Machine:
-    return Machine(
-        machine.environ
-        | {
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-            "AWS_ENDPOINT_URL": moto_endpoint,
-            "AWS_EC2_METADATA_DISABLED": "true",
-            "RCLONE_CONFIG": str(scratch / "rclone.conf"),
-            "RCLONE_CONFIG_S3_TYPE": "s3",
-            "RCLONE_CONFIG_S3_PROVIDER": "Other",
-            "RCLONE_CONFIG_S3_ACCESS_KEY_ID": ACCESS_KEY,
-            "RCLONE_CONFIG_S3_SECRET_ACCESS_KEY": SECRET_KEY,
-            "RCLONE_CONFIG_S3_ENDPOINT": moto_endpoint,
-            "RCLONE_CONFIG_S3_FORCE_PATH_STYLE": "true",
-        },
-        scratch / "transfers-log",
-    )
+def credentials(endpoint: str) -> dict[str, str]:
+    """Return the environment of a client of a server."""
+    return {
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
 
 
-def _transfers(
-    machine: Machine, endpoint: str, scratch: Path, *, name: str, files: int, size: int
+@pytest.fixture(scope="module", params=["small-objects", "large-objects"])
+def transfers(
+    request: pytest.FixtureRequest,
+    machine: Machine,
+    moto_endpoint: str,
+    scratch: Path,
+    objects: int,
 ) -> Transfers:
-    source = scratch / f"{name}-source"
+    """1,000 files of 64 KiB, or 4 of 256 MiB."""
+    small = objects // 1_000, 64 * KIB
+    count, size = small if request.param == "small-objects" else (4, LARGE * objects // MILLION)
+    source = scratch / f"{request.param}-source"
     source.mkdir()
     random_bytes = random.Random(size)
-    for number in range(files):
+    for number in range(count):
         with (source / f"{number:06d}").open("wb") as file:
             for start in range(0, size, MIB):
                 file.write(random_bytes.randbytes(min(MIB, size - start)))
-    return Transfers(machine, new_bucket(endpoint), source, scratch, name)
-
-
-def _check(report: Report, name: str, compared: Comparison) -> None:
-    cpu = processor_seconds(compared.subject)
-    of_rclone = processor_seconds(compared.baselines[RCLONE])
-    report.check(f"{name}, processor", cpu / of_rclone, f"{cpu:.2f} s : {of_rclone:.2f} s")
-    report.check(name, compared.ratio(RCLONE), compared.detail(RCLONE))
-
-
-@pytest.fixture(scope="module")
-def small(bucket_machine: Machine, moto_endpoint: str, scratch: Path) -> Transfers:
-    return _transfers(
-        bucket_machine, moto_endpoint, scratch, name="small-objects", files=1_000, size=64 * KIB
+    environ = {
+        "RCLONE_CONFIG": str(scratch / "rclone.conf"),
+        "RCLONE_CONFIG_S3_TYPE": "s3",
+        "RCLONE_CONFIG_S3_PROVIDER": "Other",
+        "RCLONE_CONFIG_S3_ACCESS_KEY_ID": ACCESS_KEY,
+        "RCLONE_CONFIG_S3_SECRET_ACCESS_KEY": SECRET_KEY,
+        "RCLONE_CONFIG_S3_ENDPOINT": moto_endpoint,
+        "RCLONE_CONFIG_S3_FORCE_PATH_STYLE": "true",
+    }
+    in_bucket = Machine(
+        machine.environ | credentials(moto_endpoint) | environ, scratch / "transfers-log"
     )
+    return Transfers(in_bucket, new_bucket(moto_endpoint), source, scratch, request.param)
 
 
-@pytest.fixture(scope="module")
-def large(bucket_machine: Machine, moto_endpoint: str, scratch: Path) -> Transfers:
-    return _transfers(
-        bucket_machine, moto_endpoint, scratch, name="large-objects", files=4, size=256 * MIB
-    )
-
-
-def test_small_objects_up(benchmark: BenchmarkFixture, report: Report, small: Transfers) -> None:
+def test_up(benchmark: BenchmarkFixture, report: Report, transfers: Transfers) -> None:
+    rounds = 2 if transfers.name == "large-objects" else 5  # the server keeps all in memory
     compared = compare(
         benchmark,
-        rounds=3,
-        prepare=small.prepare,
-        subject=small.upload,
-        baselines={RCLONE: small.rclone_up},
+        rounds=rounds,
+        prepare=transfers.prepare,
+        subject=transfers.upload,
+        baselines={RCLONE: transfers.rclone_up},
     )
-    _check(report, "1,000 objects up", compared)
+    report.check("transfers to S3", compared, of=f"{transfers.name} up")
 
 
-def test_small_objects_down(benchmark: BenchmarkFixture, report: Report, small: Transfers) -> None:
-    filled = small.fill()
-    compared = compare(
-        benchmark, rounds=5, subject=filled.download, baselines={RCLONE: filled.rclone_down}
-    )
-    _check(report, "1,000 objects down", compared)
-
-
-def test_large_objects_up(benchmark: BenchmarkFixture, report: Report, large: Transfers) -> None:
-    compared = compare(
-        benchmark,
-        rounds=2,  # the server keeps everything in memory
-        prepare=large.prepare,
-        subject=large.upload,
-        baselines={RCLONE: large.rclone_up},
-    )
-    _check(report, "4 of 256 MiB up", compared)
-
-
-def test_large_objects_down(benchmark: BenchmarkFixture, report: Report, large: Transfers) -> None:
-    filled = large.fill()
+def test_down(benchmark: BenchmarkFixture, report: Report, transfers: Transfers) -> None:
+    filled = transfers.fill()
     compared = compare(
         benchmark, rounds=4, subject=filled.download, baselines={RCLONE: filled.rclone_down}
     )
-    _check(report, "4 of 256 MiB down", compared)
+    report.check("transfers to S3", compared, of=f"{transfers.name} down")
 
 
-def test_memory(benchmark: BenchmarkFixture, report: Report, large: Transfers) -> None:
-    large.prepare(MEASURED)
-    for verb, name in (("upload", "up"), ("download", "down")):
-        taken = large.machine.memory(*large.words(verb, MEASURED))
-        report.check(f"4 of 256 MiB {name}, memory", taken.anonymous / MIB)
-    benchmark.pedantic(lambda: None)  # type: ignore[no-untyped-call]
+@pytest.mark.parametrize("verb", ["up", "down"])
+def test_clients(  # noqa: PLR0917 - fixtures
+    benchmark: BenchmarkFixture,
+    report: Report,
+    machine: Machine,
+    rclone_endpoint: str,
+    scratch: Path,
+    objects: int,
+    *,
+    verb: str,
+) -> None:
+    bucket, size = new_bucket(rclone_endpoint), str(64 * KIB)
+    environ = machine.environ | credentials(rclone_endpoint)
+    clients = Machine(
+        environ | {"PYTHONPATH": str(Path(__file__).parents[2])}, scratch / "clients-log"
+    )
+
+    def run(client: str, direction: str, number: int = 0) -> Usage:
+        words = (client, direction, f"s3://{bucket}/{client}-{number}", str(objects // 1_000), size)
+        return clients.run(PYTHON, "-m", "tests.benchmarks.object_clients", *words)
+
+    def move(client: str, number: int) -> Usage:
+        return run(client, "up", number) if verb == "up" else run(client, "down")
+
+    if verb == "down":
+        run("lakecli", "up")
+        run("obstore", "up")
+    compared = compare(
+        benchmark,
+        rounds=5,
+        subject=partial(move, "lakecli"),
+        baselines={OBSTORE: partial(move, "obstore")},
+    )
+    report.check("small objects of S3", compared, of=verb)

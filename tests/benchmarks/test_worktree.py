@@ -10,34 +10,35 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from lakecli.committed.encode import encode_entry
-from lakecli.model import EMPTY_TREE
-from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.uri import parse_path
 from lakecli.worktree.index import MAPPED_NS
 from lakecli.worktree.link import Link, write_link
 from tests.benchmarks.claims import COMMIT, COPY, STATUS
-from tests.benchmarks.lake import MAIN
-from tests.benchmarks.measure import KIB, LAKECLI, MIB, compare
-from tests.benchmarks.test_upload import _fill, _program
+from tests.benchmarks.lake import MAIN, commit_entries
+from tests.benchmarks.measure import KIB, LAKECLI, compare, repeat
+from tests.benchmarks.test_upload import fill, program
 from tests.support.lakes import entry_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
-    from lakecli.repository.core.view import View
     from tests.benchmarks.claims import Report
     from tests.benchmarks.lake import Place
     from tests.benchmarks.measure import Machine, Usage
 
 
-def test_checkout(
-    benchmark: BenchmarkFixture, report: Report, machine: Machine, place: Place, scratch: Path
+def test_checkout(  # noqa: PLR0917 - fixtures
+    benchmark: BenchmarkFixture,
+    report: Report,
+    machine: Machine,
+    place: Place,
+    scratch: Path,
+    objects: int,
 ) -> None:
     source = scratch / "checked-out-files"
-    _fill(source, files=10_000, size=4 * KIB)
+    fill(source, files=objects // 100, size=4 * KIB)
     place.create("checked-out")
     branch = f"lakefs://checked-out/{MAIN}"
     machine.run(LAKECLI, "fs", "upload", "-r", source, f"{branch}/")
@@ -45,15 +46,15 @@ def test_checkout(
 
     def copy(number: int) -> Usage:
         os.sync()
-        copied = machine.run(_program("cp"), "-r", source, scratch / f"copied-{number}")
-        return copied + machine.run(_program("sync"))
+        copied = machine.run(program("cp"), "-r", source, scratch / f"copied-{number}")
+        return copied + machine.run(program("sync"))
 
     def checkout(number: int) -> Usage:
         os.sync()
         return machine.run(LAKECLI, "local", "clone", f"{branch}/", scratch / f"cloned-{number}")
 
     compared = compare(benchmark, rounds=5, subject=checkout, baselines={COPY: copy})
-    report.check("checkout of 10,000 files", compared.ratio(COPY), compared.detail(COPY))
+    report.check("checkout of 10,000 files", compared)
 
 
 class Twins(NamedTuple):
@@ -64,15 +65,15 @@ class Twins(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def twins(machine: Machine, place: Place, scratch: Path) -> Twins:
+def twins(machine: Machine, place: Place, scratch: Path, objects: int) -> Twins:
     twins = Twins(scratch / "linked", scratch / "git")
-    _fill(twins.git, files=100_000, size=16)
+    fill(twins.git, files=objects // 10, size=16)
     place.create("twins")
     branch = f"lakefs://twins/{MAIN}"
     machine.run(LAKECLI, "fs", "upload", "-r", twins.git, f"{branch}/")
     machine.run(LAKECLI, "commit", branch, "-m", "All")
     machine.run(LAKECLI, "local", "clone", f"{branch}/", twins.linked)
-    git = (_program("git"), "-C", twins.git)
+    git = (program("git"), "-C", twins.git)
     machine.run(*git, "init", "--quiet")
     machine.run(*git, "config", "gc.auto", "0")
     machine.run(*git, "add", "--all")
@@ -88,17 +89,15 @@ def test_status(
         benchmark,
         rounds=11,
         subject=lambda _: machine.run(*status),
-        baselines={STATUS: lambda _: machine.run(_program("git"), "-C", twins.git, "status")},
+        baselines={STATUS: lambda _: machine.run(program("git"), "-C", twins.git, "status")},
     )
-    name = "local status of 100,000 files"
-    report.check(f"{name}, memory", machine.memory(*status).resident / MIB, "VmHWM")
-    report.check(name, compared.cpu_ratio(STATUS), compared.detail(STATUS))
+    report.check("local status of 100,000 files", compared)
 
 
 def test_commit_of_one_file(
     benchmark: BenchmarkFixture, report: Report, machine: Machine, twins: Twins
 ) -> None:
-    changed = "0500/050050.parquet"
+    changed = "0005/000550.parquet"
     commit = (LAKECLI, "local", "commit", twins.linked, "-m", "One")
 
     def change(number: int) -> None:
@@ -112,59 +111,48 @@ def test_commit_of_one_file(
         subject=lambda _: machine.run(*commit),
         baselines={
             COMMIT: lambda _: machine.run(
-                _program("git"), "-C", twins.git, "commit", "--quiet", "-a", "-m", "One"
+                program("git"), "-C", twins.git, "commit", "--quiet", "-a", "-m", "One"
             )
         },
     )
-    name = "local commit of one of 100,000 files"
-    change(-1)
-    report.check(f"{name}, memory", machine.memory(*commit).resident / MIB, "VmHWM")
-    report.check(name, compared.cpu_ratio(COMMIT), compared.detail(COMMIT))
+    report.check("local commit of one of them", compared)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
-def test_memory_at_a_million_files(
-    report: Report, machine: Machine, place: Place, scratch: Path
+def test_memory_of_status(  # noqa: PLR0917 - fixtures
+    benchmark: BenchmarkFixture,
+    report: Report,
+    machine: Machine,
+    place: Place,
+    scratch: Path,
+    objects: int,
 ) -> None:
-    """Those of a directory are hard links to one, which take no space."""
+    """The files of a directory are hard links to one, which take no space."""
     place.create("hoard")
-    value = encode_entry(entry_of(b"x"))
-
-    def paths() -> Iterator[bytes]:
-        for directory in range(10_000):
-            for number in range(100):
-                yield b"%02d/%02d/part-%05d.parquet" % (*divmod(directory, 100), number)
-
-    def build(view: View) -> Draft:
-        from lakecli.committed.apply import apply
-        from lakecli.repository.core.commit_gate import claim_head
-
-        entries = ((path, value) for path in paths())
-        applied = apply(view.repository.trees, EMPTY_TREE, entries)
-        return Draft(
-            metarange_id=applied.metarange_id,
-            parents=[claim_head(view)],
-            message="Everything",
-            committer="benchmark",
-            created_at=view.repository.lake.now(),
-            metadata={},
-        )
-
+    value, root = encode_entry(entry_of(b"x")), scratch / "hoard"
+    paths = [
+        b"%02d/%02d/part-%05d.parquet" % (*divmod(directory, 100), number)
+        for directory in range(objects // 100)
+        for number in range(100)
+    ]
     with place.open() as lake:
-        commit = commit_clean(lake.repository("hoard"), MAIN, build, kind="commit")
-    root = scratch / "hoard"
-    for path in paths():
+        commit = commit_entries(lake.repository("hoard"), ((path, value) for path in paths))
+    first = root
+    for path in paths:
         file = root / os.fsdecode(path)
         if not file.parent.exists():
             file.parent.mkdir(parents=True)
-            first = file
             file.write_bytes(b"x")
+            first = file
         else:
             os.link(first, file)
     write_link(root, Link(parse_path(f"lakefs://hoard/{MAIN}/", allow_empty=True), commit.id))
     sleep(MAPPED_NS / 10**9 + 1)  # from then on the index has the states of the files
     status = (LAKECLI, "local", "status", root)
-    most = max(machine.memory(*status).resident for _ in range(2))  # without an index, then with it
-    report.check("local status of a million files, memory", most / MIB, "VmHWM")
+    report.check_memory(
+        "local status without an index",
+        repeat(benchmark, lambda: machine.memory(*status), rounds=1),
+    )
+    report.check_memory("local status with an index", machine.memory(*status))
     shutil.rmtree(root)

@@ -51,12 +51,10 @@ def running(
     *,
     environment: dict[str, str],
     certificate: Path | None = None,
-    has_own_session: bool = False,
 ) -> Iterator[str]:
     """Run a server and yield its URL once it answers; another port is tried if it exits early.
 
-    With a `certificate` to trust it speaks TLS. In a session of its own it shares the processor
-    with this session as a whole, not with each thread of a client.
+    With a `certificate` to trust it speaks TLS.
     """
     context = ssl.create_default_context(cafile=certificate) if certificate else None
     for attempt in range(3):
@@ -69,7 +67,6 @@ def running(
                 stderr=output,
                 stdin=subprocess.DEVNULL,
                 env=environment,
-                start_new_session=has_own_session,
             )
         try:
             if _wait_until_it_answers(process, url, context):
