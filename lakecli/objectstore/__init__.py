@@ -12,10 +12,8 @@
     uploads       uploads in parts that survive the process
     streams       request and response bodies; seekable: with seek; ranges: parts of objects
     contents      writes objects named by their contents; parallel_batch: many at once
-    http_client   requests over connections that are kept; http_connection: one of them
-    http_answer   reads answers strictly; answer_checks: what every client checks of an answer
+    answer_checks what every client checks of an answer
     bounded_adapter  how the SDKs that use `requests` receive answers
-    server_url    takes URLs of servers apart
     presigned     presigned URLs; presigning: what making them shares in all stores
     dates         the store's clock
     versions      reads one version of an object

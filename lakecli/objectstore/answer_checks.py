@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MAX_ANSWER: Final = 16 << 20
 """Bytes of an answer that is no object: three times what a page of 1,000 long keys takes."""
 
+MAX_REFUSAL: Final = 1 << 20
+"""Bytes in the body of an answer that is no success."""
+
 _SHOWN: Final = 60
 _REGION: Final = r"[A-Za-z0-9-]{1,63}"
 _ETAG: Final = r"[ -~]{0,1024}"

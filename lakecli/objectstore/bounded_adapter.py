@@ -15,12 +15,12 @@ from requests.adapters import HTTPAdapter
 
 from lakecli.objectstore.answer_checks import (
     MAX_ANSWER,
+    MAX_REFUSAL,
     RangeIgnoredError,
     UnusableAnswerError,
     longest_part,
     size_of_part,
 )
-from lakecli.objectstore.http_answer import MAX_REFUSAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

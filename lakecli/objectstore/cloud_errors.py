@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported
+from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported, UsageError
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.answer_checks import RangeIgnoredError, UnusableAnswerError
 from lakecli.objectstore.base import ConditionFailed, ObjectNotFound
@@ -67,6 +67,19 @@ SERVER_FAULT: Final = 500
 def one_line(text: str) -> str:
     """Return a text of an SDK or a server so that it fits into a message."""
     return " ".join(text.split()).rstrip(".")
+
+
+def has_credentials(what: str) -> UsageError:
+    """Return the error of a server's URL with a user or a password, which it does not repeat.
+
+    Args:
+        what: the setting that the URL comes from.
+    """
+    return UsageError(
+        f"a user name or a password in {what}",
+        hint="leave them out, http[s]://HOST[:PORT]; credentials have settings of their own, see "
+        "`lakecli help clouds`",
+    )
 
 
 def has_class(error: BaseException, names: frozenset[str]) -> bool:

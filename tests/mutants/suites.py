@@ -255,11 +255,8 @@ SUITES = (
     Suite(
         "S3",
         (
-            "objectstore/http_answer.py",
-            "objectstore/http_client.py",
-            "objectstore/http_connection.py",
-            "objectstore/server_url.py",
             "objectstore/s3/direct.py",
+            "objectstore/s3/direct_http.py",
             "objectstore/s3/direct_settings.py",
             "objectstore/s3/signing.py",
             "objectstore/s3/listing.py",
@@ -268,10 +265,7 @@ SUITES = (
             "objectstore/s3/store.py",
         ),
         (
-            "objectstore/test_http_answer.py",
-            "objectstore/test_http_client.py",
-            "objectstore/test_http_connection.py",
-            "objectstore/test_server_url.py",
+            "objectstore/test_s3_direct_http.py",
             "objectstore/test_s3_signing.py",
             "objectstore/test_s3_plain.py",
             "objectstore/test_s3_direct_settings.py",

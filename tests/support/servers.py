@@ -232,7 +232,7 @@ class Request:
 class StubServer:
     """Gives scripted answers in turn, repeats the last one, and records the requests.
 
-    `flooded` counts the bytes of floods that clients took.
+    `flooded` counts the bytes of floods that clients took, `connections` those that were opened.
 
     Args:
         answers: in turn.
@@ -243,11 +243,16 @@ class StubServer:
         self.answers = list(answers)
         self.requests: list[Request] = []
         self.flooded = 0
+        self.connections = 0
         stub = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True  # otherwise an answer of two packets takes 40 ms
+
+            def setup(self) -> None:
+                stub.connections += 1
+                super().setup()
 
             def answer(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied, UsageError
-from lakecli.objectstore.server_url import has_credentials
+from lakecli.objectstore.cloud_errors import has_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
+from lakecli.objectstore.cloud_errors import has_credentials
 from lakecli.objectstore.presigning import LONGEST
-from lakecli.objectstore.server_url import has_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache
+from urllib.parse import urlsplit
 
 from lakecli.errors import UsageError
 from lakecli.model import NO_ACCOUNT
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.answer_checks import UnusableAnswerError, region_of
-from lakecli.objectstore.server_url import has_credentials, split_url
+from lakecli.objectstore.cloud_errors import has_credentials
+from lakecli.objectstore.presigning import quoted_path
 from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,12 +61,10 @@ class S3Config(NamedTuple):
     @property
     def host(self) -> str:
         """The host that requests go to, without path and credentials, for messages."""
-        return split_url(self.endpoint or self.aws_endpoint()).netloc.rpartition("@")[2]
+        return urlsplit(self.endpoint or self.aws_endpoint()).netloc.rpartition("@")[2]
 
     def object_url(self, bucket: str, key: str) -> str:
         """Return the plain URL of an object, percent-encoded as it is signed."""
-        from lakecli.objectstore.presigning import quoted_path
-
         return f"{_bucket_url(self, bucket)}/{quoted_path(key)}"
 
     def is_virtual_host(self, bucket: str) -> bool:
@@ -85,7 +85,7 @@ class S3Config(NamedTuple):
 
 @lru_cache(64)
 def _bucket_url(config: S3Config, bucket: str) -> str:
-    base = split_url(config.endpoint or config.aws_endpoint())
+    base = urlsplit(config.endpoint or config.aws_endpoint())
     path = base.path.rstrip("/")
     if config.is_virtual_host(bucket):
         return f"{base.scheme}://{bucket}.{base.netloc}{path}"
@@ -181,7 +181,7 @@ def check_endpoint(endpoint: str) -> str:
     """
     if not endpoint:
         return ""
-    split = split_url(endpoint)
+    split = urlsplit(endpoint)
     if "@" in split.netloc:
         raise has_credentials("the S3 endpoint")
     if split.scheme not in {"http", "https"} or not split.hostname or split.query:

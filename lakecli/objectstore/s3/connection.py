@@ -15,7 +15,6 @@ from lakecli.objectstore.answer_checks import UnusableAnswerError, region_of
 from lakecli.objectstore.dates import ServerDate
 from lakecli.objectstore.request_log import log_response
 from lakecli.objectstore.s3.config import resolve_config, variables_for
-from lakecli.objectstore.s3.direct_settings import CONNECT_TIMEOUT, CONNECTIONS, READ_TIMEOUT
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.s3.plain import find_plain_access
 from lakecli.retry import REQUESTS
@@ -150,6 +149,7 @@ class S3Connection:
     def _new_client(self, attempts: int) -> Any:  # noqa: ANN401 - the SDK is not typed
         from botocore.config import Config
 
+        from lakecli.objectstore.s3.direct_http import CONNECT_TIMEOUT, CONNECTIONS, READ_TIMEOUT
         from lakecli.objectstore.s3.sdk_http import SdkHttp
 
         client = self.session.create_client(

@@ -19,7 +19,6 @@ from threading import Lock
 
 from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.answer_checks import MAX_ANSWER, UnusableAnswerError, size_of_part
-from lakecli.objectstore.http_answer import TooLongError, UnusualAnswerError
 from lakecli.objectstore.request_log import log_response
 from lakecli.objectstore.s3.direct_settings import find_settings
 from lakecli.objectstore.s3.signing import UNSIGNED, signed
@@ -28,8 +27,8 @@ from lakecli.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lakecli.objectstore.http_answer import Answer
     from lakecli.objectstore.s3.connection import S3Connection
+    from lakecli.objectstore.s3.direct_http import Answer
     from lakecli.objectstore.s3.direct_settings import DirectSettings
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCII)
@@ -37,7 +36,7 @@ _CHANGED = ("//", "/.")
 """Keys that every HTTP client sends unchanged, as all of lakecli's own, but for these parts."""
 
 _EMPTY_SHA256 = hashlib.sha256().hexdigest()
-_WITH_CHECKSUMS = ("x-amz-checksum-mode", "ENABLED")
+_WITH_CHECKSUMS = {"x-amz-checksum-mode": "ENABLED"}
 
 _ANSWERS = frozenset(
     {
@@ -50,8 +49,6 @@ _ANSWERS = frozenset(
 
 _CREATED: dict[int, bool] = {HTTPStatus.OK: True, HTTPStatus.PRECONDITION_FAILED: False}
 _SERVER_FAULT = 500
-_MAX_UNUSUAL = 3
-"""Answers that `http_answer` refuses, after which the SDK sends all requests."""
 
 _NO_SUCH_KEY = re.compile(rb"(?s:.{0,200}?)<Error>\s*<Code>NoSuchKey</Code>")
 """How S3 says, in the body of a 404, that the bucket is there and the key is not."""
@@ -89,7 +86,6 @@ class DirectRequests:
         self._clock = clock
         self._lock = Lock()
         self._is_usable = True
-        self._unusual = 0
         self._settings: DirectSettings | None = None
 
     def get(self, full: str, *, span: str = "", limit: int | None = None) -> Found | None:
@@ -109,9 +105,9 @@ class DirectRequests:
         settings = self._prepared(full)
         if settings is None:
             return None
-        wanted: tuple[tuple[str, str], ...] = (("range", span),) if span else ()
+        wanted = {"range": span} if span else {}
         if settings.wants_checksums:
-            wanted = (*wanted, _WITH_CHECKSUMS)
+            wanted |= _WITH_CHECKSUMS
         answer = self._send(settings, "GET", settings.start + full, wanted, limit=limit)
         if answer is None:
             return None
@@ -138,7 +134,7 @@ class DirectRequests:
         settings = self._prepared(full)
         if settings is None:
             return None
-        answer = self._send(settings, "HEAD", settings.start + full, ())
+        answer = self._send(settings, "HEAD", settings.start + full, {})
         if answer is not None and answer.status == HTTPStatus.NOT_FOUND:
             raise NoSuchKeyError
         return answer.headers if answer is not None and answer.status == HTTPStatus.OK else None
@@ -157,7 +153,7 @@ class DirectRequests:
         if settings is None:
             return None
         path = settings.start.rstrip("/") or "/"
-        answer = self._send(settings, "GET", path, (), query=query, limit=limit)
+        answer = self._send(settings, "GET", path, {}, query=query, limit=limit)
         return answer.body if answer is not None and answer.status == HTTPStatus.OK else None
 
     def create(self, full: str, body: bytes) -> bool | None:
@@ -169,9 +165,9 @@ class DirectRequests:
         settings = self._prepared(full)
         if settings is None:
             return None
-        headers: tuple[tuple[str, str], ...] = (("if-none-match", "*"),)
+        headers = {"if-none-match": "*"}
         if settings.sends_checksums:
-            headers = (*headers, ("x-amz-checksum-crc32c", _crc32c(body)))
+            headers["x-amz-checksum-crc32c"] = _crc32c(body)
         if settings.is_secure and settings.sends_checksums:
             payload = UNSIGNED  # as the SDK does: the checksum is signed, TLS does the rest
         else:
@@ -187,7 +183,7 @@ class DirectRequests:
         settings: DirectSettings,
         method: str,
         path: str,
-        headers: tuple[tuple[str, str], ...],
+        headers: Mapping[str, str],
         body: bytes = b"",
         *,
         query: str = "",
@@ -202,17 +198,12 @@ class DirectRequests:
             method=method,
             path=path,
             query=query,
-            headers=(("host", settings.host), *headers),
+            headers={"host": settings.host, **headers},
             payload=payload,
         )
         target = f"{path}?{query}" if query else path
-        try:
-            answer = settings.transport.send(method, target, sent, body, limit=limit)
-        except (OSError, TooLongError):
-            return None
-        except UnusualAnswerError:
-            self._unusual += 1
-            self._is_usable = self._unusual < _MAX_UNUSUAL
+        answer = settings.http.send(method, target, sent, body, limit=limit)
+        if answer is None:
             return None
         self._connection.server_date.note(answer.headers.get("date"))
         scheme = "https" if settings.is_secure else "http"

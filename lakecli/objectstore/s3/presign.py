@@ -8,11 +8,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 from hmac import digest
+from urllib.parse import quote, urlsplit
 
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.presigned import PresignedUrl
-from lakecli.objectstore.presigning import LONGEST, V4, V4Form, lifetime_of, percent_encoded
-from lakecli.objectstore.server_url import split_url
+from lakecli.objectstore.presigning import LONGEST, V4, V4Form, lifetime_of
 from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def presign(
     query, text = form.unsigned(
         path,
         request,
-        after=f"&versionId={percent_encoded(version_id, safe='~')}" if version_id else "",
+        after=f"&versionId={quote(version_id, safe='~')}" if version_id else "",
     )
     signed = f"{url}?{query}&X-Amz-Signature={signature(keys.secret_key, form.scope, text)}"
     return PresignedUrl(signed, form.expires_at, form.headers)
@@ -146,7 +146,7 @@ def _signing_key(secret_key: str, scope: str) -> bytes:
 
 def _host_of(url: str) -> str:
     """Return the Host header that clients send with a URL."""
-    parts = split_url(url)
+    parts = urlsplit(url)
     host = parts.hostname or ""
     if ":" in host:
         host = f"[{host}]"

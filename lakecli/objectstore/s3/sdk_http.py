@@ -13,16 +13,16 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError, IncompleteReadError, ResponseStreamingError
 from botocore.httpsession import URLLib3Session
 from botocore.response import StreamingBody
+from botocore.utils import get_environ_proxies
 
-from lakecli.objectstore.answer_checks import MAX_ANSWER, UnusableAnswerError, read_xml
-from lakecli.objectstore.http_answer import MAX_REFUSAL
-from lakecli.objectstore.s3.direct_settings import (
-    CONNECT_TIMEOUT,
-    CONNECTIONS,
-    READ_TIMEOUT,
-    ca_bundle_of,
-    find_proxies,
+from lakecli.objectstore.answer_checks import (
+    MAX_ANSWER,
+    MAX_REFUSAL,
+    UnusableAnswerError,
+    read_xml,
 )
+from lakecli.objectstore.s3.direct_http import CONNECT_TIMEOUT, CONNECTIONS, READ_TIMEOUT
+from lakecli.objectstore.s3.direct_settings import ca_bundle_of
 from lakecli.objectstore.streams import read_exactly
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class SdkHttp:
     def __init__(self, url: str, ca_bundle: str | None) -> None:
         self._session = URLLib3Session(
             verify=ca_bundle_of(ca_bundle) or True,
-            proxies=find_proxies(url),
+            proxies=get_environ_proxies(url),
             timeout=(CONNECT_TIMEOUT, READ_TIMEOUT),
             max_pool_connections=CONNECTIONS,
         )
@@ -85,17 +85,13 @@ class SdkHttp:
             UnusableAnswerError: the answer is too long, or not one to this operation.
         """
         operation = event_name.rpartition(".")[2]
-        answer = self.send(request)
+        answer = self._send(request)
         if isinstance(answer, _ReadAnswer) and answer.status_code < HTTPStatus.MULTIPLE_CHOICES:
             _check(operation, answer.content)
         return answer
 
-    def send(self, request: AWSPreparedRequest, *, limit: int | None = MAX_ANSWER) -> AWSResponse:
+    def _send(self, request: AWSPreparedRequest) -> AWSResponse:
         """Send a request; read the answer, unless it is an object that is to be streamed.
-
-        Args:
-            request: as the SDK prepares it.
-            limit: bytes in the body of a success, at most; ``None`` for an object of any size.
 
         Raises:
             botocore.exceptions.HTTPClientError: there is no connection, or it broke.
@@ -108,16 +104,15 @@ class SdkHttp:
             return answer
         length = None if request.method == "HEAD" else answer.headers.get("content-length")
         body = StreamingBody(answer.raw, length)
-        if is_refusal:
-            limit = MAX_REFUSAL
+        limit = MAX_REFUSAL if is_refusal else MAX_ANSWER
         try:
-            data = body.read() if limit is None else read_exactly(body, limit + 1)
+            data = read_exactly(body, limit + 1)
         except (IncompleteReadError, ResponseStreamingError) as error:
             body.close()
             raise ConnectionClosedError(
                 error=error, request=request, endpoint_url=request.url
             ) from error
-        if limit is not None and len(data) > limit:
+        if len(data) > limit:
             body.close()
             if not is_refusal:
                 raise UnusableAnswerError(f"it has more than {limit:,} bytes")
