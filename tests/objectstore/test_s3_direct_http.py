@@ -225,10 +225,11 @@ def test_an_answer_to_head_has_no_body() -> None:
 
 def test_a_redirect_is_not_followed() -> None:
     moved = b"HTTP/1.1 307 Moved\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n"
-    with serving(answers(moved, OK)) as (_, http):
+    with serving(answers(moved, then_close=True)) as (script, http):
         answer = http.send("GET", "/a", HEADERS)
-        assert answer is not None
-        assert answer.status == 307
+        assert script.connections == 1
+    assert answer is not None
+    assert answer.status == 307
 
 
 def test_bytes_that_nobody_asked_for_are_no_answer() -> None:

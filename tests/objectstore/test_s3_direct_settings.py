@@ -6,6 +6,7 @@ import ssl
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from lakecli.objectstore.s3 import direct_settings
 from lakecli.objectstore.s3.direct_settings import find_settings
 from lakecli.objectstore.s3.store import S3Store
 from tests.support.azurite import write_certificate
+from tests.support.proxies import tunnels
 from tests.support.servers import Answer, StubServer
 
 if TYPE_CHECKING:
@@ -217,6 +219,57 @@ def test_settings_of_s3_that_change_requests_are_left_to_the_sdk(
     aws_environment.setenv("AWS_CONFIG_FILE", str(file))
     found = find_settings(S3Store("bucket")._connection, "bucket")
     assert (found is not None) == is_direct
+
+
+@pytest.mark.parametrize("by_sdk", [False, True], ids=["direct", "the SDK"])
+@pytest.mark.parametrize(("bundle", "trusts"), [("right", True), ("wrong", False), (None, False)])
+def test_a_proxy_does_not_weaken_the_check_of_certificates(
+    secure: Secure,
+    aws_environment: pytest.MonkeyPatch,
+    *,
+    by_sdk: bool,
+    bundle: str | None,
+    trusts: bool,
+) -> None:
+    aws_environment.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    if bundle is not None:
+        aws_environment.setenv("AWS_CA_BUNDLE", secure.files[bundle])
+    store = S3Store("bucket", region="us-east-1")
+    with tunnels() as (proxy, said):
+        aws_environment.setenv("https_proxy", proxy.replace("//", "//user:p%40ss@"))
+        if by_sdk:
+            store._reader.direct._is_usable = False
+            with suppress(Unreachable):
+                assert store.get("k") == b"body"
+        else:
+            assert (store._reader.direct.get("k") is not None) == trusts
+    assert len(secure.server.requests) == trusts
+    assert set(said) == {"Basic dXNlcjpwQHNz"}
+
+
+@pytest.mark.parametrize("by_sdk", [False, True], ids=["direct", "the SDK"])
+def test_a_proxy_is_told_who_asks(aws_environment: pytest.MonkeyPatch, *, by_sdk: bool) -> None:
+    with StubServer(OBJECT) as proxy:
+        aws_environment.setenv("http_proxy", proxy.url.replace("//", "//user:p%40ss@"))
+        aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
+        store = S3Store("bucket", region="us-east-1")
+        store._reader.direct._is_usable = not by_sdk
+        assert store.get("k") == b"body"
+        (request,) = proxy.requests
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    assert headers["proxy-authorization"] == "Basic dXNlcjpwQHNz"
+    assert "proxy-authorization" not in headers["authorization"]  # the proxy leaves it out
+
+
+def test_a_proxy_that_urllib3_does_not_understand_is_left_to_the_sdk(
+    aws_environment: pytest.MonkeyPatch,
+) -> None:
+    aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
+    with StubServer(OBJECT) as proxy:
+        aws_environment.setenv("http_proxy", proxy.url.partition("//")[2])
+        store = S3Store("bucket", region="us-east-1")
+        assert find_settings(store._connection, "bucket") is None
+        assert store.get("k") == b"body"
 
 
 def test_a_proxy_that_does_not_answer_is_left_to_the_sdk(

@@ -1,9 +1,10 @@
-"""Proxies that change requests, as networks sometimes do."""
+"""Proxies that change requests, as networks sometimes do, and proxies that pass TLS on."""
 
 from __future__ import annotations
 
 import http.client
-from contextlib import contextmanager
+import socket
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -49,7 +50,45 @@ def tampering(server: str, *, old: bytes, new: bytes) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """Log nothing."""
 
-    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with _served(Handler) as url:
+        yield url
+
+
+@contextmanager
+def tunnels() -> Iterator[tuple[str, list[str]]]:
+    """Connect clients to the servers they name; yield the URL, and what each said of itself."""
+    said: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_CONNECT(self) -> None:
+            said.append(self.headers.get("Proxy-Authorization", ""))
+            host, _, port = self.path.partition(":")
+            with socket.create_connection((host, int(port)), 10) as server:
+                self.send_response(200)
+                self.end_headers()
+                back = Thread(target=_pass_on, args=(server, self.connection), daemon=True)
+                back.start()
+                _pass_on(self.connection, server)
+                back.join(10)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Log nothing."""
+
+    with _served(Handler) as url:
+        yield url, said
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+@contextmanager
+def _served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     proxy.daemon_threads = True
     proxy.block_on_close = False
     thread = Thread(target=proxy.serve_forever, args=(0.02,), daemon=True)
