@@ -38,17 +38,25 @@ class ServerDate:
 
     def now(self) -> datetime | None:
         """Return the present by the store's clock, or ``None`` before the first response."""
-        from email.utils import parsedate_to_datetime
-
         if self._last is None:
             return None
         header, then = self._last
+        moment = date_of(header)
         try:
-            moment = parsedate_to_datetime(header)
-        except (TypeError, ValueError):
+            return moment and moment + timedelta(seconds=self._clock() - then)
+        except OverflowError:  # of the year 9999
             return None
-        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        return moment + timedelta(seconds=self._clock() - then)
+
+
+def date_of(header: str) -> datetime | None:
+    """Return the time that a header says, or ``None`` if it is malformed."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        moment = parsedate_to_datetime(header)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def store_time(store: object) -> datetime | None:

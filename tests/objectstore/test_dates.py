@@ -40,9 +40,20 @@ def test_the_clock_goes_on_while_the_machine_is_asleep(monkeypatch: pytest.Monke
 
 def test_a_malformed_date_is_ignored() -> None:
     date = ServerDate(clock=lambda: 0.0)
-    for header in ("yesterday", "Sun, 41 Mar 2026 12:00:00 GMT", "0" * 300):
+    for header in (
+        *("yesterday", "Sun, 41 Mar 2026 12:00:00 GMT", "0" * 300, "0" * 5_000),
+        *("Sun, 01 Mar 2026 12:00:00 +99999999999999999", f"Sun, 01 Mar {'9' * 30} 12:00:00 GMT"),
+    ):
         date.note(header)
         assert date.now() is None
+
+
+def test_a_clock_at_the_end_of_time_is_ignored() -> None:
+    seconds = [0.0]
+    date = ServerDate(clock=lambda: seconds[0])
+    date.note("Fri, 31 Dec 9999 23:59:59 GMT")
+    seconds[0] += 1
+    assert date.now() is None
 
 
 def test_a_store_without_responses_has_no_clock() -> None:

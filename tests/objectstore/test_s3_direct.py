@@ -169,6 +169,8 @@ def test_an_absent_object_is_not_asked_for_twice(store: S3Store, server: StubSer
         {"Last-Modified": "2020-02-29T01:02:03Z"},
         {"Last-Modified": "Sat, 31 Feb 2020 01:02:03 GMT"},
         {"Last-Modified": "Sat, 29 Foo 2020 01:02:03 GMT"},
+        {"Last-Modified": "Sat, 29 Feb 2020 01:02:03 +99999999999999999"},
+        {"Last-Modified": "Sat, 29 Feb 2020 01:02:03 +0100"},
         {"Content-Length": "+12"},
     ],
 )

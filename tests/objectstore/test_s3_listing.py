@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakecli.objectstore.answer_checks import UnusableAnswerError
 from lakecli.objectstore.base import ObjectInfo, Version
-from lakecli.objectstore.s3.listing import Page, S3Listing, UnusualPageError, read_page
+from lakecli.objectstore.s3.listing import Page, S3Listing, read_page
 from lakecli.objectstore.s3.store import S3Store
 from tests.support.servers import Answer, StubServer, s3_error
 
@@ -80,7 +81,7 @@ def test_a_time_may_lack_a_fraction() -> None:
 
 
 def test_elements_that_are_not_known_are_left_out() -> None:
-    within = b"<Name>" + b"<n>" * 6 + b"</n>" * 6
+    within = b"<Name>" + b"<n>" * 60 + b"</n>" * 60
     assert read_page(page("a").replace(b"<Name>", within, 1)) == read_page(page("a"))
 
 
@@ -148,13 +149,11 @@ def test_the_sdk_asks_for_the_same(
         page("a").replace(b"2026-03-02T", b"2026-02-30T"),
         page("a").replace(b"30.123Z", b"30.123"),
         page("a").replace(b"30.123Z", b"30+02:00"),
-        page("a").replace(b"<ListBucket", b"<!DOCTYPE x [<!ENTITY y 'z'>]><ListBucket", 1),
         page("a").replace(b"<Name>b<", b"<Name>\xff<"),
-        page("a").replace(b"<Name>b<", b"<Name>" + b"<n>" * 7 + b"</n>" * 7 + b"<"),
     ],
 )
 def test_an_unusual_page_is_refused(body: bytes) -> None:
-    with pytest.raises(UnusualPageError):
+    with pytest.raises(UnusableAnswerError):
         read_page(body)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from email.utils import parsedate_to_datetime
 from hashlib import md5
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -15,6 +14,7 @@ from azure.storage.blob import BlobBlock, ContentSettings
 from lakecli.objectstore.answer_checks import UnusableAnswerError, required, token_of
 from lakecli.objectstore.azure.presign import end_of
 from lakecli.objectstore.azure.service import new_service
+from lakecli.objectstore.dates import date_of
 from lakecli.objectstore.presigning import LONGEST
 from lakecli.objectstore.streams import parts_of, send_all
 from lakecli.retry import COPIES, Retries
@@ -216,10 +216,10 @@ class AzureClient:
         dates: list[datetime] = []
 
         def note(response: Any) -> None:  # noqa: ANN401 - the SDK's
-            try:
-                dates.append(parsedate_to_datetime(response.http_response.headers.get("Date", "")))
-            except ValueError:
-                raise UnusableAnswerError("it has no date") from None
+            found = date_of(response.http_response.headers.get("Date", ""))
+            if found is None:
+                raise UnusableAnswerError("it has no date")
+            dates.append(found)
 
         listed = self._container.list_blobs(results_per_page=1, raw_response_hook=note)
         next(listed.by_page(), None)

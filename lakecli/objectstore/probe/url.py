@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import PermissionDenied, Refused, Unreachable, UsageError
+from lakecli.objectstore.dates import date_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,13 +37,7 @@ class Fetched:
 
     def date(self) -> datetime | None:
         """Return the server's time, or ``None`` if it sent none."""
-        from email.utils import parsedate_to_datetime
-
-        try:
-            when = parsedate_to_datetime(self.headers.get("date", ""))
-        except ValueError:
-            return None
-        return when if when.tzinfo is not None else None
+        return date_of(self.headers.get("date", ""))
 
     def problem(self) -> LakeError | None:
         """Return the error of a response, or ``None`` if it is a success."""

@@ -14,6 +14,7 @@ from lakecli.objectstore.answer_checks import (
     MAX_ANSWER,
     UnusableAnswerError,
     name_below,
+    read_xml,
     required,
     token_of,
 )
@@ -24,23 +25,15 @@ from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from xml.etree.ElementTree import Element
 
     from lakecli.objectstore.s3.connection import S3Connection
     from lakecli.objectstore.s3.direct import DirectRequests
 
 _SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
-_MAX_DEPTH: Final = 8
-"""Elements within each other; S3 sends four, and each new one is compared with those around it."""
-
-_ROOT: Final = "ListBucketResult"
 _OF_OBJECTS: Final = frozenset({"Key", "Size", "LastModified", "ETag"})
 _OF_PAGES: Final = frozenset({"IsTruncated", "NextContinuationToken", "EncodingType"})
-_TRUE_OR_FALSE: Final = {"true": True, "false": False}
-
-
-class UnusualPageError(Exception):
-    """A page is not written as S3 writes it; the SDK asks for it, and judges the answer."""
 
 
 class Page(NamedTuple):
@@ -107,7 +100,7 @@ class S3Listing:
             pairs = [f"{name}={quote(parameters[name], safe='')}" for name in sorted(parameters)]
             body = self._direct.list("&".join(pairs), limit=MAX_ANSWER)
             return None if body is None else read_page(body)
-        except (UnicodeError, UnusualPageError, UnusableAnswerError):
+        except (UnicodeError, UnusableAnswerError):
             return None
 
 
@@ -122,89 +115,43 @@ def read_page(body: bytes) -> Page:
     """Read a page of a listing with URL-encoded keys.
 
     Raises:
-        UnusualPageError: it is not written as S3 writes it.
+        UnusableAnswerError: it is not written as S3 writes it.
     """
-    from xml.parsers.expat import ExpatError
-
-    reader = _PageReader()
-    try:
-        reader.parse(body)
-    except ExpatError as error:
-        raise UnusualPageError(str(error)) from error
-    is_truncated = _TRUE_OR_FALSE.get(reader.page.get("IsTruncated", ""))
-    token = reader.page.get("NextContinuationToken", "")
-    if is_truncated is None or (is_truncated and not token):
-        raise UnusualPageError("it does not say whether another page follows")
-    is_encoded = reader.page.get("EncodingType") == "url"
-    objects = [_object_of(item, is_encoded=is_encoded) for item in reader.objects]
+    root = read_xml(body, "ListBucketResult", "IsTruncated")
+    page = _texts(root, _OF_PAGES)
+    is_truncated = page["IsTruncated"] == "true"
+    token = page.get("NextContinuationToken", "")
+    if is_truncated and not token:
+        raise UnusableAnswerError("it does not say which page follows")
+    is_encoded = page.get("EncodingType") == "url"
+    objects = [_object_of(item, is_encoded=is_encoded) for item in root.iterfind("{*}Contents")]
     return Page(objects, token if is_truncated else "")
 
 
-def _object_of(item: Mapping[str, str], *, is_encoded: bool) -> ObjectInfo:
+def _texts(element: Element, names: frozenset[str]) -> dict[str, str]:
+    """Return the texts of the children that have these names; each comes once at most."""
+    texts: dict[str, str] = {}
+    for child in element:
+        name = child.tag.rpartition("}")[2]
+        if name in names:
+            if name in texts or len(child):
+                raise UnusableAnswerError(f"{name} comes twice, or is no text")
+            texts[name] = child.text or ""
+    return texts
+
+
+def _object_of(element: Element, *, is_encoded: bool) -> ObjectInfo:
+    item = _texts(element, _OF_OBJECTS)
     try:
         key, size, moment = item["Key"], item["Size"], item["LastModified"]
     except KeyError as error:
-        raise UnusualPageError("an object lacks a property") from error
+        raise UnusableAnswerError("an object lacks a property") from error
     if not _SIZE.fullmatch(size) or not _MOMENT.fullmatch(moment):
-        raise UnusualPageError("a size or a time is malformed")
+        raise UnusableAnswerError("a size or a time is malformed")
     try:
         full = unquote_plus(key, errors="strict") if is_encoded else key
         modified_at = datetime.fromisoformat(f"{moment[:19]}+00:00")
     except ValueError as error:
-        raise UnusualPageError("a key or a time is malformed") from error
+        raise UnusableAnswerError("a key or a time is malformed") from error
     version = version_of({"ETag": item.get("ETag", "")})
     return ObjectInfo(full, int(size), modified_at, version, version)
-
-
-class _PageReader:
-    """Collects the texts of a page.
-
-    Attributes:
-        page: the texts below the root, by their names.
-        objects: the texts below each object.
-    """
-
-    def __init__(self) -> None:
-        from xml.parsers import expat
-
-        self.page: dict[str, str] = {}
-        self.objects: list[dict[str, str]] = []
-        self._names: list[str] = []
-        self._text: list[str] = []
-        self._parser = expat.ParserCreate("UTF-8")
-        self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._text.append
-        self._parser.StartDoctypeDeclHandler = self._refuse  # there are no entities without it
-
-    def parse(self, body: bytes) -> None:
-        """Read a page to its end."""
-        self._parser.Parse(body, True)  # noqa: FBT003 - it takes no name
-
-    def _refuse(self, *_: object) -> None:
-        raise UnusualPageError("a document type")
-
-    def _start(self, name: str, _: object) -> None:
-        self._names.append(name)
-        self._text.clear()
-        if self._names[0] != _ROOT or len(self._names) > _MAX_DEPTH:
-            raise UnusualPageError("another document")
-        if self._names == [_ROOT, "Contents"]:
-            self.objects.append({})
-        if not (_OF_PAGES | _OF_OBJECTS).isdisjoint(self._names[:-1]):
-            raise UnusualPageError("an element within a text")
-
-    def _end(self, name: str) -> None:
-        self._names.pop()
-        if len(self._names) == 1:
-            self._note(self.page, name, _OF_PAGES)
-        elif self._names == [_ROOT, "Contents"]:
-            self._note(self.objects[-1], name, _OF_OBJECTS)
-
-    def _note(self, values: dict[str, str], name: str, known: frozenset[str]) -> None:
-        if name not in known:
-            return
-        if name in values:
-            raise UnusualPageError(f"{name} comes twice")
-        values[name] = "".join(self._text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import closing, suppress
-from datetime import UTC, datetime
+from datetime import UTC
 from http import HTTPStatus
 
 from lakecli.objectstore.answer_checks import (
@@ -15,6 +15,7 @@ from lakecli.objectstore.answer_checks import (
 )
 from lakecli.objectstore.base import ObjectInfo, Version
 from lakecli.objectstore.cloud_errors import MISSING
+from lakecli.objectstore.dates import date_of
 from lakecli.objectstore.s3.conditions import version_of
 from lakecli.objectstore.s3.direct import DirectRequests, NoSuchKeyError
 from lakecli.objectstore.s3.errors import status_of
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
 
 _META: Final = "x-amz-meta-"
 _SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
-_DATE: Final = re.compile(
-    r"[A-Z][a-z]{2}, (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII
-)
-_NAMES: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTHS: Final = {name: number for number, name in enumerate(_NAMES, 1)}
 
 READ_TRIES = 3
 """Responses that may break off before an object counts as unreachable."""
@@ -176,14 +172,8 @@ def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
 def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
     """Return what the answer to a plain HEAD says, or ``None`` if that is unusual."""
     size = _SIZE.fullmatch(headers.get("content-length", ""))
-    moment = _DATE.fullmatch(headers.get("last-modified", ""))
-    if size is None or moment is None or moment[2] not in _MONTHS:
-        return None
-    year, month, day = int(moment[3]), _MONTHS[moment[2]], int(moment[1])
-    hour, minute, second = (int(moment[number]) for number in (4, 5, 6))
-    try:
-        modified_at = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
-    except ValueError:
+    modified_at = date_of(headers.get("last-modified", ""))
+    if size is None or modified_at is None or modified_at.tzinfo != UTC:
         return None
     version = version_of({"ETag": headers.get("etag", "")})
     metadata = {
