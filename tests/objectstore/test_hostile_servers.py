@@ -70,6 +70,14 @@ class TestS3(HostileContract):
             s3_listing(S3_OBJECT.replace("<Size>1</Size>", "")),
             s3_listing(S3_OBJECT.replace("LastModified", "Modified")),
             s3_listing(S3_OBJECT.replace(">e<", ">a&#10;b<")),
+            *(
+                s3_listing(S3_OBJECT.replace("<Size>1<", f"<Size>{size}<"))
+                for size in ("x", "-1", "", "9" * 5_000)
+            ),
+            *(
+                s3_listing(S3_OBJECT.replace("2030-01-01T00:00:00.000Z", moment))
+                for moment in ("x", f"Sat, 29 Feb {'9' * 30} 01:02:03 GMT", "9" * 5_000)
+            ),
         ),
         upload="upload",
     )
@@ -96,6 +104,32 @@ class TestS3(HostileContract):
         server.answers = [Answer(headers=FOUND | {"x-amz-version-id": "a&b=c#"})]
         with pytest.raises(Unreachable, match="the ID of a version is malformed"):
             store._head("k", "")
+
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            {"Content-Length": "x"},
+            {"Content-Length": "9" * 5_000},
+            {"Last-Modified": "x"},
+            {"Last-Modified": f"Sat, 29 Feb {'9' * 30} 01:02:03 GMT"},
+            {"x-amz-mp-parts-count": "x", "Last-Modified": "x"},
+        ],
+    )
+    def test_an_object_with_a_malformed_number_or_time_is_refused(
+        self, store: S3Store, server: StubServer, odd: dict[str, str]
+    ) -> None:
+        server.answers = [Answer(headers=FOUND | {"Connection": "close"} | odd)]
+        for call in (lambda: store.head("k"), lambda: store.open("k")):
+            with pytest.raises(Unreachable):
+                call()
+
+    def test_an_answer_with_a_malformed_length_is_refused(
+        self, store: S3Store, server: StubServer
+    ) -> None:
+        odd = {"Content-Length": "x", "Connection": "close"}
+        server.answers = [Answer(body=s3_listing("").body, headers=XML | odd)]
+        with pytest.raises(Unreachable, match="does not say how long it is"):
+            list(store.list())
 
     def test_an_answer_without_a_length_is_no_object(
         self, store: S3Store, server: StubServer

@@ -101,7 +101,10 @@ class S3Connection:
             if self._session is None:
                 from botocore.session import Session
 
+                from lakecli.objectstore.s3.sdk_http import CheckedParsers
+
                 self._session = Session(profile=self._account.profile or None)
+                self._session.register_component("response_parser_factory", CheckedParsers())
             return self._session
 
     @property

@@ -108,6 +108,8 @@ def _described(item: Mapping[str, Any]) -> ObjectInfo:
     version = version_of(item)
     modified_at = required(item, "LastModified").replace(microsecond=0)
     size = required(item, "Size")
+    if size < 0:
+        raise UnusableAnswerError("an object has a negative size")
     return ObjectInfo(required(item, "Key"), size, modified_at, version, version)
 
 

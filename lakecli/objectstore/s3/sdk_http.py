@@ -7,11 +7,12 @@ nothing. Its event ``before-send`` lets another function send a request; see `an
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError, IncompleteReadError, ResponseStreamingError
 from botocore.httpsession import URLLib3Session
+from botocore.parsers import ResponseParser, ResponseParserFactory
 from botocore.response import StreamingBody
 from botocore.utils import get_environ_proxies
 
@@ -59,6 +60,26 @@ class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
         return self._body
 
 
+class CheckedParsers(ResponseParserFactory):  # type: ignore[misc] # the SDK is not typed
+    """Makes the parsers of a session of the SDK: what is no number or time is a bad answer."""
+
+    def create_parser(self, protocol_name: str) -> ResponseParser:
+        """Return the parser of a protocol's answers."""
+        parser = super().create_parser(protocol_name)
+        parse = parser.parse
+
+        def checked(response: Any, shape: Any) -> Any:  # noqa: ANN401 - the SDK is not typed
+            try:
+                return parse(response, shape)
+            except (ValueError, RuntimeError, OverflowError):
+                if isinstance(response["body"], StreamingBody):
+                    response["body"].close()
+                raise UnusableAnswerError("a number or a time in it is malformed") from None
+
+        parser.parse = checked
+        return parser
+
+
 class SdkHttp:
     """Sends requests to one server; safe to share between threads.
 
@@ -103,6 +124,9 @@ class SdkHttp:
         if is_stream and not is_refusal:
             return answer
         length = None if request.method == "HEAD" else answer.headers.get("content-length")
+        if length is not None and not length.isdecimal():
+            answer.raw.close()
+            raise UnusableAnswerError("it does not say how long it is")
         body = StreamingBody(answer.raw, length)
         limit = MAX_REFUSAL if is_refusal else MAX_ANSWER
         try:
