@@ -383,6 +383,8 @@ class Context:
             if self.logs is not None and repository.reads is not None:
                 self.logs.add_reads(repository.reads)
         self._repositories.clear()
+        while self.remotes:
+            self.remotes.popitem()[1].lake.close()
         while self._answers:
             self._answers.pop().leave()
         if self._lake is not None:

@@ -3,7 +3,6 @@
 ::
 
     env            the store, its tables and transactions; environment: LMDB below it
-    memory         rows in memory, for what is read without a clone
     paths          records under paths longer than LMDB's keys
     operations     the operation log; past: the store as of an operation
     file_hashes    digests of local files; transfers: uploads that were begun

@@ -88,12 +88,19 @@ class LocalStore:
         self._closed = False
 
     @classmethod
-    def open(cls, directory: StrPath, *, map_size: int = environment.DEFAULT_MAP_SIZE) -> Self:
+    def open(
+        cls,
+        directory: StrPath,
+        *,
+        map_size: int = environment.DEFAULT_MAP_SIZE,
+        durable: bool = True,
+    ) -> Self:
         """Open the store in a directory, creating both at first use.
 
         Handles of one directory share one environment within a process; the first handle decides
         `map_size`, in bytes. The map is sparse and never resized. It is smaller if the address
-        space does not suffice.
+        space does not suffice. A store that is not `durable` is of this process alone: it may be
+        on a network file system, and nothing waits for its disk.
 
         Raises:
             PermissionDenied: the directory cannot be created or written, or is not a directory.
@@ -101,7 +108,7 @@ class LocalStore:
             IntegrityError: the files are not a store, or damaged.
             Unreachable: there is no space on the disk, or no address space.
         """
-        return cls(environment.acquire(directory, map_size=map_size))
+        return cls(environment.acquire(directory, map_size=map_size, durable=durable))
 
     def read(self) -> ReadTransaction:
         """Return a read transaction, to be entered with ``with``."""

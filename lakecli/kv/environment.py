@@ -190,7 +190,7 @@ class Environment:
             self._sentinel.close()
 
 
-def acquire(directory: StrPath, *, map_size: int) -> Environment:
+def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> Environment:
     """Return this process's environment in a directory, opening it if it is not open yet.
 
     Raises:
@@ -202,11 +202,12 @@ def acquire(directory: StrPath, *, map_size: int) -> Environment:
         make_private(directory)
         status = os.stat(directory)
         identity = (status.st_dev, status.st_ino)
-        _refuse_network(directory)
+        if durable:
+            _refuse_network(directory)
         with _open_lock:
             shared = _open.get(identity)
             if shared is None:
-                shared = _open_new(directory, map_size, identity)
+                shared = _open_new(directory, map_size, identity, durable=durable)
                 _open[identity] = shared
             shared.check_process()
             shared.handles += 1
@@ -221,13 +222,16 @@ def acquire(directory: StrPath, *, map_size: int) -> Environment:
         raise failures.from_os(error, directory) from error
 
 
-def _open_new(directory: StrPath, map_size: int, identity: tuple[int, int]) -> Environment:
+def _open_new(
+    directory: StrPath, map_size: int, identity: tuple[int, int], *, durable: bool
+) -> Environment:
     sentinel = Sentinel(directory)
     try:
         _check_file(directory, sentinel)
         sentinel.begin()
         _allocate_lock_file(directory)
-        shared = Environment(_open_map(directory, map_size), directory, identity, sentinel)
+        lmdb_env = _open_map(directory, map_size, durable=durable)
+        shared = Environment(lmdb_env, directory, identity, sentinel)
     except BaseException:
         sentinel.close(cleanly=not sentinel.was_left_open)
         raise
@@ -317,7 +321,7 @@ def _allocate_lock_file(directory: StrPath) -> None:
         os.close(descriptor)
 
 
-def _open_map(directory: StrPath, map_size: int) -> lmdb.Environment:
+def _open_map(directory: StrPath, map_size: int, *, durable: bool) -> lmdb.Environment:
     """Open the environment with the largest map up to `map_size` that the process can have.
 
     LMDB increases a size that is too small for the file.
@@ -327,7 +331,7 @@ def _open_map(directory: StrPath, map_size: int) -> lmdb.Environment:
     failure: Exception | None = None
     for size in _map_sizes(map_size):
         try:
-            env = _open_when_free(directory, size)
+            env = _open_when_free(directory, size, durable=durable)
         except (lmdb.MemoryError, OverflowError) as error:
             failure = error
         else:
@@ -338,7 +342,7 @@ def _open_map(directory: StrPath, map_size: int) -> lmdb.Environment:
     raise failures.no_address_space(directory) from failure
 
 
-def _open_when_free(directory: StrPath, size: int) -> lmdb.Environment:
+def _open_when_free(directory: StrPath, size: int, *, durable: bool) -> lmdb.Environment:
     """Open the environment, after waiting for a process that has the same ID as this one.
 
     Processes in two containers may have the same ID and use the same home. LMDB locks a byte of its
@@ -353,7 +357,11 @@ def _open_when_free(directory: StrPath, size: int) -> lmdb.Environment:
     while True:
         try:
             return lmdb.open(
-                os.fspath(directory), map_size=size, max_readers=_MAX_READERS, mode=0o700
+                os.fspath(directory),
+                map_size=size,
+                max_readers=_MAX_READERS,
+                mode=0o700,
+                sync=durable,
             )
         except lmdb.LockError:
             pause = next(pauses, None)

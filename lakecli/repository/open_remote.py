@@ -1,20 +1,21 @@
 """Open the repository of a storage namespace for reading, without a clone.
 
-Nothing is written to the bucket, and nothing to this machine but the cache. Refs and commits are
-read from the bucket when a verb asks for them; staged changes and operations are of clones, so
-there are none. A verb that would write raises `Refused`.
+Nothing is written to the bucket, and nothing to this machine but the cache, and until the handle is
+closed a store in a temporary directory. Refs and commits are fetched into it when a verb asks for
+them; staged changes and operations are of clones, so there are none. A verb that would write raises
+`Refused`.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from copy import copy
 from typing import TYPE_CHECKING
 
-from lakecli.committed.cache import SstableCache
+from lakecli.objectstore.read_only import ReadOnlyStore
 from lakecli.repository.core.lake import Lake, Repository
 from lakecli.repository.core.notice import Notice
-from lakecli.repository.sharing.bucket_refs import BucketRefs, CachedPacks
 from lakecli.repository.sharing.describe import describe_there
+from lakecli.repository.sharing.on_demand import OnDemandStore
 
 if TYPE_CHECKING:
     from lakecli.model import RepositoryRecord
@@ -38,12 +39,15 @@ class RemoteRepository(Repository):
     def __init__(
         self, home: Home, runtime: Runtime, record: RepositoryRecord, store: ObjectStore
     ) -> None:
-        hint = f"clone it, and change the clone: lakecli clone {record.name} lakefs://NAME"
-        cache = SstableCache(Path(home.cache) / record.uuid, size_limit=home.cache_size)
-        packs = CachedPacks(store, cache, hint=hint)
-        refs = BucketRefs(record, packs, hint=hint, on_damage=self._leave_out)
-        super().__init__(Lake(home, refs, runtime), record)
-        self._store = packs
+        readable = ReadOnlyStore(
+            store, hint=f"clone it, and change the clone: lakecli clone {record.name} lakefs://NAME"
+        )
+        local = OnDemandStore(readable.put)
+        super().__init__(Lake(home, local, runtime), record)
+        self._store = readable
+        filled = copy(self)
+        filled.lake = Lake(home, local.filled, runtime)
+        local.fetch_for(filled, self._leave_out)
 
     @property
     def uri(self) -> str:

@@ -172,8 +172,6 @@ def take_packs(
     last; not earlier, since most were merged into larger ones long ago. A damaged pack is left out
     and reported.
     """
-    from lakecli.remote.packs import read_named_packs
-
     unpacked = Unpacked()
     if not (lacking := _lacking(repository, refs)):
         return unpacked
@@ -181,11 +179,10 @@ def take_packs(
         packed = PackedStore(txn, repository.key)
         named = list(dict.fromkeys(pack for ref in lacking for pack in _unseen(packed, ref)))
     if len(named) <= MAX_NAMED:
-        read = partial(read_named_packs, repository.store, named)
-        unpacked = _unpack(repository, read, progress)
+        unpacked = take_named_packs(repository, named, progress=progress)
         if not (lacking := _lacking(repository, lacking)):
             return unpacked
-    unpacked = _add(unpacked, _unpack_new(repository, (), progress))
+    unpacked = _add(unpacked, take_new_packs(repository, progress=progress))
     with repository.lake.kv.read() as txn:
         late = {
             move.pack
@@ -194,7 +191,41 @@ def take_packs(
             for move in ref.moves
             if move.pack
         }
-    return _add(unpacked, _unpack_new(repository, late, progress)) if late else unpacked
+    if not late:
+        return unpacked
+    return _add(unpacked, take_new_packs(repository, named=late, progress=progress))
+
+
+def take_named_packs(
+    repository: Repository, named: Iterable[PackId], *, progress: Progress = NO_PROGRESS
+) -> Unpacked:
+    """Read packs by their names, the newest first; missing ones are left out."""
+    from lakecli.remote.packs import read_named_packs
+
+    return _unpack(repository, partial(read_named_packs, repository.store, named), progress)
+
+
+def take_new_packs(
+    repository: Repository,
+    *,
+    named: Collection[PackId] = (),
+    until: CommitId | None = None,
+    progress: Progress = NO_PROGRESS,
+) -> Unpacked:
+    """List the packs, and read those that are new here, the largest first.
+
+    Args:
+        repository: the repository of the packs.
+        named: packs that are read even if a late listing lacks them.
+        until: a commit; once it was read, no further pack is.
+        progress: counts the commits that were read.
+    """
+    from lakecli.remote.packs import read_new_packs
+
+    with repository.lake.kv.read() as txn:
+        known = set(PackedStore(txn, repository.key).known_packs())
+    read = partial(read_new_packs, repository.store, known, also=named)
+    return _unpack(repository, read, progress, until=until)
 
 
 def _lacking(repository: Repository, refs: Iterable[RemoteRef]) -> list[RemoteRef]:
@@ -222,24 +253,27 @@ def _add(before: Unpacked, after: Unpacked) -> Unpacked:
     )
 
 
-def _unpack_new(repository: Repository, named: Collection[PackId], progress: Progress) -> Unpacked:
-    from lakecli.remote.packs import read_new_packs
-
-    with repository.lake.kv.read() as txn:
-        known = set(PackedStore(txn, repository.key).known_packs())
-    return _unpack(
-        repository, partial(read_new_packs, repository.store, known, also=named), progress
-    )
-
-
 def _unpack(
-    repository: Repository, read: Callable[..., Iterable[Pack]], progress: Progress
+    repository: Repository,
+    read: Callable[..., Iterable[Pack]],
+    progress: Progress,
+    *,
+    until: CommitId | None = None,
 ) -> Unpacked:
     """Unpack what `read` yields; damaged packs are left out and reported."""
     damaged: list[DamagedPack] = []
-    unpacked = unpack(repository, read(on_damage=damaged.append), progress=progress)
+    packs = _up_to(until, read(on_damage=damaged.append))
+    unpacked = unpack(repository, packs, progress=progress)
     unpacked.damaged += map(damage.of_pack, damaged)
     return unpacked
+
+
+def _up_to(commit_id: CommitId | None, packs: Iterable[Pack]) -> Iterator[Pack]:
+    """Yield packs up to the first one that has a commit."""
+    for pack in packs:
+        yield pack
+        if any(commit.id == commit_id for commit in pack.commits):
+            return
 
 
 def _track(

@@ -68,6 +68,7 @@ def read_remote(
     repository: Repository,
     known: dict[tuple[RefKind, str], Tracked],
     *,
+    wanted: Callable[[RefKind, str], bool] = lambda _kind, _name: True,
     before_reading: Callable[[], object] | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Remote:
@@ -76,6 +77,7 @@ def read_remote(
     Args:
         repository: the repository of the refs.
         known: where they were seen last.
+        wanted: tells whether to read a ref of a kind and a name; by default, all are read.
         before_reading: called once unless every ref is listed as it was seen: then the namespace
             is still this repository's, since each version of a ref is of one write.
         progress: counts the refs that were read.
@@ -89,7 +91,7 @@ def read_remote(
     changed: list[Listed] = []
     listed = set()
     for each in iter_refs(store):
-        if not _is_legal(each.kind, each.name):
+        if not _is_legal(each.kind, each.name) or not wanted(each.kind, each.name):
             continue
         listed.add((each.kind, each.name))
         before = known.get((each.kind, each.name))
