@@ -52,7 +52,7 @@ class Intent(NamedTuple):
         who: ``Name <email>``.
         at: when, whole seconds.
         why: the command: ``push``, ``undo``, …
-        pack: the commit pack written for the move; ``""`` if none was.
+        pack: a commit pack that has the new commit; ``""`` if none is known.
         since: the ref's sequence number when the move was decided, or any lower one; the move is
             searched only among later ones.
     """

@@ -126,7 +126,7 @@ class Move(NamedTuple):
         who: the committer who moved it, ``Name <email>``.
         at: when, by the clock of the machine that moved it; whole seconds.
         why: the command: ``push``, ``undo``, …
-        pack: the commit pack written for the move; ``""`` if none was.
+        pack: a commit pack that has the new commit; ``""`` if none is known.
         extra: fields that this version does not know, as JSON; ``""`` if there are none.
     """
 

@@ -33,6 +33,7 @@ from lakecli.retry import REF_MOVES, SWEEPS, Retries
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from lakecli.ids import PackId
     from lakecli.kv.env import ReadTransaction
     from lakecli.kv.tracking import Tracked
     from lakecli.model import Commit, CommitId, RefKind
@@ -133,7 +134,7 @@ def publish(
             return Result(Outcome.LOST, ref)
     _forget_lost_packs(repository, commits)
     lake.runtime.on_step("pack")
-    packed = None if after is None else _pack(repository, after)
+    packed, pack = (None, None) if after is None else _pack(repository, after)
     lake.runtime.on_step("intent")
     wanted = Intent(
         kind=kind,
@@ -144,7 +145,7 @@ def publish(
         who=who,
         at=lake.now(),
         why=why,
-        pack="" if packed is None else packed.id,
+        pack=pack or "",
         since=since,
     )
     begun, is_new = _write_down(repository, Begun(wanted, landing), packed)
@@ -382,12 +383,15 @@ def _check_again(
         ) from error
 
 
-def _pack(repository: Repository, after: CommitId) -> Packed | None:
+def _pack(repository: Repository, after: CommitId) -> tuple[Packed | None, PackId | None]:
+    """Write a pack if commits are in none; return it, and the ID of the pack that has `after`."""
     from lakecli.repository.sharing import packing
 
     with repository.lake.kv.read() as txn:
         commits = packing.unpacked_commits(txn, repository, after)
-    return packing.write(repository, commits)
+        known = PackedStore(txn, repository.key).find_pack(after)
+    packed = packing.write(repository, commits)
+    return packed, known if packed is None else packed.id
 
 
 def _write_down(repository: Repository, wanted: Begun, packed: Packed | None) -> tuple[Begun, bool]:
