@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import lakecli
 from lakecli import layout
-from lakecli.errors import IntegrityError, NotFound, Refused
+from lakecli.errors import IntegrityError, LakeError, NotFound, Refused
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryBucket
 from lakecli.objectstore.presigned import PresignRequest
 from lakecli.refs.parents import DamagedHistory
+from lakecli.remote import packs
 from lakecli.remote.packs import list_packs, read_pack
 from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
@@ -35,7 +40,6 @@ from tests.support.lakes import Numbered, Ticking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
 
@@ -109,19 +113,56 @@ def test_a_first_read_takes_few_requests_and_a_second_one_fewer(
     first = ["repository.json", "refs", "commits", "_lakefs", "_lakefs", "data"]
     assert requests(store) == first
     assert contents(opened(home, store), "main", b"a") == b"a"
-    assert requests(store) == ["repository.json", "refs", "data"]
+    assert requests(store) == ["repository.json", "refs", "commits", "data"]
+
+
+@pytest.mark.parametrize("pushes", [1, 100, pytest.param(1_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("merges_packs", [True, False])
+def test_the_first_read_takes_few_requests_however_long_the_history_is(
+    writer: Repository,
+    home: Path,
+    store: CountingStore,
+    monkeypatch: pytest.MonkeyPatch,
+    pushes: int,
+    *,
+    merges_packs: bool,
+) -> None:
+    if not merges_packs:
+        monkeypatch.setattr(packs, "choose_replaced", lambda *_: [])
+    for number in range(pushes):
+        if number in (0, pushes // 2):
+            branch.create(writer, f"at-{number}", source="main")
+            push(writer, f"at-{number}", options=ME)
+        make_commit(writer, b"%06d" % number)
+        push(writer, "main", options=ME)
+    assert first_read(home / "0", store, "main") == 6
+    if merges_packs:  # branches that stayed where they were while packs were merged
+        idle = ("at-0", f"at-{pushes // 2}", "v1")
+        assert max(first_read(home / name, store, name) for name in idle) <= 10
+        listed = [read_pack(store, info.id) for info in list_packs(store)]
+        replaced = {each for pack in listed for each in pack.replaces}
+        store.delete(map(layout.pack_key, replaced))  # as garbage collection does
+        assert max(first_read(home / f"{name}-2", store, name) for name in idle) <= 10
+        assert first_read(home / "1", store, "main") == 6
+
+
+def first_read(home: Path, store: CountingStore, ref: str) -> int:
+    """Return the requests of a machine that has never seen the repository for an object."""
+    with opened(home, store) as reader:
+        assert contents(reader, ref, b"a") == b"a"
+    return len(store.keys)
 
 
 @pytest.mark.usefixtures("writer")
-def test_history_takes_one_listing_of_the_packs(home: Path, store: CountingStore) -> None:
+def test_history_takes_few_listings_of_the_packs(home: Path, store: CountingStore) -> None:
     reader = opened(home, store)
     assert commits(reader, "main") == ["c", "b", "a", "Repository created"]
-    assert store.counts["list"] == 0  # each move names its pack
+    assert store.counts["list"] <= 2
     assert [each.name for each in branch.iter_branches(reader)] == ["main"]
-    assert store.counts["list"] == 1
+    assert store.counts["list"] <= 3
     again = opened(home, store)
     assert commits(again, "v1") == ["b", "a", "Repository created"]
-    assert store.counts == {"get": 3, "list": 1}  # repository.json, no branch, the tag; the packs
+    assert store.counts["list"] <= 2
 
 
 def test_it_shows_what_a_clone_shows(
@@ -163,6 +204,80 @@ def test_nothing_is_left_but_the_cache(home: Path, store: CountingStore) -> None
     assert {info.key: info.version for info in store.list()} == before
     assert [each.name for each in home.iterdir()] == ["cache"]
     assert store.counts.keys() <= {"get", "list", "head"}
+
+
+@pytest.mark.usefixtures("writer")
+def test_its_store_is_removed(
+    home: Path, store: CountingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    with opened(home, store) as reader:
+        assert commits(reader, "main")
+        assert len(list(temporary.iterdir())) == 1
+    assert list(temporary.iterdir()) == []
+    with pytest.raises(LakeError, match="closed"):
+        commits(reader, "main")
+    forgotten = opened(home, store)
+    assert commits(forgotten, "main")
+    del forgotten
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_forked_child_leaves_the_store_to_its_parent(home: Path, store: CountingStore) -> None:
+    with opened(home, store) as reader:
+        child = os.fork()
+        if not child:
+            reader.lake.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        directory = Path(reader.lake.kv.usable().directory)
+        assert directory.is_dir()
+        assert commits(reader, "main")
+
+
+@pytest.mark.usefixtures("writer")
+def test_threads_share_a_handle_and_fetch_each_ref_once(home: Path, store: CountingStore) -> None:
+    refs = ["main", "v1", "main~1", "main@{1}"] * 4
+    with opened(home, store) as reader, ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda ref: rev_parse(reader, ref).commit.message, refs))
+    assert found == ["c", "b", "b", "b"] * 4
+    keys = [key for kind, key in store.keys if kind == "get" and "/refs/" in key]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_pack_that_is_listed_late_is_found_by_the_moves_of_its_ref(
+    home: Path, store: CountingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = store.list
+    monkeypatch.setattr(
+        store,
+        "list",
+        lambda prefix="", **options: iter(()) if prefix == layout.COMMITS else listing(prefix),
+    )
+    assert commits(opened(home, store), "main") == ["c", "b", "a", "Repository created"]
+
+
+def test_a_repository_that_was_never_pushed_has_its_default_branch(
+    home: Path, store: CountingStore, tmp_path: Path
+) -> None:
+    from lakecli.repository import repo
+
+    lake = machine(tmp_path, "writer")
+    lake.runtime = lake.runtime._replace(
+        open_store=lambda _uri, _region: store, prepare_namespace=lambda _uri: ""
+    )
+    with lake:
+        made = repo.create(lake, "demo", NAMESPACE)
+        assert commits(opened(home, store), "main") == ["Repository created"]
+        reader = opened(home, store)
+        assert [each.commit_id for each in branch.iter_branches(reader)] == [
+            rev_parse(made, "main").commit.id
+        ]
 
 
 def test_every_verb_that_writes_is_refused(

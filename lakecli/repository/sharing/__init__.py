@@ -9,6 +9,6 @@
                    sending those again; refusals: moves that would undo others'
     to here        fetch: where refs stand in the bucket; remote_refs: which have changed;
                    unpacking: commits in; rollback: noticing that the bucket went back in time
-    without clone  bucket_refs: the bucket's refs and commits, read when they are asked for;
-                   describe: which repository a namespace holds
+    without clone  on_demand: a store of one handle, fetched when it is read; describe: which
+                   repository a namespace holds
 """
