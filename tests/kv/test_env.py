@@ -518,6 +518,11 @@ class TestPlaces:
         with pytest.raises(Refused, match=r"network file system \(nfs4\)") as caught:
             LocalStore.open(tmp_path / "home")
         assert "LAKECLI_HOME" in (caught.value.hint or "")
+        with LocalStore.open(tmp_path / "temporary", durable=False) as store:
+            with store.write() as txn:
+                txn.put(Table.BRANCHES, b"main", b"1")
+            with store.read() as seen:
+                assert seen.get(Table.BRANCHES, b"main") == b"1"
 
     def test_a_file_that_is_not_a_store_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "data.mdb").write_bytes(b"something else\n" * 1000)

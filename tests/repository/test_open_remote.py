@@ -13,7 +13,7 @@ import pytest
 
 import lakecli
 from lakecli import layout
-from lakecli.errors import IntegrityError, LakeError, NotFound, Refused
+from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryBucket
@@ -224,6 +224,16 @@ def test_its_store_is_removed(
     del forgotten
     gc.collect()
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_temporary_directory_that_cannot_be_made_is_reported(
+    home: Path, store: CountingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    with pytest.raises(Unreachable, match="temporary directory") as failed:
+        opened(home, store)
+    assert "TMPDIR" in (failed.value.hint or "")
 
 
 @pytest.mark.usefixtures("writer")

@@ -16,6 +16,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, NoReturn
 from weakref import finalize
 
+from lakecli.errors import Unreachable
 from lakecli.ids import CommitId
 from lakecli.kv.env import OWNER_SIZE, LocalStore, ReadTransaction, Table
 from lakecli.model import NAMED_KINDS, Branch, RefKind, StagingToken, Tag
@@ -47,12 +48,21 @@ class OnDemandStore(LocalStore):
 
     Args:
         refuse: called in place of a write.
+
+    Raises:
+        Unreachable: there is no space for a temporary directory.
     """
 
     read_only = True
 
     def __init__(self, refuse: Callable[[], NoReturn]) -> None:
-        directory = mkdtemp(prefix="lakecli-")
+        try:
+            directory = mkdtemp(prefix="lakecli-")
+        except OSError as error:
+            raise Unreachable(
+                f"cannot make a temporary directory: {error}",
+                hint="set TMPDIR to a directory on a disk with free space",
+            ) from error
         self.filled = LocalStore.open(directory, durable=False)
         """The same store, for what fills it."""
         super().__init__(self.filled.usable())
