@@ -71,16 +71,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1_000_000,
         help="how many objects a million is; with fewer, no claim fails",
     )
-    mutants = parser.getgroup("mutants", "tests/mutants")
-    mutants.addoption("--mutants-since", metavar="COMMIT", help="first what changed since, whole")
-    mutants.addoption(
-        "--mutants-of", metavar="PATTERN", default="*", help="modules, as in lakecli/"
-    )
-    mutants.addoption("--mutants-sample", metavar="N", type=int, default=40, help="of each suite")
-    mutants.addoption(
-        "--mutants-minutes", metavar="N", type=float, default=15, help="at most, each"
-    )
-    mutants.addoption("--mutants-seed", metavar="N", type=int, default=0, help="of the sample")
 
 
 @pytest.fixture
