@@ -15,10 +15,10 @@ import pytest
 TESTS = Path(__file__).parents[1]
 
 LONG = {
-    "servers": "servers of S3, Google Cloud Storage and Azure, and other programs' libraries",
+    "servers": "servers of S3, Google Cloud Storage, Azure and lakeFS, shells, and other libraries",
     "spark": "a Spark session, beyond the files that stay short",
     "meetings": "commands that meet each other, models of the system, forged buckets, fuzzing",
-    "quality": "lint, types, import contracts, generated files, the compiled core, mutants",
+    "quality": "lint, types, contracts, generated files, start-up, the compiled core, mutants",
 }
 """The markers of the long run, and what their tests need or are."""
 
@@ -34,9 +34,21 @@ PLACES = {
     "pipeline/exports/test_buckets.py": "servers",
     "cli/test_pin_versions.py": "servers",
     "repository/test_sync_races.py": "servers",
+    "repository/handoff/test_scripts.py": "servers",
+    "cli/test_completion.py": "servers",
+    "cli/test_lakefs.py": "servers",
     "cli/test_examples.py": "quality",
+    "cli/test_generated.py": "quality",
+    "cli/test_startup.py": "quality",
     "meetings": "meetings",
     "protocol": "meetings",
+    "cli/test_escapes.py": "meetings",
+    "cli/test_hostile_input.py": "meetings",
+    "pipeline/gc/test_protocol.py": "meetings",
+    "repository/lakefs/test_bad_dumps.py": "meetings",
+    "repository/lakefs/test_crashes.py": "meetings",
+    "repository/test_meetings.py": "meetings",
+    "repository/test_undo_law.py": "meetings",
     "test_forged.py": "meetings",
     "test_fuzz.py": "meetings",
     "mutants": "quality",
