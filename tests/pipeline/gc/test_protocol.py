@@ -33,23 +33,37 @@ TWO_PUSHERS = world(
 )
 TWO_WRITERS = world(x=OLD, old_ref=OLD, tables=OLD, writers=(UPLOADS, PUSHES_OLD_WORK))
 
+FIRST = 100_000
+"""Worlds that CI explores, shortest orders first; a rule that is left out takes 86,646 at most."""
 
+BY_WORLDS = pytest.mark.parametrize(
+    "most", [FIRST, pytest.param(None, marks=pytest.mark.nightly)], ids=["first", "all"]
+)
+
+
+@BY_WORLDS
 @pytest.mark.parametrize(
     "start", [LEFT_OVER, ABSENT, OLD_WORK], ids=["left-over", "absent", "old-work"]
 )
-def test_every_order_of_steps_keeps_the_promises(start: World) -> None:
-    assert explore(Model(Rules()), start) > 1_000
+def test_every_order_of_steps_keeps_the_promises(start: World, most: int | None) -> None:
+    assert explore(Model(Rules()), start, most=most) > 1_000
 
 
-def test_a_ref_that_is_deleted_meanwhile() -> None:
-    assert explore(Model(Rules(), kills=False), REFERRED_TO) > 10_000
+@BY_WORLDS
+def test_a_ref_that_is_deleted_meanwhile(most: int | None) -> None:
+    assert explore(Model(Rules(), kills=False), REFERRED_TO, most=most) > 10_000
 
 
-def test_a_ref_that_vanishes_and_comes_back() -> None:
-    assert explore(Model(Rules(), kills=False, undoes=False, vanishes=True), REFERRED_TO) > 10_000
+@BY_WORLDS
+def test_a_ref_that_vanishes_and_comes_back(most: int | None) -> None:
+    model = Model(Rules(), kills=False, undoes=False, vanishes=True)
+    assert explore(model, REFERRED_TO, most=most) > 10_000
+
+
+def test_a_ref_that_vanishes_is_missed() -> None:
     model = Model(Rules(knows_refs=False), kills=False, undoes=False, vanishes=True)
     with pytest.raises(Violation, match="a ref has lost an object"):
-        explore(model, REFERRED_TO)
+        explore(model, REFERRED_TO, most=FIRST)
 
 
 @pytest.mark.nightly
@@ -83,7 +97,7 @@ def test_comparing_versions_is_not_enough_by_itself() -> None:
     """A commit takes into use what was staged before, and gives it no new version."""
     rules = Rules(compares_versions=True, bounds_requests=False)
     with pytest.raises(Violation):
-        explore(Model(rules, undoes=False), LEFT_OVER)
+        explore(Model(rules, undoes=False), LEFT_OVER, most=FIRST)
 
 
 @pytest.mark.parametrize(
@@ -109,4 +123,4 @@ def test_comparing_versions_is_not_enough_by_itself() -> None:
 def test_each_rule_is_needed(rule: str, start: World) -> None:
     model = Model(Rules()._replace(**{rule: False}), undoes=False)
     with pytest.raises(Violation):
-        explore(model, start)
+        explore(model, start, most=FIRST)
