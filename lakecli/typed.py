@@ -54,7 +54,7 @@ else:
     Any = BinaryIO = ClassVar = Final = Literal = NoReturn = Self = TextIO = TypeAlias = None
 
     class Annotated:
-        """A type, and what is declared about it; `lakecli.cli.declare` reads both."""
+        """A type, and what is declared about it; `lakecli.cli.line.declare` reads both."""
 
         __slots__ = ("__metadata__", "__origin__")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.changes import Annotation as AnnotationRecord
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import local_date, one_line, quote_path
 from lakecli.uri import LakeUri, ref_of

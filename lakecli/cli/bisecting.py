@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from lakecli import uri
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.changes import Bisection as BisectionRecord
-from lakecli.cli.declare import Argument
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import one_line

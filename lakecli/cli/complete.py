@@ -13,10 +13,10 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.argv import Globals
 from lakecli.cli.completion.in_place import IN_PLACE, is_in_place, iter_in_place
 from lakecli.cli.completion.refs import iter_refs_and_paths
 from lakecli.cli.context import Context, Environment
+from lakecli.cli.line.argv import Globals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cached_property
 
-from lakecli.cli.argv import BOOLEANS
+from lakecli.cli.line.argv import BOOLEANS
 from lakecli.cli.output import Output
 from lakecli.cli.text import posix_word
 from lakecli.named_tuple import NamedTuple
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from lakecli.cli.argv import Globals
+    from lakecli.cli.line.argv import Globals
     from lakecli.cli.logs import Logs
     from lakecli.config import Settings
     from lakecli.home import HomePaths
@@ -345,7 +345,7 @@ class Context:
 
     def _command_line(self) -> str:
         """Return the command as the operation log records it."""
-        from lakecli.cli.argv import without_secrets
+        from lakecli.cli.line.argv import without_secrets
 
         return " ".join(map(posix_word, without_secrets(self._argv)))[:_MAX_COMMAND]
 
@@ -355,7 +355,7 @@ class Context:
         With ``--json`` it shows nothing, because the answer is that of this command. Errors of the
         other command are raised.
         """
-        from lakecli.cli.argv import Globals
+        from lakecli.cli.line.argv import Globals
 
         given = self._given
         flags = {"--quiet": given.quiet, "--no-color": given.no_color, "--verbose": given.verbose}

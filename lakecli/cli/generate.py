@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakecli.cli import man
 from lakecli.cli.completion.scripts import SHELLS, completion_script
 from lakecli.cli.completion.table import make_table
-from lakecli.cli.describe import describe_all
+from lakecli.cli.line.describe import describe_all
 from lakecli.cli.topics import find_topic, topic_names
 
 if TYPE_CHECKING:

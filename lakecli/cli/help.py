@@ -9,12 +9,12 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.describe import global_options
+from lakecli.cli.line.describe import global_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lakecli.cli.describe import ArgumentHelp, CommandHelp, OptionHelp
+    from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp
     from lakecli.cli.topics import Topic
 
 PURPOSE: Final = "Git for the objects of a data lake: lakeFS without the server"

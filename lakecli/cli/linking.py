@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.argv import without_secrets
+from lakecli.cli.line.argv import without_secrets
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.objectstore.request_log import LOGGER as REQUESTS
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import TextIO
 
-    from lakecli.cli.argv import Globals
+    from lakecli.cli.line.argv import Globals
     from lakecli.cli.output import Output
     from lakecli.committed.reads import Reads
 

@@ -6,7 +6,7 @@ import os
 import stat
 from contextlib import contextmanager
 
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.named_tuple import NamedTuple

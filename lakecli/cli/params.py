@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from lakecli.cli.declare import Argument, Option
+from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.reading import (
     NO_METADATA,
     Completion,

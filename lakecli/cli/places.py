@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from lakecli.cli.declare import Argument
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.reading import Kind, Parser, read_branch_prefix
 from lakecli.cli.text import quote_path
 from lakecli.cli.transfers import failure_records, parallelism, progress, raise_failures

@@ -11,8 +11,8 @@ import gc
 import os
 import sys
 
-from lakecli.cli.argv import Globals, normalise, split
 from lakecli.cli.context import Context
+from lakecli.cli.line.argv import Globals, normalise, split
 from lakecli.cli.tree import COMMANDS, GROUPS, PROGRAM, find_command, is_prefix
 from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
 from lakecli.typed import TYPE_CHECKING
@@ -20,9 +20,9 @@ from lakecli.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lakecli.cli.build import Built
     from lakecli.cli.context import Environment
-    from lakecli.cli.declare import Declaration
+    from lakecli.cli.line.build import Built
+    from lakecli.cli.line.declare import Declaration
     from lakecli.cli.logs import Logs
     from lakecli.cli.topics import Topic
 
@@ -130,8 +130,8 @@ def _parse(
             if words == ("config",) and not rest
             else _find_plugin(words, rest, given, environ)
         )
-    from lakecli.cli.declare import declaration
-    from lakecli.cli.plain import plain
+    from lakecli.cli.line.declare import declaration
+    from lakecli.cli.line.plain import plain
 
     declared = declaration(COMMANDS[joined].load())
     arguments = normalise(
@@ -149,7 +149,7 @@ def _parse(
             return declared.call(context, values)
 
         return call
-    from lakecli.cli.build import build_declared
+    from lakecli.cli.line.build import build_declared
 
     built = build_declared(declared, joined)
     return lambda context: _run_built(built, context, arguments)
@@ -157,13 +157,13 @@ def _parse(
 
 def _run_built(built: Built, context: Context, arguments: list[str]) -> int:
     """Run a command; an option that lacks its value is answered with the usage."""
-    from lakecli.cli.build import MissingValue
+    from lakecli.cli.line.build import MissingValue
 
     context.command = built.words
     try:
         return built.run(context, arguments)
     except MissingValue as error:
-        from lakecli.cli.describe import describe
+        from lakecli.cli.line.describe import describe
 
         usage = f"{PROGRAM} {built.words} {describe(built).synopsis}"
         raise UsageError(error.message, hint=f"{usage}\n  {error.hint}") from None
@@ -221,16 +221,16 @@ def _show_help(context: Context, lines: Iterable[str], topic: Topic | None) -> i
 
 
 def _show_command(context: Context, words: str, declared: Declaration, topic: Topic | None) -> int:
-    from lakecli.cli.build import build_declared
-    from lakecli.cli.describe import describe
     from lakecli.cli.help import command_help
+    from lakecli.cli.line.build import build_declared
+    from lakecli.cli.line.describe import describe
 
     return _show_help(context, command_help(describe(build_declared(declared, words))), topic)
 
 
 def _show_group(context: Context, group: str, topic: Topic | None) -> int:
-    from lakecli.cli.describe import describe_all
     from lakecli.cli.help import group_help, root_help
+    from lakecli.cli.line.describe import describe_all
 
     commands = describe_all()
     if group:
@@ -298,7 +298,7 @@ def _translate(error: BaseException) -> tuple[str, LakeError]:
             reason = error.strerror or str(error)
             return kind, LakeError(reason[:1].lower() + reason[1:] + named)
     if "typer" in sys.modules:
-        from lakecli.cli.build import usage_of
+        from lakecli.cli.line.build import usage_of
 
         usage = usage_of(error)
         if usage is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, nullcontext
 
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.typed import TYPE_CHECKING, Annotated, Final

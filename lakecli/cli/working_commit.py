@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.worktree import LocalCommit
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.reading import NO_METADATA, check_message
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from lakecli.cli.declare import Argument
 from lakecli.cli.here import absolute, relative_path
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import quote_path, shell_word
 from lakecli.cli.transfers import (

@@ -15,8 +15,8 @@ import pytest
 
 from lakecli.cli import params, tree
 from lakecli.cli.context import Context  # noqa: TC001 - `declare` evaluates annotations
-from lakecli.cli.declare import Option
 from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
+from lakecli.cli.line.declare import Option
 from lakecli.cli.reading import NO_METADATA
 from lakecli.errors import ConflictError, ErrorKind, LakeError, NotFound
 from lakecli.uri import LakeUri
@@ -309,7 +309,7 @@ def test_stdout_is_flushed_before_stderr(cli: Cli) -> None:
     code = (
         "import sys, os\n"
         "from lakecli.cli.context import Context, Environment\n"
-        "from lakecli.cli.argv import Globals\n"
+        "from lakecli.cli.line.argv import Globals\n"
         "context = Context(Environment(os.environ, sys.stdin, sys.stdout, sys.stderr), Globals())\n"
         "context.out.say('one')\n"
         "context.out.warn('two')\n"

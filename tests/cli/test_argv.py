@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given as generated
 from hypothesis import strategies as st
 
-from lakecli.cli.argv import Globals, OptionSyntax, normalise, split, without_secrets
+from lakecli.cli.line.argv import Globals, OptionSyntax, normalise, split, without_secrets
 
 OPTIONS = (
     OptionSyntax(("--message", "-m"), None, takes_value=True),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.cli.argv import Globals
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.line.argv import Globals
 from lakecli.config_keys import KEYS
 from lakecli.errors import UsageError
 from lakecli.setting_values import parse_count, parse_duration, parse_email, parse_size, parse_text

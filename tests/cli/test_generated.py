@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.cli.argv import GLOBAL_OPTIONS
 from lakecli.cli.completion.scripts import SHELLS
-from lakecli.cli.describe import CommandHelp, describe_all
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.generate import generated_files, write
+from lakecli.cli.line.argv import GLOBAL_OPTIONS
+from lakecli.cli.line.describe import CommandHelp, describe_all
 from lakecli.cli.man import command_page, page_name
 from lakecli.cli.topics import find_topic, topic_names
 from lakecli.cli.tree import COMMANDS

@@ -155,7 +155,7 @@ def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "most"),
     [
-        ("version", 18),
+        ("version", 19),
         ("branch list lakefs://demo", 45),
         ("log lakefs://demo/main", 50),
         ("rev-parse lakefs://demo/main", 47),

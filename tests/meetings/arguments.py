@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.describe import describe_all
+from lakecli.cli.line.describe import describe_all
 from lakecli.cli.reading import Kind
 from tests.meetings.world import LAKEFS, NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lakecli.cli.describe import ArgumentHelp, CommandHelp, OptionHelp
+    from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp
 
 REPOSITORY: Final = "lakefs://demo"
 SIDE: Final = "lakefs://side"

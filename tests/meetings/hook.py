@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.cli import build, declare
+from lakecli.cli.line import build, declare
 from lakecli.kv import environment
 from lakecli.kv.env import LocalStore
 from lakecli.objectstore.memory.store import MemoryStore

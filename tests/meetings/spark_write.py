@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli import tree
 from lakecli.cli.context import Context  # noqa: TC001 - annotations are read
-from lakecli.cli.declare import Argument
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import NewPathUri  # noqa: TC001 - as above
 from lakecli.pipeline.imports.copying import make_ingest
 from lakecli.pipeline.store_location import StoreLocation

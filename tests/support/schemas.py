@@ -6,7 +6,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.cli.argv import Globals, split
+from lakecli.cli.line.argv import Globals, split
 from lakecli.cli.schemas import ANSWERS, RECORDS
 from lakecli.cli.tree import is_prefix
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from lakecli import uri
 from lakecli.cli.bisecting import answer, find_named, subject
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import Refused, UsageError
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from lakecli import uri
 from lakecli.cli.bisecting import answer
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import RepositoryOrRefExpression
 from lakecli.cli.reading import Completion, Kind
 

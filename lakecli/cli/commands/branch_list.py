@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions
 from lakecli.cli.records import ref_record
 from lakecli.typed import TYPE_CHECKING, Annotated

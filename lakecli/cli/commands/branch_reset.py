@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import BranchUri, ForceWithLease, Yes
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import ref_record

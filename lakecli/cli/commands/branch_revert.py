@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import AllowEmptyCommit, BranchUri, ParentNumber, Yes
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import commit_record

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.answers.worktree import Ignored
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument, Option
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import quote_path
 from lakecli.cli.worktrees import open_ignore

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import Damage, RefUpdate
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument, Option
+from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.params import EngineOptions, RepositoryUri
 from lakecli.cli.reading import Completion, EngineName, Kind
 from lakecli.errors import UsageError

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import (
     AllowEmptyCommit,
     AllowEmptyMessage,

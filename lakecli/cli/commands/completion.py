@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument
+from lakecli.cli.line.declare import Argument
 
 
 class Shell(StrEnum):
@@ -39,7 +39,7 @@ def completion(
     """
     from lakecli.cli.completion.scripts import completion_script
     from lakecli.cli.completion.table import make_table
-    from lakecli.cli.describe import describe_all
+    from lakecli.cli.line.describe import describe_all
 
     script = completion_script(shell, make_table(describe_all()))
     context.out.emit({"shell": shell, "script": script}, text=script.splitlines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import SettingName
 from lakecli.config import OriginKind
 from lakecli.config_file import set_value

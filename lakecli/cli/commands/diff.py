@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from functools import partial
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument, Option
 from lakecli.cli.differences import show_counts, stream_differences, stream_paths
+from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.params import AtOp, EngineOptions, Prefix, StatOptions
 from lakecli.cli.reading import Kind, Parser, read_ref_or_own_file
 from lakecli.errors import UsageError

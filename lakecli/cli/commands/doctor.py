@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.checks import Check as CheckRecord
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.reading import Kind, Parser, read_repository
 from lakecli.cli.text import one_line
 from lakecli.uri import SCHEME, LakeUri

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Export, ExportManifest, ExportSymlinks
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument, Option
 from lakecli.cli.engine import SPARK_FROM, open_runner
+from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import human_size

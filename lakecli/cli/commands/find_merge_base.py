@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import AtOp
 from lakecli.cli.reading import Kind, Parser, read_ref
 from lakecli.uri import LakeUri, ref_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.names import NamesOptions, are_given
 from lakecli.cli.params import AtOp, PathOrDirectoryUris
 from lakecli.cli.transfers import PreSign

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import PrefixUri, Recursive, TransferOptions
 from lakecli.cli.places import TargetUri, across, answer, target_of
 from lakecli.cli.reading import Parser, read_new_metadata

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Download
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument, Option
+from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
 from lakecli.cli.reading import Completion, Kind

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Usage as UsageRecord
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import AtOp, PrefixUri
 from lakecli.cli.text import human_size, quote_path
 from lakecli.uri import ref_of

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import AtOp, PrefixUri
 from lakecli.cli.reading import Parser, read_size, read_texts, read_time
 from lakecli.cli.records import entry_record

@@ -6,7 +6,7 @@ import os
 from functools import lru_cache
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import human_size, local_date, quote_path

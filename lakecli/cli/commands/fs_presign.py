@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lakecli.cli.answers import pick
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument, Option
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.params import Expires, Recursive
 from lakecli.cli.reading import Completion, Kind, Parser, read_prefixes

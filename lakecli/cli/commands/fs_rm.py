@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.params import BranchPathUris, DryRun, Recursive
 from lakecli.cli.text import human_size

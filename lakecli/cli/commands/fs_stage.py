@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import ContentType, Metadata, NewPathUri
 from lakecli.cli.reading import NO_METADATA
 from lakecli.cli.records import entry_record

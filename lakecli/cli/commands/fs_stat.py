@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.names import NamesOptions, are_given
 from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
 from lakecli.cli.records import entry_record

@@ -6,7 +6,7 @@ import io
 import os
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument, Option
+from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.names import STANDARD_INPUT, NamesOptions, read_names
 from lakecli.cli.params import ContentType, LinkOptions, Metadata, SelectionOptions, TransferOptions
 from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.answers.checks import Checked
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
 from lakecli.cli.engine import open_runner_of
+from lakecli.cli.line.declare import Option
 from lakecli.cli.outside import place_lines, place_records
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.cli.reading import Parser, read_texts

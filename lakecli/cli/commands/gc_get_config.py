@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
 from lakecli.cli.flags import SET_RULES, naming_flags
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
 
 if TYPE_CHECKING:

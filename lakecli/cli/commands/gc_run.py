@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.collection import report_lines, report_record
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
 from lakecli.cli.engine import open_runner_of
 from lakecli.cli.flags import naming_flags
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
 from lakecli.cli.reading import Parser, read_duration
 from lakecli.cli.transfers import progress

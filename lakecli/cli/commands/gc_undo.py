@@ -6,8 +6,8 @@ from typing import Annotated
 
 from lakecli.cli.collection import status_record
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
 from lakecli.cli.flags import naming_flags
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Imported
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
 from lakecli.cli.engine import open_runner
 from lakecli.cli.flags import naming_flags
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import (
     AllowEmptyMessage,
     DryRun,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
 from lakecli.cli.here import absolute
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import LinkOptions, TransferOptions, Yes
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.transfers import PreSign

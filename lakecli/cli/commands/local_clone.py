@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument
 from lakecli.cli.here import absolute
+from lakecli.cli.line.declare import Argument
 from lakecli.cli.linking import GitIgnore, ignore_in_git
 from lakecli.cli.params import Exclude, Include, PrefixUri, TransferOptions
 from lakecli.cli.reading import Completion, Kind

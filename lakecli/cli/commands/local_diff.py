@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import Exclude, Include, LinkOptions
 from lakecli.cli.working_directory import show_diff
 from lakecli.cli.worktrees import Directory, open_worktree

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from lakecli.cli.answers.worktree import LinkedDirectory
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
 from lakecli.cli.here import absolute
+from lakecli.cli.line.declare import Option
 from lakecli.cli.text import quote_path
 from lakecli.cli.worktrees import SearchedDirectory
 from lakecli.errors import NotFound

@@ -11,8 +11,8 @@ from datetime import datetime
 from itertools import islice
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
 from lakecli.cli.here import ref_here
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import Amount, AtOp, RefOrFileUri, ShowMetarangeId
 from lakecli.cli.reading import Parser, read_list, read_patterns, read_time
 from lakecli.cli.records import commit_record

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument, Option
 from lakecli.cli.differences import show_counts, stream_differences
+from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.params import (
     BranchUri,
     DryRun,

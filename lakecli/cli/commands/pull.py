@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import Damage, Pulled, RefUpdate
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
 from lakecli.cli.here import linked, ref_here
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, Message, Winner
 
 if TYPE_CHECKING:

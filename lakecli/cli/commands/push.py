@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import FailedRef, Pushed, PushedRef
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
 from lakecli.cli.here import ref_here, repository_here
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
 from lakecli.errors import UsageError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.history import ReflogEntry
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.cli.text import local_date, one_line
 from lakecli.errors import UsageError

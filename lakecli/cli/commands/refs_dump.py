@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 from lakecli.cli.answers.sharing import RefsManifest
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind, Parser, read_texts
 from lakecli.cli.text import one_line

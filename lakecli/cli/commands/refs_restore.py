@@ -7,7 +7,7 @@ from typing import Annotated
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import RestoredRefs
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument, Option
+from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.params import TransferOptions
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.working_directory import restore_files

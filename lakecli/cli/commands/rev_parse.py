@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import AtOp, RefUris
 from lakecli.errors import UsageError
 from lakecli.typed import TYPE_CHECKING, Annotated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Option
+from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RefUri, TagUri
 from lakecli.cli.records import ref_record
 from lakecli.uri import ref_of

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from lakecli.cli.answers.worktree import Used
 from lakecli.cli.context import Context
-from lakecli.cli.declare import Argument, Option
+from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.reading import Kind, Parser, read_repository_or_ref
 from lakecli.config_keys import USE
 from lakecli.errors import UsageError

@@ -83,8 +83,8 @@ def option_items() -> Iterator[str]:
 
 def options_present() -> set[str]:
     """Return every option of lakecli: alone if it is global, else behind its command."""
-    from lakecli.cli.argv import GLOBAL_OPTIONS
-    from lakecli.cli.declare import declaration
+    from lakecli.cli.line.argv import GLOBAL_OPTIONS
+    from lakecli.cli.line.declare import declaration
     from lakecli.cli.tree import COMMANDS as PRESENT
 
     present = {flag for option in GLOBAL_OPTIONS for flag in option.flags}

@@ -16,7 +16,7 @@ import typer
 from typer.exceptions import TyperException
 from typer.main import get_command
 
-from lakecli.cli.declare import REQUIRED, Declaration, Option, Parameter, declaration
+from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter, declaration
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import UsageError
 

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.cli.argv import GLOBAL_OPTIONS
-from lakecli.cli.declare import REQUIRED
+from lakecli.cli.line.argv import GLOBAL_OPTIONS
+from lakecli.cli.line.declare import REQUIRED
 from lakecli.cli.reading import Kind
 
 if TYPE_CHECKING:
-    from lakecli.cli.build import Built
+    from lakecli.cli.line.build import Built
 
 _EXAMPLES: Final = "Examples:"
 
@@ -110,7 +110,7 @@ def global_options() -> tuple[OptionHelp, ...]:
 
 def describe_all() -> list[CommandHelp]:
     """Describe every command, in alphabetical order."""
-    from lakecli.cli.build import build
+    from lakecli.cli.line.build import build
     from lakecli.cli.tree import COMMANDS
 
     return [describe(build(command.load(), words)) for words, command in COMMANDS.items()]

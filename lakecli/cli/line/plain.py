@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from enum import Enum
 
-from lakecli.cli.declare import REQUIRED, Argument, Option, is_path
+from lakecli.cli.line.declare import REQUIRED, Argument, Option, is_path
 from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lakecli.cli.argv import OptionSyntax
-    from lakecli.cli.declare import Declaration, Parameter
+    from lakecli.cli.line.argv import OptionSyntax
+    from lakecli.cli.line.declare import Declaration, Parameter
 
 _MAX_DIGITS: Final = 18
 

@@ -16,7 +16,7 @@ import sys
 from os import PathLike
 from types import UnionType
 
-from lakecli.cli.argv import OptionSyntax
+from lakecli.cli.line.argv import OptionSyntax
 from lakecli.cli.reading import Completion, Kind, Parser, ValueIfBare
 from lakecli.named_tuple import NamedTuple
 from lakecli.typed import TYPE_CHECKING, Any, Final

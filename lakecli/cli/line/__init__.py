@@ -1,0 +1,1 @@
+"""The words of a command line, from what a user types to the call of a command."""
