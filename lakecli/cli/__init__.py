@@ -5,9 +5,7 @@
     app            the program: streams and signals of the process
     run            run one command and turn errors into exit codes
     tree           all commands and groups; topics: pages about no single command
-    argv           from lakectl's spelling of options to Typer's
-    declare        what the function of a command declares; plain: reads a line without errors
-    build          from the declaration to Typer's command, for help and usage errors
+    line           read a command line: what commands declare, and the quick way past Typer
     here           what a command means without a URI; in_place: URIs of storage namespaces
     params         shared arguments and options; reading: from typed text to values
     context        settings, lake, clock and output for a command
@@ -21,7 +19,7 @@
     logs           --log-level and the requests that --verbose counts
     plugins        programs that add commands
     names          --files-from
-    describe       what help, man, completion and complete are made from; generate writes the files
+    generate       write the manual pages and completion scripts
     progress       plain lines; progress_bar: on a terminal
     files          files that --output names
     batch          --files-from and --stdin: many questions to one command

@@ -1,4 +1,4 @@
-"""Run one command: find it, build it, call it, and turn errors into exit codes.
+"""Run one command: find it, call it, and turn errors into exit codes.
 
 This is the only place that catches errors. Commands and the library raise them; here an error is
 written to stderr, as ``error: …`` and ``hint: …`` or with ``--json`` as one JSON object, and
@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.argv import Globals, normalise, split
-from lakecli.cli.tree import COMMANDS, GROUPS, PROGRAM, find_command, is_prefix
-from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
+from lakecli.cli.tree import COMMANDS, GROUPS, find_command, is_prefix
+from lakecli.errors import ErrorKind, LakeError, is_interrupt
 from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lakecli.cli.context import Environment
-    from lakecli.cli.line.build import Built
-    from lakecli.cli.line.declare import Declaration
     from lakecli.cli.logs import Logs
     from lakecli.cli.topics import Topic
 
@@ -130,43 +127,10 @@ def _parse(
             if words == ("config",) and not rest
             else _find_plugin(words, rest, given, environ)
         )
-    from lakecli.cli.line.declare import declaration
-    from lakecli.cli.line.plain import plain
+    from lakecli.cli.line.action import find_action
 
-    declared = declaration(COMMANDS[joined].load())
-    arguments = normalise(
-        rest, given, declared.option_syntax(), ends_at_word=declared.runs_a_command
-    )
-    if given.help:
-        return lambda context: _show_command(context, joined, declared, topic)
-    if given.problem is not None:
-        raise given.problem
-    values = plain(declared, arguments)
-    if values is not None:
-
-        def call(context: Context) -> int:
-            context.command = joined
-            return declared.call(context, values)
-
-        return call
-    from lakecli.cli.line.build import build_declared
-
-    built = build_declared(declared, joined)
-    return lambda context: _run_built(built, context, arguments)
-
-
-def _run_built(built: Built, context: Context, arguments: list[str]) -> int:
-    """Run a command; an option that lacks its value is answered with the usage."""
-    from lakecli.cli.line.build import MissingValue
-
-    context.command = built.words
-    try:
-        return built.run(context, arguments)
-    except MissingValue as error:
-        from lakecli.cli.line.describe import describe
-
-        usage = f"{PROGRAM} {built.words} {describe(built).synopsis}"
-        raise UsageError(error.message, hint=f"{usage}\n  {error.hint}") from None
+    action = find_action(joined, rest, given)
+    return action or (lambda context: _show_command(context, joined, topic))
 
 
 def _configure(context: Context) -> int:
@@ -220,12 +184,11 @@ def _show_help(context: Context, lines: Iterable[str], topic: Topic | None) -> i
     return 0
 
 
-def _show_command(context: Context, words: str, declared: Declaration, topic: Topic | None) -> int:
+def _show_command(context: Context, words: str, topic: Topic | None) -> int:
     from lakecli.cli.help import command_help
-    from lakecli.cli.line.build import build_declared
-    from lakecli.cli.line.describe import describe
+    from lakecli.cli.line.describe import describe_command
 
-    return _show_help(context, command_help(describe(build_declared(declared, words))), topic)
+    return _show_help(context, command_help(describe_command(words)), topic)
 
 
 def _show_group(context: Context, group: str, topic: Topic | None) -> int:
@@ -297,12 +260,6 @@ def _translate(error: BaseException) -> tuple[str, LakeError]:
             named = f": {os.fsdecode(error.filename)}" if error.filename else ""
             reason = error.strerror or str(error)
             return kind, LakeError(reason[:1].lower() + reason[1:] + named)
-    if "typer" in sys.modules:
-        from lakecli.cli.line.build import usage_of
-
-        usage = usage_of(error)
-        if usage is not None:
-            return usage.kind, usage
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return ErrorKind.UNEXPECTED, LakeError(
         f"unexpected {text}", hint="run the command again with --verbose"

@@ -155,15 +155,15 @@ def test_local_commands_need_little_memory(cli: Cli, line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "most"),
     [
-        ("version", 19),
-        ("branch list lakefs://demo", 45),
-        ("log lakefs://demo/main", 50),
-        ("rev-parse lakefs://demo/main", 47),
-        ("status lakefs://demo", 59),
-        ("fs stat lakefs://demo/main/a", 92),
-        ("fs ls lakefs://demo/main/", 82),
-        ("fs ls lakefs://demo/main/ --amount 1", 82),
-        ("diff lakefs://demo/main~1 lakefs://demo/main", 86),
+        ("version", 20),
+        ("branch list lakefs://demo", 47),
+        ("log lakefs://demo/main", 52),
+        ("rev-parse lakefs://demo/main", 49),
+        ("status lakefs://demo", 61),
+        ("fs stat lakefs://demo/main/a", 94),
+        ("fs ls lakefs://demo/main/", 84),
+        ("fs ls lakefs://demo/main/ --amount 1", 84),
+        ("diff lakefs://demo/main~1 lakefs://demo/main", 88),
     ],
 )
 def test_a_start_imports_few_modules(cli: Cli, line: str, most: int) -> None:
@@ -180,7 +180,7 @@ def test_a_start_imports_few_modules(cli: Cli, line: str, most: int) -> None:
     assert not tops & HEAVY
 
 
-@pytest.mark.parametrize(("head", "most"), [("empty", 83), ("committed", 100)])
+@pytest.mark.parametrize(("head", "most"), [("empty", 85), ("committed", 102)])
 def test_an_upload_of_a_file_imports_few_modules(cli: Cli, head: str, most: int) -> None:
     """No threads, no batch, no record of a collection; of an empty tree, nothing that reads one."""
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")

@@ -52,7 +52,7 @@ short, begin with a capital letter and have no period. A value that depends on t
 by ``Parser(function)``, a word to complete by ``Completion(Kind…)``. Global options (``--json``,
 ``-q``, …) are never parameters.
 
-Imports. `declare` evaluates the annotations of the function, so the names in them are imported at
+Imports. `lakecli.cli.line` evaluates the annotations of the function, so the names in them are imported at
 run time. Names of other annotations go under ``TYPE_CHECKING``. Modules of the library are imported
 inside the function, because ``--help`` and completion build every command.
 

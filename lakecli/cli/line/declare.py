@@ -1,13 +1,7 @@
 """What the function of a command declares: its arguments, its options and their types.
 
 A parameter is annotated with its type and an `Argument` or an `Option`, and maybe with a `Parser`,
-a `Completion` or a `ValueIfBare`::
-
-    amount: Annotated[int, Option("--amount", min=0, metavar="N", help="Show at most N")] = 100
-
-`declaration` reads the annotations once. Two modules work on what it returns: `build` makes Typer's
-command from it, for help, completion and usage errors; `plain` reads a command line that has no
-errors without importing Typer.
+a `Completion` or a `ValueIfBare`. The docstring of the package has an example.
 """
 
 from __future__ import annotations

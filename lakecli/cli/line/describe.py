@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakecli.cli.line.argv import GLOBAL_OPTIONS
 from lakecli.cli.line.declare import REQUIRED
 from lakecli.cli.reading import Kind
+from lakecli.cli.tree import COMMANDS
 
 if TYPE_CHECKING:
     from lakecli.cli.line.build import Built
@@ -110,10 +111,14 @@ def global_options() -> tuple[OptionHelp, ...]:
 
 def describe_all() -> list[CommandHelp]:
     """Describe every command, in alphabetical order."""
-    from lakecli.cli.line.build import build
-    from lakecli.cli.tree import COMMANDS
+    return [describe_command(words) for words in COMMANDS]
 
-    return [describe(build(command.load(), words)) for words, command in COMMANDS.items()]
+
+def describe_command(words: str) -> CommandHelp:
+    """Describe the command of these words."""
+    from lakecli.cli.line.build import build
+
+    return describe(build(COMMANDS[words].load(), words))
 
 
 def describe(built: Built) -> CommandHelp:

@@ -1,8 +1,7 @@
 """Read a command line that has no errors, without Typer.
 
-Importing Typer takes longer than most commands. A line is read here if every word of it can mean
-one thing only; for any other line `plain` returns ``None``, and Typer reads it: it accepts the line
-after all, or says what is wrong. `tests/cli/test_plain.py` compares both on all commands.
+For any other line `plain` returns ``None``. The docstring of the package says why there are two
+readers.
 """
 
 from __future__ import annotations
