@@ -52,9 +52,9 @@ short, begin with a capital letter and have no period. A value that depends on t
 by ``Parser(function)``, a word to complete by ``Completion(Kind…)``. Global options (``--json``,
 ``-q``, …) are never parameters.
 
-Imports. `lakecli.cli.line` evaluates the annotations of the function, so the names in them are imported at
-run time. Names of other annotations go under ``TYPE_CHECKING``. Modules of the library are imported
-inside the function, because ``--help`` and completion build every command.
+Imports. `lakecli.cli.line` evaluates the annotations of the function, so the names in them are
+imported at run time. Names of other annotations go under ``TYPE_CHECKING``. Modules of the library
+are imported inside the function, because ``--help`` and completion build every command.
 
 Docstring. It is the help and the manual page. Its first line is also shown in lists. Paragraphs are
 filled anew; indented ones are kept. The last section, ``Examples:``, is required.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
-from lakecli.cli.flags import SET_RULES, naming_flags
 from lakecli.cli.params import RepositoryUri
 
 
@@ -13,11 +12,10 @@ def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
     Examples:
         lakecli gc delete-config lakefs://demo
     """
-    from lakecli.pipeline.gc.rules import NoRules, delete_rules, get_rules, rules_fields
+    from lakecli.pipeline.gc.rules import delete_rules, get_rules, rules_fields
 
     store = context.repository(repository).store
-    with naming_flags({NoRules: SET_RULES}):
-        rules = get_rules(store)
+    rules = get_rules(store)
     delete_rules(store)
     context.out.emit(rules_fields(rules))
     context.out.note("deleted the retention rules")

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
-from lakecli.cli.flags import SET_RULES, naming_flags
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
 
@@ -30,11 +29,10 @@ def gc_get_config(
         lakecli gc get-config lakefs://demo
         lakecli gc get-config lakefs://demo -p | lakecli gc set-config lakefs://other -f -
     """
-    from lakecli.pipeline.gc.rules import NoRules, get_rules, rules_fields
+    from lakecli.pipeline.gc.rules import get_rules, rules_fields
 
     store = context.repository(repository).store
-    with naming_flags({NoRules: SET_RULES}):
-        rules = get_rules(store)
+    rules = get_rules(store)
     fields = rules_fields(rules)
     context.out.emit(
         fields,

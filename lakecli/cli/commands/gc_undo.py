@@ -6,7 +6,6 @@ from typing import Annotated
 
 from lakecli.cli.collection import status_record
 from lakecli.cli.context import Context
-from lakecli.cli.flags import naming_flags
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
 
@@ -37,12 +36,10 @@ def gc_undo(
         lakecli gc undo lakefs://demo
         lakecli gc undo lakefs://demo --force
     """
-    from lakecli.pipeline.gc.ending import SweepBegan
     from lakecli.pipeline.gc.run import undo
 
     opened = context.repository(repository)
-    with naming_flags({SweepBegan: f"lakecli gc undo --force {opened.uri}"}):
-        found = undo(opened, force=force, grace=context.settings.gc_grace)
+    found = undo(opened, force=force, grace=context.settings.gc_grace)
     lines = ["Cancelled: nothing is condemned any more."]
     if force:
         lines.append(f"If a sweep had begun, see what is missing: lakecli fsck {opened.uri}")

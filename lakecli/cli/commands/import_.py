@@ -9,7 +9,6 @@ from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Imported
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
-from lakecli.cli.flags import naming_flags
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import (
     AllowEmptyMessage,
@@ -44,7 +43,6 @@ from lakecli.uri import LakeUri, ref_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.errors import LakeError
     from lakecli.pipeline.imports.report import ImportReport
     from lakecli.pipeline.imports.rows import Failure
 
@@ -179,8 +177,6 @@ lakefs://demo/main/
     from lakecli.pipeline.imports.report import ImportOptions
     from lakecli.pipeline.imports.sources import (
         Bucket,
-        EmptySource,
-        Unversioned,
         open_source,
         roots_of,
     )
@@ -189,14 +185,7 @@ lakefs://demo/main/
     opened = open_source(
         repository, source, is_manifest=manifest, links=policy, may_be_empty=allow_empty
     )
-    flags: dict[type[LakeError], str] = {
-        EmptySource: "--allow-empty",
-        Unversioned: "--copy",
-        job.NotReachable: "--copy",
-        job.NothingToImport: "--allow-empty-commit",
-    }
     with (
-        naming_flags(flags),
         open_runner(
             context,
             engine,

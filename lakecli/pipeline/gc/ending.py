@@ -74,7 +74,8 @@ def take_back(repository: Repository, *, force: bool = False) -> GcState:
             if not force:
                 raise SweepBegan(
                     "the sweep has begun; what it has deleted cannot be restored",
-                    hint="let it finish, or end it by force if it was interrupted",
+                    hint="let it finish, or end it by force if it was interrupted: "
+                    f"lakecli gc undo --force {repository.uri}",
                 )
             _check_lease_is_over(repository, seen)
     after = move_state(repository, seen, phase=Phase.IDLE, mark="")
@@ -88,7 +89,8 @@ def _check_lease_is_over(repository: Repository, seen: Seen) -> None:
     if store_now(repository.store) <= until:
         raise SweepBegan(
             "a sweep may be running and may still delete objects",
-            hint=f"end it by force after {until:%Y-%m-%dT%H:%M:%SZ}",
+            hint=f"end it by force after {until:%Y-%m-%dT%H:%M:%SZ}: "
+            f"lakecli gc undo --force {repository.uri}",
         )
 
 

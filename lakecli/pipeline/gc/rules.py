@@ -104,7 +104,7 @@ def get_rules(store: ObjectStore) -> Rules:
     if rules is None:
         raise NoRules(
             "there are no retention rules: everything that branches and tags reach is kept",
-            hint="set some",
+            hint="set some: lakecli gc set-config lakefs://REPOSITORY -f FILE",
         )
     return rules
 

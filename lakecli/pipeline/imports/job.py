@@ -132,7 +132,7 @@ def import_objects(
         if not (changes or options.allow_empty):
             raise NothingToImport(
                 f"nothing to import: {repository.uri}/{branch} has all {tally.objects} objects",
-                hint="to commit anyway, allow an empty commit",
+                hint="to commit anyway, allow an empty commit: --allow-empty-commit",
             )
         return Draft(
             metarange_id=done.join() if changes else base,
@@ -217,7 +217,7 @@ class _Run:
         if isinstance(source, Directory) and not options.copies and not is_local(namespace):
             raise NotReachable(
                 f"files on this machine cannot be referenced from a bucket: {namespace}",
-                hint="copy the files into the repository",
+                hint="copy the files into the repository: --copy",
             )
 
     def all_parts(

@@ -134,7 +134,7 @@ class Directory(NamedTuple):
         ):
             raise EmptySource(
                 f"no file below {os.fsdecode(self.root)}",
-                hint="check that the disk is mounted, or allow an empty source",
+                hint="check that the disk is mounted, or allow an empty source: --allow-empty",
             )
         return plan_files(self.root, self.links, prefix=task.prefix, high=high)
 
@@ -173,7 +173,8 @@ class Bucket(NamedTuple):
         if not self.may_be_empty and next(store.list(), None) is None:
             raise EmptySource(
                 f"no object at {self.uri}/",
-                hint="name a directory, a bucket prefix or a manifest, or allow an empty source",
+                hint="name a directory, a bucket prefix or a manifest, or allow an empty source: "
+                "--allow-empty",
             )
         return plan_listing(store, task.prefix, high, runner=runner, account=task.location.account)
 
@@ -323,7 +324,7 @@ def check_pinnable(source: Source, account: Account) -> None:
     if not isinstance(source, Bucket):
         raise Unversioned(
             "a directory keeps no versions of its files",
-            hint="copy the bytes into the repository instead",
+            hint="copy the bytes into the repository instead: --copy",
         )
     versions_of(open_by_uri(source.uri, account=account)).check_versions()
 
