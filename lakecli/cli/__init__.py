@@ -24,7 +24,6 @@
     files          files that --output names
     batch          --files-from and --stdin: many questions to one command
     engine         --engine, --master, --conf
-    flags          the flags that hints of the library mean
 
 Shared by several commands: annotations (annotate, blame), bisecting (bisect), collection (gc),
 differences, handoff and presigned (fs presign), history_graph, log_format (log), lakectl (doctor,

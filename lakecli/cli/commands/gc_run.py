@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from lakecli.cli.collection import report_lines, report_record
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner_of
-from lakecli.cli.flags import naming_flags
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
 from lakecli.cli.reading import Parser, read_duration
 from lakecli.cli.transfers import progress
 
 if TYPE_CHECKING:
-    from lakecli.errors import LakeError
     from lakecli.pipeline.gc.run import GcReport
 
 
@@ -104,33 +102,10 @@ def gc_run(
         lakecli gc run lakefs://demo -y
         lakecli gc run lakefs://taken --lakefs-stopped
     """
-    from lakecli.pipeline.gc.known_refs import RefsWentBack
-    from lakecli.pipeline.gc.observations import DamagedObservation
-    from lakecli.pipeline.gc.run import GcOptions, NotTakenOver, advance
-    from lakecli.pipeline.gc.shared import (
-        LakeFsAhead,
-        LakeFsWrites,
-        NotConfirmed,
-        NothingPublished,
-        SharedNamespace,
-    )
+    from lakecli.pipeline.gc.run import GcOptions, advance
 
     opened = context.synced_repository(repository)
-    confirms = f"lakecli gc run --lakefs-stopped {opened.uri}"
-    accepts = f"lakecli gc run --accept-restored {opened.uri}"
-    flags: dict[type[LakeError], str] = {
-        SharedNamespace: "--force-shared",
-        LakeFsAhead: f"lakectl refs-dump lakefs://REPOSITORY | "
-        f"lakecli refs-restore --update {opened.uri}",
-        LakeFsWrites: confirms,
-        NotConfirmed: confirms,
-        NotTakenOver: "--lakefs-stopped",
-        NothingPublished: f"lakecli push --all {opened.uri}",
-        RefsWentBack: accepts,
-        DamagedObservation: accepts,
-    }
     with (
-        naming_flags(flags),
         open_runner_of(context, engine, opened, workers=transfer.workers) as runner,
         progress(context, "gc", hidden=transfer.no_progress) as shown,
     ):

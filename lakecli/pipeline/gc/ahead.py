@@ -43,4 +43,4 @@ def check_not_ahead(work: Work, live: DigestSet | JoinedSet, later: Sequence[Any
                 each: key for each, (key, _) in zip(split(found.records), found.found, strict=True)
             }
             key = keys.get(next(split(listed.records)), DATA)
-            raise LakeFsAhead(work.repository.store.uri, key, work.last_dump)
+            raise LakeFsAhead(work.repository, key, work.last_dump)

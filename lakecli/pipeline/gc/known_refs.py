@@ -83,7 +83,8 @@ class RefsWentBack(IntegrityError):
             "branches or tags are missing in the bucket or older than they were, so nothing is "
             f"collected: {what}",
             hint=f"restore them from a clone that has them, by lakecli push --all {uri} or lakecli "
-            f"fsck --repair {uri}; if a backup was restored, accept the present ones",
+            f"fsck --repair {uri}; if a backup was restored, accept the present ones: "
+            f"lakecli gc run --accept-restored {uri}",
         )
         self.lost, self.what = tuple(lost), what
 
@@ -131,7 +132,7 @@ class KnownRefs:
         with repository.lake.kv.read() as txn:
             tracked = list(TrackingStore(txn, repository.key).iter())
             last = rollback.find_last(txn, repository)
-        seen = ((_CLONE, tracked), (_COLLECTION, read_last(repository.store)))
+        seen = ((_CLONE, tracked), (_COLLECTION, read_last(repository.store, repository.uri)))
         stood = () if last is None else last.refs
         return cls(repository.store, repository.uri, seen, stood)
 

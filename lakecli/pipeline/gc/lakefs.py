@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectInfo, ObjectStore, Version
     from lakecli.pipeline.gc.mark import Work
     from lakecli.pipeline.store_location import OpenStore, StoreLocation
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.lakefs.taken_over import TakenOver
 
 PART: Final = "lakefs-"
@@ -165,11 +166,11 @@ def _names_between(first: datetime, last: datetime) -> Iterator[str]:
         yield "".join(LAKEFS_DIGITS[number >> shift & 31] for shift in shifts)
 
 
-def check_stopped(uri: str, taken: TakenOver, key: str) -> None:
+def check_stopped(repository: Repository, taken: TakenOver, key: str) -> None:
     """Refuse to delete objects of lakeFS if a data object shows that it goes on writing.
 
     Args:
-        uri: of the namespace.
+        repository: the repository of the namespace.
         taken: when lakeFS was confirmed to have stopped.
         key: the object with the latest time in its name; ``""``: there is none.
 
@@ -179,14 +180,14 @@ def check_stopped(uri: str, taken: TakenOver, key: str) -> None:
     name = lakefs_object(key)
     at = None if name is None else written_at(name)
     if at is not None:
-        check_not_newer(uri, taken, key, at)
+        check_not_newer(repository, taken, key, at)
 
 
-def check_not_newer(uri: str, taken: TakenOver, key: str, at: datetime) -> None:
+def check_not_newer(repository: Repository, taken: TakenOver, key: str, at: datetime) -> None:
     """Refuse to delete objects of lakeFS if one is younger than the confirmation.
 
     Raises:
         LakeFsWrites: it is.
     """
     if taken.stopped_at is not None and at > taken.stopped_at + CLOCKS:
-        raise LakeFsWrites(uri, key, taken.stopped_at)
+        raise LakeFsWrites(repository, key, taken.stopped_at)

@@ -223,7 +223,7 @@ def mark(work: Work, *, sink: Callable[[str, bytes], None]) -> Marked:
             if listed.later:
                 later.add(listed.name)
             if work.lakefs is not None and listed.newest:
-                check_stopped(work.repository.store.uri, work.lakefs, listed.newest)
+                check_stopped(work.repository, work.lakefs, listed.newest)
             marked.objects += listed.objects
             marked.size += listed.size
             marked.foreign["object"] += listed.foreign
@@ -347,16 +347,15 @@ def kinds_of(
     """
     task = partial(read_kinds, location=work.location)
     sizes = ((each, tables[each].size) for each in sorted(ids))
-    lakefs, store = work.lakefs, work.repository.store
     found = {}
     for _, kinds in work.runner.run(task, batches(sizes, _PART_KINDS)):
         for each in kinds:
             if not each.ours and lakefs is not None and each.kind in KINDS_OF_TABLES:
                 key, at = SSTABLES + each.id, tables[each.id].modified_at
-                check_not_newer(store.uri, lakefs, key, at)
+                check_not_newer(work.repository, lakefs, key, at)
                 is_ahead = work.last_dump is not None and at > work.last_dump
                 if work.last_dump is not None and is_ahead and each.id not in renewed:
-                    raise LakeFsAhead(store.uri, key, work.last_dump)
+                    raise LakeFsAhead(work.repository, key, work.last_dump)
             elif not each.ours:
                 continue
             found[each.id] = each.kind

@@ -53,10 +53,11 @@ class Seen(NamedTuple):
 class DamagedObservation(IntegrityError):
     """What the last collection saw of the refs cannot be read."""
 
-    def __init__(self, key: str, why: str) -> None:
+    def __init__(self, key: str, why: str, uri: str) -> None:
         super().__init__(
             f"the refs that the last garbage collection saw are damaged: {key}: {why}",
-            hint="check that no branch or tag is missing, and accept the present ones",
+            hint="check that no branch or tag is missing, and accept the present ones: "
+            f"lakecli gc run --accept-restored {uri}",
         )
 
 
@@ -114,7 +115,7 @@ def put_last(store: ObjectStore, refs: Iterable[Tracked]) -> None:
     store.put(LAST, dump(refs), ANY)
 
 
-def read_last(store: ObjectStore) -> list[Tracked]:
+def read_last(store: ObjectStore, uri: str) -> list[Tracked]:
     """Return the refs as the last collection saw them; none if there was no collection.
 
     Raises:
@@ -131,16 +132,16 @@ def read_last(store: ObjectStore) -> list[Tracked]:
         key = there.key
         data = store.get(key, start=0, length=MAX_SEEN_SIZE + 1)
     if len(data) > MAX_SEEN_SIZE:
-        raise DamagedObservation(key, f"more than {MAX_SEEN_SIZE} bytes")
+        raise DamagedObservation(key, f"more than {MAX_SEEN_SIZE} bytes", uri)
     found = {}
     *lines, rest = data.decode("latin-1").split("\n")
     for number, text in enumerate(lines, 1):
         line = _LINE.fullmatch(text)
         ref = None if line is None else ref_of_key(line[3])
         if line is None or ref is None or ref in found:
-            raise DamagedObservation(key, f"line {number}")
+            raise DamagedObservation(key, f"line {number}", uri)
         commit = None if line[4] in (None, "-") else CommitId(line[4])
         found[ref] = Tracked(*ref, commit, int(line[1]), WriteId(line[2]), "")
     if rest:
-        raise DamagedObservation(key, "it ends within a line")
+        raise DamagedObservation(key, "it ends within a line", uri)
     return list(found.values())

@@ -225,7 +225,7 @@ class _Run:
         if taken is None:
             raise NotTakenOver(
                 f"{self._repository.uri} was not taken over from lakeFS",
-                hint="leave out the confirmation that lakeFS has stopped",
+                hint="leave out the confirmation that lakeFS has stopped: --lakefs-stopped",
             )
         return taken._replace(stopped_at=self.now)
 
@@ -334,7 +334,7 @@ class _Run:
     def condemn(self, seen: Seen) -> GcReport:
         """Mark garbage, and condemn it."""
         lake, options = self._repository.lake, self._options
-        check_published(self._store, self._taken)
+        check_published(self._repository, self._taken)
         if not options.dry_run:
             clean_up(self._store, seen.state, self.now)
         epoch, mark_id = seen.state.epoch + 1, lake.runtime.new_id().hex()
@@ -347,7 +347,7 @@ class _Run:
         )
         if not options.force_shared:
             try:
-                check_not_shared(marked.foreign, self._store.uri, self._taken)
+                check_not_shared(marked.foreign, self._repository, self._taken)
             except SharedNamespace:
                 if not options.dry_run:
                     marks.delete()

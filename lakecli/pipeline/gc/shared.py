@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from datetime import datetime
 
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.repository.core.lake import Repository
     from lakecli.repository.lakefs.taken_over import TakenOver
 
 
@@ -29,37 +29,42 @@ class NothingPublished(SharedNamespace):
 class LakeFsWrites(SharedNamespace):
     """lakeFS goes on writing to a namespace although it was confirmed to have stopped."""
 
-    def __init__(self, uri: str, key: str, stopped_at: datetime) -> None:
+    def __init__(self, repository: Repository, key: str, stopped_at: datetime) -> None:
         super().__init__(
-            f"lakeFS has written to {uri} since it was confirmed on {stopped_at:%Y-%m-%d} that it "
-            f"has stopped: {key}",
+            f"lakeFS has written to {repository.store.uri} since it was confirmed on "
+            f"{stopped_at:%Y-%m-%d} that it has stopped: {key}",
             hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
-            "it again",
+            f"it again: lakecli gc run --lakefs-stopped {repository.uri}",
         )
 
 
 class LakeFsAhead(SharedNamespace):
     """lakeFS has written to a namespace since the last refs dump, so its commits are unknown."""
 
-    def __init__(self, uri: str, key: str, since: datetime) -> None:
+    def __init__(self, repository: Repository, key: str, since: datetime) -> None:
         super().__init__(
-            f"lakeFS has written to {uri} since the last refs dump that lakecli wrote or restored, "
-            f"of {since:%Y-%m-%dT%H:%M:%SZ}: {key}",
-            hint="bring its commits into this repository by a new dump of lakeFS",
+            f"lakeFS has written to {repository.store.uri} since the last refs dump that "
+            f"lakecli wrote or restored, of {since:%Y-%m-%dT%H:%M:%SZ}: {key}",
+            hint="bring its commits into this repository by a new dump of lakeFS: "
+            "lakectl refs-dump "
+            f"lakefs://REPOSITORY | lakecli refs-restore --update {repository.uri}",
         )
 
 
-def check_not_shared(foreign: Counter[str], uri: str, taken: TakenOver | None) -> None:
+def check_not_shared(
+    foreign: Counter[str], repository: Repository, taken: TakenOver | None
+) -> None:
     """Refuse a namespace with objects that lakecli never writes.
 
     Args:
         foreign: number of such objects, by kind.
-        uri: of the namespace.
+        repository: the repository of the namespace.
         taken: how it was taken over from lakeFS; ``None``: it was not.
 
     Raises:
         SharedNamespace: there are such objects, and nobody has confirmed that lakeFS has stopped.
     """
+    uri = repository.store.uri
     found = [
         f"{foreign[kind]} {words}"
         for kind, words in (
@@ -76,20 +81,20 @@ def check_not_shared(foreign: Counter[str], uri: str, taken: TakenOver | None) -
             f"{uri} was taken over from lakeFS on {taken.dump.since:%Y-%m-%d} and has objects of "
             f"lakeFS: {', '.join(found)}",
             hint="stop lakeFS's server and its garbage collection on this namespace, then confirm "
-            "it, once",
+            f"it, once: lakecli gc run --lakefs-stopped {repository.uri}",
         )
     raise SharedNamespace(
         f"{uri} has objects that lakecli did not write: {', '.join(found)}",
         hint="lakeFS may use the namespace and refer to objects that look like garbage here; "
-        "if it does not, force the collection",
+        "if it does not, force the collection: --force-shared",
     )
 
 
-def check_published(store: ObjectStore, taken: TakenOver | None) -> None:
+def check_published(repository: Repository, taken: TakenOver | None) -> None:
     """Refuse to take what lakeFS wrote for garbage before any branch is in the bucket.
 
     Args:
-        store: the namespace.
+        repository: the repository of the namespace.
         taken: how it was taken over from lakeFS; ``None``: it was not.
 
     Raises:
@@ -97,10 +102,11 @@ def check_published(store: ObjectStore, taken: TakenOver | None) -> None:
     """
     from lakecli.remote.refs import iter_refs
 
+    store = repository.store
     if taken is None or taken.stopped_at is None or next(iter_refs(store), None) is not None:
         return
     raise NothingPublished(
-        f"{store.uri} was taken over from lakeFS, and no branch of it was pushed, so everything of "
-        "lakeFS looks like garbage",
-        hint="push all branches in the clone that took over",
+        f"{repository.store.uri} was taken over from lakeFS, and no branch of it was pushed, so "
+        "everything of lakeFS looks like garbage",
+        hint=f"push all branches in the clone that took over: lakecli push --all {repository.uri}",
     )

@@ -80,6 +80,7 @@ class Sweep:
 
     def __init__(self, work: Work, marks: Marks, epoch: int, live: DigestSet | JoinedSet) -> None:
         self._work = work
+        self._repository = work.repository
         self._store = work.repository.store
         self._marks = marks
         self._epoch = epoch
@@ -158,7 +159,7 @@ class Sweep:
         for part, listed in work.runner.run(
             partial(list_lakefs, location=work.location), recent_parts(work)
         ):
-            check_stopped(self._store.uri, taken, listed.newest)
+            check_stopped(self._repository, taken, listed.newest)
             later += [part] * bool(listed.later)
         check_not_ahead(work, self._live, later)
 

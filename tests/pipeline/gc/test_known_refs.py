@@ -273,7 +273,7 @@ def test_a_record_of_the_last_collection_is_read_whole(scene: Scene, body: bytes
     ref = find_ref(store, RefKind.BRANCH, "side")
     assert ref is not None
     assert (ref.commit_id, ref.sequence) in [
-        (each.commit_id, each.sequence) for each in read_last(store)
+        (each.commit_id, each.sequence) for each in read_last(store, "lakefs://demo")
     ]
 
 
@@ -284,7 +284,7 @@ def test_a_record_that_is_too_large(scene: Scene, monkeypatch: pytest.MonkeyPatc
     assert 0 < dump(known.seen_now()).count(b"\n") < len(known.seen_now())
     scene.shared.store.put(LAST, b"x" * 201, ANY)
     with pytest.raises(DamagedObservation, match="more than"):
-        read_last(scene.shared.store)
+        read_last(scene.shared.store, "lakefs://demo")
 
 
 def test_records_of_earlier_versions_are_read(scene: Scene) -> None:
