@@ -347,6 +347,7 @@ def kinds_of(
     """
     task = partial(read_kinds, location=work.location)
     sizes = ((each, tables[each].size) for each in sorted(ids))
+    lakefs = work.lakefs
     found = {}
     for _, kinds in work.runner.run(task, batches(sizes, _PART_KINDS)):
         for each in kinds:
