@@ -183,7 +183,7 @@ def targets() -> Iterator[Target]:
     yield Target("keeps", objects("_lakecli/gc/keep/"), at("_lakecli/gc/keep/3/x", iter_keeps))
     yield Target("expired", objects("_lakecli/gc/exp"), at("_lakecli/gc/expired/2", iter_expired))
     line = f"2 {'a' * 32} _lakecli/refs/branches/main {'b' * 64}\n".encode()
-    yield Target("refs seen", [line], at(LAST, read_last))
+    yield Target("refs seen", [line], at(LAST, lambda store: read_last(store, "lakefs://demo")))
     main = RefGarbage(RefKind.BRANCH, "main", deleted=False, trees=1, former_trees=2)
     yield Target("summary", [dump_summary(Summary((main,), 3, 4))], parse_summary)
     yield Target("table", [*tables, *packs], read_table)

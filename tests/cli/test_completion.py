@@ -45,6 +45,7 @@ SETTINGS = [
     "cache.size",
     "gc.grace",
     "local.link",
+    "local.trust",
     "presign.expires",
     "repo.",
     "sync",

@@ -161,28 +161,6 @@ def test_the_next_command_finishes_an_interrupted_push(
     assert finish_pending(repository) == []
 
 
-def test_an_interrupted_push_is_found_below_what_others_pushed(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A branch with the shortest name; an old version recorded its move without `since`."""
-    branch.create(repository, "b", source="main")
-    make_commit(repository, b"a", "b")
-    kill_at(repository, monkeypatch, "track")
-    with pytest.raises(KilledError):
-        push(repository, "b", options=ME)
-    with repository.lake.kv.write() as txn:
-        rows = IntentStore(txn, repository.key)
-        ((id_, fields),) = rows.iter()
-        rows.put(id_, {key: each for key, each in fields.items() if key != "since"})
-    with machine(tmp_path, "two") as lake:
-        other = clone(lake, NAMESPACE, "demo")
-        make_commit(other, b"b", "b")
-        push(other, "b", options=ME)
-    (finished,) = finish_pending(repository)
-    assert finished.state is State.APPLIED
-    assert intents(repository) == 0
-
-
 def test_an_interrupted_push_that_others_overtook_is_reported(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

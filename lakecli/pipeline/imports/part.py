@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from blake3 import blake3
 
@@ -74,6 +74,14 @@ class PartSource(Protocol):
 
     def identity(self) -> list[Any]:
         """Return JSON values that change whenever the objects do, without asking a store."""
+
+
+@runtime_checkable
+class Walked(Protocol):
+    """A source of files of this machine, which are opened as they were walked."""
+
+    def opener(self) -> Callable[[bytes, int], int]:
+        """Return what opens a file by its path and flags."""
 
 
 class Part(NamedTuple):
@@ -334,8 +342,7 @@ def _encoder(
 ) -> Any:  # noqa: ANN401
     if task.copies:
         from lakecli.pipeline.imports.copying import Copier
-        from lakecli.pipeline.imports.files import FilesSource
 
-        opener = source.opener() if isinstance(source, FilesSource) else os.open
+        opener = source.opener() if isinstance(source, Walked) else os.open
         return Copier(task, failures, tell, opener)
     return _Encoder(task, failures)

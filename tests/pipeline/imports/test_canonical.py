@@ -47,7 +47,7 @@ class World:
     """A namespace, and trees built from dictionaries in it."""
 
     def __init__(self) -> None:
-        self.location = MemorySite("memory://", "", N)
+        self.location = MemorySite("memory://bucket", "", N)
         self.trees = self.location.trees()
 
     def build(self, contents: dict[bytes, int]) -> MetarangeId:
