@@ -14,7 +14,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from lakecli.errors import Unsupported
+from lakecli.pipeline.session import gist
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.repository.core.notice import Notice
 from lakecli.spark.files import remote_files, table_files
 from lakecli.spark.layout import lay_out, local_files
 from lakecli.spark.native import Native
@@ -144,21 +146,33 @@ def _from_objects(
 ) -> DataFrame:
     """Return the table by the addresses of its objects.
 
-    Spark reads them itself if it can: if it has a connector, and the rights that this takes.
+    Spark reads them itself if it can: if it has a connector, and the rights that this takes. Where
+    the connector fails, and lakecli does not, a notice says so.
     """
     location = StoreLocation.of(repository)
 
     def read(way: Way) -> DataFrame:
         return read_rows(spark, way, files, uri=uri, schema=schema, columns=columns, where=where)
 
+    failed: Exception | None = None
     if native is not False:
         try:
             with unlogged():
                 return read(Native(spark, repository, location, format=format, options=options))
-        except (PySparkException, Py4JJavaError, Unsupported):
+        except (PySparkException, Py4JJavaError, Unsupported) as error:
             if native:
                 raise
-    return read(Fetched(spark, location, format=format, options=options))
+            failed = error
+    frame = read(Fetched(spark, location, format=format, options=options))
+    if failed is not None and not isinstance(failed, Unsupported):
+        repository.notify(
+            Notice(
+                f"Spark cannot read the objects of {uri} itself, so lakecli fetches them: "
+                f"{gist(str(failed))}",
+                "native=True shows the whole error; native=False leaves out the attempt",
+            )
+        )
+    return frame
 
 
 def _parsed(spark: SparkSession, schema: StructType | str | None) -> StructType | None:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
+import warnings
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
-from lakecli.errors import Unsupported, UsageError
+from lakecli.errors import LakeWarning, NotFound, PermissionDenied, Unsupported, UsageError
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.spark import read_entries, read_table
+from lakecli.spark import read_entries, read_table, reader
 from lakecli.spark import table as table_module
+from lakecli.spark.fetch import Remote, serialised
+from lakecli.spark.native import Native
 from lakecli.spark.parts import read_parts
 from lakecli.spark.places import Places, conjuncts, find_places, prune, split_directory
 from lakecli.spark.schemas import recorded_schema, schema_of_json
@@ -118,6 +126,13 @@ def test_types_that_programs_define_are_not_made(tmp_path: Path) -> None:
         recorded_schema(pa.schema([], {KEY: "{"}), "f")
 
 
+def _keep(repository: Repository, source: Path, table: pa.Table) -> None:
+    source.mkdir()
+    pq.write_table(table, source / "f.parquet")
+    upload_tree(repository, "main", b"t", source=source, options=UploadOptions())
+    commit(repository, "main", message="Table", committer="test")
+
+
 def test_such_a_file_is_refused_by_each_reader(
     repository: Repository,
     spark: Any,
@@ -128,11 +143,8 @@ def test_such_a_file_is_refused_by_each_reader(
     kind = {"type": "udt", "pyClass": "this.X", "serializedClass": "Lg==", "sqlType": "long"}
     field = {"name": "v", "type": kind, "nullable": True, "metadata": {}}
     text = json.dumps({"type": "struct", "fields": [field]})
-    (tmp_path / "t").mkdir()
     table = pa.table({"v": [1]}).replace_schema_metadata({KEY: text})
-    pq.write_table(table, tmp_path / "t" / "f.parquet")
-    upload_tree(repository, "main", b"t", source=tmp_path / "t", options=UploadOptions())
-    commit(repository, "main", message="Table", committer="test")
+    _keep(repository, tmp_path / "t", table)
     for is_here, native in ((True, None), (False, True), (False, False)):
         monkeypatch.setattr(table_module, "is_here", lambda _spark, here=is_here: here)
         with pytest.raises(Unsupported, match="type that a program defined"):
@@ -198,13 +210,62 @@ def test_entries_are_those_of_the_data_source(
 def test_fields_of_one_name_in_a_struct_are_refused(
     repository: Repository, spark: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "t").mkdir()
     table = pa.table({"v": [[{"a": 1, "A": 2}]]})
-    pq.write_table(table, tmp_path / "t" / "f.parquet")
-    upload_tree(repository, "main", b"t", source=tmp_path / "t", options=UploadOptions())
-    commit(repository, "main", message="Table", committer="test")
+    _keep(repository, tmp_path / "t", table)
     with pytest.raises(PySparkException, match="COLUMN_ALREADY_EXISTS"):
         spark.read.parquet(str(tmp_path / "t"))
     monkeypatch.setattr(table_module, "is_here", lambda _spark: False)
     with pytest.raises(UsageError, match="two fields are named A"):
         read_table(spark, "lakefs://demo/main/t", native=False, home=home)
+
+
+def test_errors_of_tasks_have_no_traceback_and_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionDenied("no credentials for S3", hint="set AWS_PROFILE")
+
+    location = StoreLocation(f"local://{tmp_path}", "", 16)
+    schema = serialised(pa.schema([("id", pa.int64())]))
+    files = [Remote("f.parquet", "data/aa/bb", 100, 0)]
+    for context, error, hint in (
+        (None, NotFound, "fsck"),
+        (None, PermissionDenied, "set AWS_PROFILE"),
+        (object(), PermissionDenied, r"spark\.executorEnv\.AWS"),
+    ):
+        monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+        monkeypatch.setattr(TaskContext, "get", partial(_same, context))
+        if error is PermissionDenied:
+            monkeypatch.setattr(reader, "fetched", refuse)
+        with pytest.raises(error) as caught:
+            list(reader.TableReader(location, "parquet", schema).read(files))
+        assert re.match(f"hint: .*{hint}", caught.value.__notes__[0])
+        assert os.environ["SPARK_HIDE_TRACEBACK"] == "1"
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def test_a_connector_that_fails_is_reported(
+    repository: Repository, spark: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _keep(repository, tmp_path / "t", pa.table({"id": [1]}))
+    monkeypatch.setattr(table_module, "is_here", lambda _spark: False)
+    uri = "lakefs://demo/main/t"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_table(spark, uri, home=home).count() == 1
+
+    def fail(*_: Any) -> None:
+        raise PySparkException("403 Forbidden")
+
+    monkeypatch.setattr(Native, "infer", fail)
+    with pytest.warns(LakeWarning, match="403 Forbidden.*native=True") as warned:
+        assert read_table(spark, uri, home=home).count() == 1
+    assert len(warned) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_table(spark, uri, native=False, home=home).count() == 1
+        with pytest.raises(UsageError, match="403"):
+            read_table(spark, uri, native=True, home=home)
