@@ -253,17 +253,18 @@ def _joined(
     """
     found = f"{KEY}_found"
     right = places.frame(spark, keys).withColumn(found, functions.lit(True))  # noqa: FBT003
-    joined = rows.join(functions.broadcast(right), KEY, "left")
-    for field in places.columns.fields:
-        name = quoted(field.name)
-        unknown = functions.raise_error(
-            functions.concat(
-                functions.lit("Spark names a file in another way than lakecli: "),
-                functions.col(KEY).cast("string"),
-            )
+    unknown = functions.raise_error(
+        functions.concat(
+            functions.lit("Spark names a file in another way than lakecli: "),
+            functions.col(KEY).cast("string"),
         )
-        value = functions.when(functions.col(found), functions.col(name)).otherwise(unknown)
-        joined = joined.withColumn(field.name, value)
+    )
+    is_known = functions.col(found)
+    values = {
+        name: functions.when(is_known, functions.col(quoted(name))).otherwise(unknown)
+        for name in places.columns.names
+    }
+    joined = rows.join(functions.broadcast(right), KEY, "left").withColumns(values)
     return joined.drop(found)
 
 

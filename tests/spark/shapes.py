@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -21,13 +21,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions
 
+from lakecli.spark import read_table, write_table
 from lakecli.spark.options import quoted
+from lakecli.spark.schemas import nullable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 ZONE: Final = "America/New_York"
+QUICK: Final = {"spark.sql.session.timeZone": ZONE, "spark.sql.shuffle.partitions": "1"}
 NAN: Final = float("nan")
 MOMENT: Final = datetime(2026, 3, 8, 7, 30, 0, 123456)  # an hour that New York does not have
 NONE: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -186,9 +189,18 @@ def cases() -> dict[str, Case]:
         "schema of partitions": Case({"k=1/a": one}, schema="id bigint, k string"),
         "conflict": Case({"k=1/a": one, "j=1/b": two}, refused=True),
     }
-    for name, (before, after) in _pairs().items():
-        files = {"a": pa.table({"v": before}), "b": pa.table({"v": after})}
-        found[name] = Case(files, refused=name in REFUSED)
+    pairs = _pairs()
+    for name in REFUSED:
+        before, after = pairs.pop(name)
+        found[name] = Case(
+            {"a": pa.table({"v": before}), "b": pa.table({"v": after})}, refused=True
+        )
+    found["conversions"] = Case(
+        {
+            file: pa.table({name: pair[at] for name, pair in pairs.items()})
+            for at, file in enumerate("ab")
+        }
+    )
     for name, kind in _unknown().items():
         found[name] = Case({"a": pa.table({"v": kind})}, refused=True)
     return found
@@ -228,13 +240,18 @@ def _pairs() -> dict[str, tuple[pa.Array, pa.Array]]:
     }
 
 
-REFUSED: Final = frozenset(
-    {
-        *("float of double", "int of long", "int of bool", "string of int", "int of string"),
-        *("long of double", "date of timestamp", "list of string", "struct of int"),
-    }
+REFUSED: Final = (
+    *("float of double", "int of long", "int of bool", "string of int", "int of string"),
+    *("long of double", "date of timestamp", "list of string", "struct of int"),
 )
 """Types that Spark does not read as others."""
+
+SAMPLE: Final = (
+    *("types", "recorded", "int96", "partitions", "partition case", "root beside partitions"),
+    *("empty file", "twice in partitions", "nested case, merged", "case sensitive"),
+    *("struct grown", "conversions", "int of long", "not parquet", "schema of partitions"),
+)
+"""Tables in which Spark's own reading by addresses, or a cluster, could show something else."""
 
 
 def _unknown() -> dict[str, pa.Array]:
@@ -288,9 +305,10 @@ def _int96() -> pa.Table:
     return pa.table({"v": values, "l": nested})
 
 
-def lay(root: Path) -> dict[str, Case]:
-    """Write all tables, each into a directory of its name."""
+def lay(root: Path, names: Iterable[str] = ()) -> dict[str, Case]:
+    """Write tables, each into a directory of its name; all if no names are given."""
     found = cases()
+    found = {name: found[name] for name in names or found}
     for name, case in found.items():
         for path, data in case.files.items():
             file = root / directory(name) / path
@@ -362,31 +380,50 @@ def settings(spark: Any, conf: Mapping[str, str]) -> Iterator[None]:
 def show(spark: Any, found: Mapping[str, Case], read: Callable[..., Any]) -> dict[str, Any]:
     """Return what a reader shows of each table, or the error with which it stops."""
     shown: dict[str, Any] = {}
-    frames: dict[str, Any] = {}
+    groups: dict[tuple[tuple[str, str], ...], dict[str, Any]] = {}
     for name, case in found.items():
         with settings(spark, case.conf):
             try:
                 frame = read(directory(name), case)
                 _ = frame.schema
-                if case.conf or case.refused:
+                if case.refused:
                     shown |= look({name: frame})
                 else:
-                    frames[name] = frame
+                    groups.setdefault(tuple(case.conf.items()), {})[name] = frame
             except Exception as error:  # noqa: BLE001 - of Spark or lakecli
                 shown[name] = str(error)
+    for conf, frames in groups.items():
+        with settings(spark, dict(conf)):
+            shown |= _look_at_each(frames)
+    return shown
+
+
+def _look_at_each(frames: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what DataFrames show, or the errors of those that fail."""
     try:
-        return shown | look(frames)
-    except Exception:  # noqa: BLE001 - find the table
-        for name, frame in frames.items():
-            try:
-                shown |= look({name: frame})
-            except Exception as error:  # noqa: BLE001
-                shown[name] = str(error)
-        return shown
+        return dict(look(frames))
+    except Exception as error:  # noqa: BLE001 - find the table
+        if len(frames) == 1:
+            return dict.fromkeys(frames, str(error))
+        names = [*frames]
+        halves = names[: len(names) // 2], names[len(names) // 2 :]
+        left, right = (_look_at_each({name: frames[name] for name in half}) for half in halves)
+        return left | right
+
+
+def own(spark: Any, root: Path, place: str, case: Case) -> Any:
+    """Return a table as Spark reads its directory."""
+    reader = spark.read.options(**case.options)
+    reader = reader.schema(case.schema) if case.schema else reader
+    return reader.parquet((root / place).as_uri())
 
 
 def compare(
-    spark: Any, root: Path, found: Mapping[str, Case], readers: Mapping[str, Callable[..., Any]]
+    spark: Any,
+    root: Path,
+    found: Mapping[str, Case],
+    readers: Mapping[str, Callable[..., Any]],
+    samples: Mapping[str, Iterable[str]] = {},
 ) -> list[str]:
     """Return the tables that readers show otherwise than Spark, and why.
 
@@ -395,26 +432,63 @@ def compare(
         root: the directory of `lay`.
         found: the tables.
         readers: functions of the directory's name and the case, which return a DataFrame.
+        samples: of a reader, the tables that it reads; by default all.
     """
-
-    def own(place: str, case: Case) -> Any:
-        reader = spark.read.options(**case.options)
-        reader = reader.schema(case.schema) if case.schema else reader
-        return reader.parquet((root / place).as_uri())
-
     wrong = []
-    with settings(spark, {"spark.sql.session.timeZone": ZONE}):
-        expected = show(spark, found, own)
+    with settings(spark, QUICK):
+        expected = show(spark, found, partial(own, spark, root))
         for who, read in readers.items():
-            shown = show(spark, found, read)
+            part = {name: found[name] for name in samples.get(who, found)}
+            shown = show(spark, part, read)
             differences = {
                 name: _difference(expected[name], shown[name], is_source=who == "source")
-                for name in found
+                for name in part
             }
             wrong += [f"{who}: {name}: {text}" for name, text in differences.items() if text]
     refused = {name for name, seen in expected.items() if isinstance(seen, str)}
     declared = {name for name, case in found.items() if case.refused}
     return wrong + [f"refused by Spark: {name}" for name in sorted(refused ^ declared)]
+
+
+WRITTEN: Final = ("types", "recorded", "int96", "partitions", "nested case", "conversions")
+"""Tables that are written again: all types that Spark makes of files."""
+
+
+def rewrite(spark: Any, root: Path, found: Mapping[str, Case], uri: str, home: Path) -> list[str]:
+    """Return the tables that `write_table` writes otherwise than Spark, and why.
+
+    Both are read by Spark, `write_table`'s through a directory of links.
+    """
+    wrong = []
+    frames: dict[str, dict[str, Any]] = {"read": {}, "by Spark": {}, "by lakecli": {}}
+    with settings(spark, QUICK):
+        for name, case in found.items():
+            place = directory(name)
+            frame = own(spark, root, place, case)
+            by = [*PARTITIONS] if name == "partitions" else []
+            by = [each for each in by if frame.schema[each].dataType.typeName() != "void"]
+            voids = [each.name for each in frame.schema if "void" in each.dataType.simpleString()]
+            frame = frame.drop(*voids)  # neither writes them
+            target = (root / "own" / place).as_uri()
+            frame.write.partitionBy(*by).parquet(target)
+            write_table(frame, f"{uri}/{place}", partition_by=by, home=home)
+            written = read_table(spark, f"{uri}/{place}", home=home)
+            expected = spark.read.parquet(target)
+            if written.schema != expected.schema:
+                wrong.append(f"{name}: {expected.schema} became {written.schema}")
+            if not by and written.schema != nullable(frame.schema):
+                wrong.append(f"{name}: {frame.schema} became {written.schema}")
+            frames["read"][name] = expected if by else frame
+            frames["by Spark"][name] = expected
+            frames["by lakecli"][name] = written
+        read, by_spark, by_lakecli = (look(each) for each in frames.values())
+    for name in found:
+        differences = (
+            _difference(before[name], by_lakecli[name], is_source=False)
+            for before in (read, by_spark)
+        )
+        wrong += [f"{name}: {text}" for text in differences if text]
+    return wrong
 
 
 def _difference(expected: Seen | str, shown: Seen | str, *, is_source: bool) -> str:

@@ -1,7 +1,8 @@
 """A program that compares readers with Spark on a cluster, and prints where they differ.
 
-    python -m tests.spark.shapes_driver DIRECTORY
+    python -m tests.spark.shapes_driver DIRECTORY [NAME]...
 
+Names are those of tables; without them it compares all.
 It is a process of its own, as a process has one Spark at most, and other tests use that one.
 """
 
@@ -65,12 +66,16 @@ def keep(repository: Any, source: Path) -> None:
     commit(repository, "main", message="Shapes", committer="test")
 
 
-def main(directory: Path) -> list[str]:
+def main(directory: Path, *names: str) -> list[str]:
     """Return the differences."""
-    found = lay(directory / "t")
+    found = lay(directory / "t", names)
     with open_home(directory / "home") as lake:
         keep(make_repository(lake, directory), directory / "t")
-    conf = {"spark.executor.memory": "512m", "spark.local.dir": str(directory / "spark")}
+    conf = {
+        "spark.executor.memory": "512m",
+        "spark.local.dir": str(directory / "spark"),
+        "spark.task.maxFailures": "1",  # many of them fail, as they should
+    }
     with SparkRunner(
         master="local-cluster[2,1,1024]",
         conf=conf,
@@ -84,4 +89,4 @@ def main(directory: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]))))
+    print(json.dumps(main(Path(sys.argv[1]), *sys.argv[2:])))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.shapes import PARTITIONS, compare, lay, typed
+from tests.spark.shapes import PARTITIONS, SAMPLE, WRITTEN, compare, lay, rewrite, typed
 from tests.spark.shapes_driver import keep, readers
 from tests.support.environments import spark_home
 
@@ -24,23 +24,27 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.parametrize("here", [SAMPLE, pytest.param((), marks=pytest.mark.nightly)])
 def test_tables_of_all_shapes(
-    repository: Repository, spark: Any, home: Path, tmp_path: Path
+    repository: Repository, spark: Any, home: Path, tmp_path: Path, here: tuple[str, ...]
 ) -> None:
     found = lay(tmp_path / "t")
     assert len(found) + len(typed()) + len(PARTITIONS) >= 88
     keep(repository, tmp_path / "t")
-    wrong = compare(spark, tmp_path / "t", found, readers(spark, home))
+    # Spark itself reads what these two give to it.
+    samples = dict.fromkeys(("here", "native"), here) if here else {}
+    wrong = compare(spark, tmp_path / "t", found, readers(spark, home), samples)
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.timeout(1200)
-def test_tables_of_all_shapes_on_a_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [SAMPLE, pytest.param((), marks=pytest.mark.nightly)])
+def test_tables_of_shapes_on_a_cluster(tmp_path: Path, names: tuple[str, ...]) -> None:
     (tmp_path / "installation").mkdir()
     environ = {**os.environ, "SPARK_HOME": str(spark_home(tmp_path / "installation"))}
     environ.pop("PYTHONPATH", None)  # executors inherit it
     done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.shapes_driver", str(tmp_path)],
+        [sys.executable, "-m", "tests.spark.shapes_driver", str(tmp_path), *names],
         cwd=ROOT,
         env=environ,
         capture_output=True,
@@ -49,4 +53,12 @@ def test_tables_of_all_shapes_on_a_cluster(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-4_000:]
     wrong = json.loads(done.stdout)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("repository")
+def test_shapes_are_written_as_spark_writes_them(spark: Any, home: Path, tmp_path: Path) -> None:
+    found = lay(tmp_path, WRITTEN)
+    wrong = rewrite(spark, tmp_path, found, "lakefs://demo/main/t", home)
     assert not wrong, "\n".join(wrong)
