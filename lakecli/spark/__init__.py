@@ -2,11 +2,10 @@
 
 ::
 
-    source, types      the data source and its columns; filters: pushed down
+    source, types      the data source and its columns
     source_table       the rows of a table in it; worker_errors: its errors
     snapshot           a ref pinned on the driver: a tree and staged changes
     entries            read entries on executors; history: commits, refs, differences
-    shares             how many entries a task reads
     decode             records as columns; parts: rows that executors make
     table, layout      read tables; from directories of links
     rows               from objects, the way of the data; native: read by Spark itself
@@ -46,9 +45,6 @@ __all__ = ["Written", "read_entries", "read_table", "register", "write_table"]
 def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
     """Register ``spark.read.format("lakefs")`` with a session; a second call changes the home.
 
-    How many cores the session has now decides how many entries a task reads.
-    This also has Spark pass filters to data sources written in Python, for the option ``pushdown``.
-
     Args:
         spark: the session.
         home: directory of lakecli's data, as ``LAKECLI_HOME``; by default that variable, or the
@@ -58,10 +54,8 @@ def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
         Unsupported: this machine lacks the Python of the executors, by which Spark plans reads.
     """
     from lakecli.spark.sessions import check_planner
-    from lakecli.spark.shares import cores_of
     from lakecli.spark.snapshot import home_of
     from lakecli.spark.source import source_class
 
     check_planner(spark)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    spark.dataSource.register(source_class(home_of(home), cores=cores_of(spark)))
+    spark.dataSource.register(source_class(home_of(home)))

@@ -15,11 +15,9 @@ from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.ranges import iter_runs
 from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.decode import RANGE_ID, Waiting, decode_batch
-from lakecli.spark.filters import narrow, window_of
 from lakecli.spark.parts import read_parts
 from lakecli.spark.sessions import explained
-from lakecli.spark.shares import cores_of, share_of
-from lakecli.spark.snapshot import opened, snapshot_of
+from lakecli.spark.snapshot import opened, snapshot_of, window_of
 from lakecli.spark.types import ENTRIES, arrow_schema, chosen
 from lakecli.spark.worker_errors import told
 from lakecli.uri import parse_path, ref_of
@@ -29,15 +27,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.spark.filters import Window
-    from lakecli.spark.snapshot import Snapshot
+    from lakecli.spark.snapshot import Snapshot, Window
     from lakecli.sstable.reader import Block
     from lakecli.sstable.run import Run
+
+SHARE: Final = 524_288
+"""Entries of a task: half a second of work."""
 
 STAGED_BATCH: Final = 8_192
 """Staged records in one partition, which contains them."""
@@ -71,7 +70,7 @@ def read_entries(
     with opened(uri, home=home) as repository, explained(uri):
         snapshot = snapshot_of(repository, ref_of(parsed), prefix=parsed.path or b"")
         schema = spark.createDataFrame([], wanted).schema
-        reader = EntriesReader(snapshot, schema, cores=cores_of(spark))
+        reader = EntriesReader(snapshot, schema)
         return read_parts(spark, reader.read, list(reader.partitions()), schema)
 
 
@@ -104,24 +103,16 @@ class EntriesReader(DataSourceReader):
     Args:
         snapshot: the state of the repository.
         schema: schema of the rows: any of the columns, in any order.
-        entries_per_partition: approximate number of committed entries in a partition; 0: by the
-            number of all entries that are read, and of cores.
-        cores: tasks that run at the same time; 0: not known.
+        entries_per_partition: approximate number of committed entries in a partition.
     """
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        schema: StructType,
-        *,
-        entries_per_partition: int = 0,
-        cores: int = 0,
+        self, snapshot: Snapshot, schema: StructType, *, entries_per_partition: int = SHARE
     ) -> None:
         self._snapshot = snapshot
         self._location = snapshot.location
         self._schema = schema
         self._target = entries_per_partition
-        self._cores = cores
         self._window: Window = window_of(snapshot.prefix)
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -153,7 +144,6 @@ class EntriesReader(DataSourceReader):
             if window.stop is not None and record.min_key >= window.stop:
                 break
             records.append(record)
-        target = self._target or share_of(sum(each.count for each in records), self._cores)
         group: list[bytes] = []
         count = 0
         first = b""
@@ -162,7 +152,7 @@ class EntriesReader(DataSourceReader):
                 first = record.min_key
             group.append(tree.values[position])
             count += record.count
-            if count >= target:
+            if count >= self._target:
                 yield RangesPartition(group, _between(staged, first, record.max_key))
                 group, count = [], 0
         if group:
@@ -185,15 +175,6 @@ class EntriesReader(DataSourceReader):
                         columns = decode_batch(keys, values, schema.names)
                         yield _batch(schema, len(keys), columns, record.id)
         freeze_modules()
-
-
-class FilteringEntriesReader(EntriesReader):
-    """The same, for DataFrames that are used with one filter only: see `LakefsSource`."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take from filters on the path which ranges need not be read; Spark applies them all."""
-        self._window = narrow(self._window, filters)
-        return filters
 
 
 def _batches(staged: list[tuple[bytes, bytes]]) -> Iterator[StagedPartition]:

@@ -15,8 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakecli.errors import UsageError
 from lakecli.model import Difference
 from lakecli.pipeline.store_location import StoreLocation
-from lakecli.spark.filters import Window, window_of
-from lakecli.spark.snapshot import opened
+from lakecli.spark.snapshot import Window, opened, window_of
 from lakecli.spark.types import COMMITS, REFS, arrow_schema
 from lakecli.spark.worker_errors import told
 from lakecli.uri import parse

@@ -12,6 +12,7 @@ import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.committed.keys import prefix_end
 from lakecli.errors import LakeError
 from lakecli.home import chosen_home
 from lakecli.pipeline.store_location import StoreLocation
@@ -60,6 +61,23 @@ class Snapshot(NamedTuple):
             at = start + path_size + value_size
             records.append((data[start : start + path_size], data[start + path_size : at]))
         return records
+
+
+class Window(NamedTuple):
+    """Keys from `start` to before `stop`; ``None``: there is no end."""
+
+    start: bytes = b""
+    stop: bytes | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the window contains no key."""
+        return self.stop is not None and self.start >= self.stop
+
+
+def window_of(prefix: bytes) -> Window:
+    """Return the keys that start with a prefix."""
+    return Window(prefix, prefix_end(prefix))
 
 
 def home_of(given: str | Path | None) -> str | None:

@@ -3,9 +3,8 @@
 The driver looks everything up in the local store once, when the DataFrame is created; all actions
 on the DataFrame, on all executors, read that state.
 
-Spark passes filters only with the option ``pushdown``. Spark 4 stores the plan of a Python data
-source with the loaded DataFrame, not with the query: what one filter skips would be missing from
-all other queries on the same DataFrame.
+It takes no filters from Spark, which stores the plan of a Python data source with the loaded
+DataFrame: what one filter skips would be missing from all other queries on it.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.pipeline.errors_as_json import dump_error, load_error
 from lakecli.spark import history
-from lakecli.spark.entries import EntriesReader, FilteringEntriesReader
-from lakecli.spark.shares import SHARE
+from lakecli.spark.entries import SHARE, EntriesReader
 from lakecli.spark.snapshot import take_snapshot
 from lakecli.spark.source_table import TableReader, look_at_table, schema_of
 from lakecli.spark.types import COLUMNS, DIFF, ENTRIES, check_schema, chosen, chosen_fields
@@ -35,7 +33,7 @@ TABLE: Final = "table"
 
 _OPTIONS: Final = frozenset(
     {
-        *("path", "home", "what", "diff", "format", "columns", "prefix", "pushdown"),
+        *("path", "home", "what", "diff", "format", "columns", "prefix"),
         "entriesperpartition",
     }
 )
@@ -52,10 +50,7 @@ class LakefsSource(DataSource):
         diff: ``LEFT...RIGHT`` or ``LEFT..RIGHT``: differences, in Git's sense of the dots.
         columns: names separated by commas; only these columns are decoded.
         prefix: additional prefix of the paths, after the one in the URI; limits the ranges read.
-        pushdown: ``true``: filters on ``path`` also limit the ranges read. Only for a DataFrame
-            that is used in one query with one filter; other queries give wrong results.
-        entriesPerPartition: approximate number of entries in a partition; by default that of
-            `shares`, and 524,288 for differences.
+        entriesPerPartition: approximate number of entries in a partition; by default 524,288.
 
     Raises:
         UsageError: an option is not valid.
@@ -68,9 +63,6 @@ class LakefsSource(DataSource):
 
     home: str | None = None
     """Default of the option ``home``."""
-
-    cores: int = 0
-    """Tasks that run at the same time; 0: not known."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -96,7 +88,6 @@ class LakefsSource(DataSource):
             )
         self._schema = chosen(self._what, given.get("columns", ""))
         self._target = _positive(given.get("entriesperpartition", ""))
-        self._is_pushed = _flag(given.get("pushdown", "false"))
         self._moment = self._look(
             given.get("path", ""), given.get("home", self.home), given.get("prefix", "")
         )
@@ -138,13 +129,9 @@ class LakefsSource(DataSource):
                 return TableReader(self._moment, schema)
             check_schema(self._what, schema)
         if self._what == ENTRIES:
-            reader = FilteringEntriesReader if self._is_pushed else EntriesReader
-            return reader(
-                self._moment, schema, entries_per_partition=self._target, cores=self.cores
-            )
+            return EntriesReader(self._moment, schema, entries_per_partition=self._target)
         if self._what == DIFF:
-            target = self._target or SHARE
-            return history.DiffReader(self._moment, schema, entries_per_partition=target)
+            return history.DiffReader(self._moment, schema, entries_per_partition=self._target)
         return history.RecordsReader(self._moment, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
@@ -179,14 +166,13 @@ class LakefsSource(DataSource):
         return history.LOOKS[self._what](uri, home)
 
 
-def source_class(home: str | None, *, cores: int = 0) -> type[LakefsSource]:
-    """Return the data source for a home, and for a session that has some cores; 0: not known."""
+def source_class(home: str | None) -> type[LakefsSource]:
+    """Return the data source for a home."""
 
     class Source(LakefsSource):
         """The data source for one session."""
 
     Source.home = home
-    Source.cores = cores
     return Source
 
 
@@ -195,7 +181,7 @@ def _check_options(given: Mapping[str, str]) -> None:
     if unknown:
         raise UsageError(
             f"unknown option {unknown[0]!r} of the data source",
-            hint="columns, diff, entriesPerPartition, format, home, prefix, pushdown, what",
+            hint="columns, diff, entriesPerPartition, format, home, prefix, what",
         )
     if not given.get("path"):
         raise UsageError("no URI to load", hint='.load("lakefs://REPOSITORY/REF/PREFIX")')
@@ -203,15 +189,9 @@ def _check_options(given: Mapping[str, str]) -> None:
 
 def _positive(text: str) -> int:
     if not text:
-        return 0
+        return SHARE
     if not text.isdecimal() or int(text) < 1:
         raise UsageError(
             f"entriesPerPartition is not a positive number: {text!r}", hint="for example 100000"
         )
     return int(text)
-
-
-def _flag(text: str) -> bool:
-    if text.lower() not in {"true", "false"}:
-        raise UsageError(f"pushdown must be true or false, not {text!r}")
-    return text.lower() == "true"

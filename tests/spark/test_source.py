@@ -9,7 +9,6 @@ from pyspark.errors import AnalysisException
 
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.spark.filters import Window, narrow, window_of
 from tests.support.lakes import entry_of, read, stage
 
 if TYPE_CHECKING:
@@ -98,45 +97,6 @@ def test_filters_of_one_query_do_not_change_another(
     assert none.count() == 0
     assert none.union(frame).count() == frame.count() == 502
     assert load(f"{URI}/main/t/", prefix="00", entriesPerPartition=50).count() == 100
-
-
-@pytest.mark.parametrize(
-    ("condition", "count", "partitions"),
-    [
-        ("path = 't/0100'", 1, 1),
-        ("path in ('t/0001', 't/0003', 'a')", 2, 2),
-        ("path >= 't/0490' and path < 't/0495'", 5, 2),
-        ("path > 'u' and path like 't%'", 0, 1),
-        ("path = 't/0100' or size = 2", 91, 60),
-    ],
-)
-def test_pushed_filters_on_the_path_skip_ranges(
-    filled: Repository, load: Callable[..., Any], condition: str, count: int, partitions: int
-) -> None:
-    frame = load(f"{URI}/main", entriesPerPartition=1, pushdown="true").where(condition)
-    assert frame.rdd.getNumPartitions() <= partitions
-    assert frame.count() == count
-
-
-def test_window_of_filters() -> None:
-    from pyspark.sql.datasource import (
-        EqualTo,
-        GreaterThan,
-        In,
-        LessThan,
-        LessThanOrEqual,
-        Not,
-        StringStartsWith,
-    )
-
-    whole = Window()
-    assert narrow(whole, [EqualTo(("path",), "a")]) == Window(b"a", b"a\0")
-    assert narrow(whole, [EqualTo(("size",), 3), Not(EqualTo(("path",), "a"))]) == whole
-    assert narrow(window_of(b"b"), [StringStartsWith(("path",), "a")]).is_empty
-    assert narrow(window_of(b"b"), [GreaterThan(("path",), "bc")]) == Window(b"bc\0", b"c")
-    assert narrow(whole, [EqualTo(("path",), None)]) == whole
-    assert narrow(whole, [LessThanOrEqual(("path",), "b"), LessThan(("path",), "c")]).stop == b"b\0"
-    assert narrow(whole, [In(("path",), ("c", "a"))]) == Window(b"a", b"c\0")
 
 
 def test_commits_refs_and_differences(filled: Repository, load: Callable[..., Any]) -> None:

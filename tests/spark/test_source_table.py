@@ -110,7 +110,7 @@ def test_errors_have_a_hint_and_no_traceback(
         (lambda: load(f"{URI}/x", format="parquet"), "cannot read the schema", "hint: "),
         (lambda: load(URI, format="csv"), "format 'csv' does not work", "read_table"),
         (lambda: load(URI, format="parquet", prefix="x"), "option prefix does not work", "hint"),
-        (lambda: load(URI, format="parquet", pushdown="true"), "option pushdown does", "hint"),
+        (lambda: load(URI, pushdown="true"), "unknown option 'pushdown'", "hint: columns"),
         (lambda: load(f"{URI}/b", format="parquet"), "in different kinds of directories", "hint: "),
         (
             lambda: fine.write.format("lakefs").mode("append").save(URI),
