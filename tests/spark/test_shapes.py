@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.shapes import PARTITIONS, SAMPLE, WRITTEN, compare, lay, rewrite, typed
+from tests.spark.shapes import CLUSTER, PARTITIONS, SAMPLE, WRITTEN, compare, lay, rewrite, typed
 from tests.spark.shapes_driver import keep, readers
 from tests.support.environments import spark_home
 
@@ -24,21 +24,20 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("here", [SAMPLE, pytest.param((), marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("sample", [SAMPLE, pytest.param((), marks=pytest.mark.nightly)])
 def test_tables_of_all_shapes(
-    repository: Repository, spark: Any, home: Path, tmp_path: Path, here: tuple[str, ...]
+    repository: Repository, spark: Any, home: Path, tmp_path: Path, sample: tuple[str, ...]
 ) -> None:
     found = lay(tmp_path / "t")
     assert len(found) + len(typed()) + len(PARTITIONS) >= 88
     keep(repository, tmp_path / "t")
-    # Spark itself reads what these two give to it.
-    samples = dict.fromkeys(("here", "native"), here) if here else {}
+    samples = dict.fromkeys(("here", "native", "source"), sample) if sample else {}
     wrong = compare(spark, tmp_path / "t", found, readers(spark, home), samples)
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("names", [SAMPLE, pytest.param((), marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("names", [CLUSTER, pytest.param((), marks=pytest.mark.nightly)])
 def test_tables_of_shapes_on_a_cluster(tmp_path: Path, names: tuple[str, ...]) -> None:
     (tmp_path / "installation").mkdir()
     environ = {**os.environ, "SPARK_HOME": str(spark_home(tmp_path / "installation"))}
