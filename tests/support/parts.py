@@ -17,13 +17,13 @@ TESTS = Path(__file__).parents[1]
 LONG = {
     "servers": "servers of S3, Google Cloud Storage, Azure and lakeFS, shells, and other libraries",
     "spark": "a Spark session, beyond the files that stay short",
-    "meetings": "commands that meet each other, models of the system, forged buckets, fuzzing",
+    "meetings": "commands that meet each other, crashes, forged buckets, damage, fuzzing",
     "quality": "lint, types, contracts, generated files, start-up, the compiled core, mutants",
 }
 """The markers of the long run, and what their tests need or are."""
 
 SERVERS = {"moto_endpoint", "rclone_endpoint", "gcs_server", "azurite"}
-SHORT = {"cli/test_s3.py", "pipeline/test_spark_runner.py"}
+SHORT = {"cli/test_s3.py", "spark/test_a_day.py"}
 """Files of the short run although they start a server of S3, or Spark."""
 
 PLACES = {
@@ -49,10 +49,25 @@ PLACES = {
     "repository/lakefs/test_crashes.py": "meetings",
     "repository/test_meetings.py": "meetings",
     "repository/test_undo_law.py": "meetings",
+    "objectstore/test_hostile_servers.py": "meetings",
+    "pipeline/gc/test_forged.py": "meetings",
+    "pipeline/gc/test_kills.py": "meetings",
+    "pipeline/gc/test_lakefs.py": "meetings",
+    "pipeline/gc/test_ways_in.py": "meetings",
+    "pipeline/imports/test_killed.py": "meetings",
+    "pipeline/test_rebuild.py": "meetings",
+    "repository/lakefs/test_update.py": "meetings",
+    "repository/test_crashes.py": "meetings",
+    "repository/test_share_crashes.py": "meetings",
+    "repository/test_sync_crashes.py": "meetings",
+    "repository/test_undo_whole.py": "meetings",
+    "sstable/test_damage.py": "meetings",
+    "worktree/test_crashes.py": "meetings",
     "test_forged.py": "meetings",
     "test_fuzz.py": "meetings",
     "mutants": "quality",
     "native": "quality",
+    "test_imports.py": "quality",
     "test_quality.py": "quality",
 }
 """The marker of each test in a directory or file.
