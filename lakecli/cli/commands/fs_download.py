@@ -83,7 +83,8 @@ def fs_download(
     a slash. With -r the objects below PATH keep their names below the directory DEST; nothing is
     written outside DEST, not even through symbolic links. If some objects fail, the others are
     downloaded, the failures are listed, and the exit code is 3. Objects below PATH with a name that
-    Git or lakecli itself uses, such as .git or .lakefs_ref.yaml, are left out and reported.
+    Git, lakecli or the system itself uses, such as .git, .lakefs_ref.yaml and .DS_Store, are left
+    out and reported.
 
     With -r and --delete, the files in DEST become those of PATH: after the downloads, files that
     PATH lacks are deleted, and the directories that they leave empty. Files that --include,

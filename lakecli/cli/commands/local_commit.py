@@ -49,6 +49,9 @@ def local_commit(
     its staging area, they are listed and nothing is committed: see `local pull`, or commit the
     directory's files with --ours.
 
+    Files with a name that Git, lakecli or the system itself uses, such as .git, .lakefs_ref.yaml
+    and .DS_Store, are left out.
+
     Afterwards the directory has the new commit, with what others have committed to other paths.
 
     In a Git work tree, the commit's metadata has the ID of Git's head (git_commit_id) and, if Git

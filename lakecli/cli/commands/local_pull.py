@@ -27,7 +27,8 @@ def local_pull(
 
     Changes of the directory stay. Files that were changed on both sides stay as they are, are
     listed, and have to be resolved before they are committed; the exit code is 4. With --force they
-    are overwritten; `undo` brings them back.
+    are overwritten; `undo` brings them back. Objects with a name that Git, lakecli or the system
+    itself uses, such as .git, .lakefs_ref.yaml and .DS_Store, are left out and reported.
 
     The ref is read as it is on this machine. To fetch it from the bucket first: `pull`.
 
