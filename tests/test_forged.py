@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import time
 from dataclasses import fields
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.identity import h
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.worktree.posix import PERMISSIONS
 from tests.cli.test_escapes import FORBIDDEN, HOSTILE
 from tests.support import forge
 from tests.support.command_lines import Sample, command_lines
@@ -22,11 +27,11 @@ from tests.support.forge import Namespace
 from tests.support.forgeries import DOCUMENTS, VALUES
 from tests.support.golden import Cli
 from tests.support.jail import SECRET, Jail
+from tests.support.partners import FileServer, Partner, link_tools
 from tests.support.waits import skip_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from tests.support.golden import Result
 
@@ -500,3 +505,114 @@ def test_forged_fields_under_every_command(prison: Prison, part: int) -> None:
         for known in (False, True):
             wrong += prison.run(forgery, lambda lines: lines, known=known)
     assert wrong == []
+
+
+# -- hostile directories -----------------------------------------------------------------------
+
+OWN = (
+    ".git/config", "d/.GIT/hooks/pre-commit", "git~1/config", ".git ./config", ".git::$DATA",
+    ".g\u200cit/config", "x\\.git\\config", ".lakefs_ref.yaml", "d/.LAKEFS_REF.YAML",
+    ".lakecli-incoming/x", ".lakecli-parts/x", ".DS_Store",
+)  # fmt: skip
+"""Names that Git, lakecli or a system uses, as an enemy spells them."""
+
+COMMAND = b"#!/bin/sh\ntouch pwned\n"
+
+
+@pytest.fixture
+def hostile(prison: Prison) -> Iterator[Cli]:
+    """Return a command line beside a clone of a namespace full of programs with such names."""
+    forged = Namespace()
+    bit = [(PERMISSIONS, '{"UID":0,"GID":0,"Mode":493}')]
+    forged.files = dict.fromkeys([b"data", *map(os.fsencode, OWN)], COMMAND)
+    forged.entries = {
+        path: forge.Entry(
+            path,
+            address=forged.address(data),
+            checksum=h(data).hex(),
+            size=len(data),
+            metadata=bit,
+        )
+        for path, data in forged.files.items()
+    }
+    shutil.copytree(prison.templates[False], prison.root, symlinks=True)
+    jail = Jail(prison.root)
+    put(jail, NAMESPACE, forged.objects())
+    prison.use(prison.root)
+    cli = Cli(prison.root / "work")
+    with pytest.MonkeyPatch.context() as closing, jail.closed(closing):
+        cli.ok("clone", NAMESPACE, "lakefs://demo")
+        cli.ok("branch", "create", "lakefs://demo/old", "-s", "lakefs://demo/main~1")
+        yield cli
+
+
+def found_below(root: Path) -> set[str]:
+    """Return the files below a directory, of which those of commands are executable."""
+    files = {path for path in root.rglob("*") if not path.is_dir()}
+    assert not any(path.read_bytes() == COMMAND and path.name != "data" for path in files)
+    return {str(path.relative_to(root)) for path in files}
+
+
+def test_hostile_names_are_written_by_no_command_of_a_directory(
+    hostile: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = {"data", ".lakefs_ref.yaml"}
+    root = hostile.directory / "cloned"
+    hostile.ok("local", "clone", "lakefs://demo/main/", root)
+    assert found_below(root) == mine
+    assert os.access(root / "data", os.X_OK)
+    root = hostile.directory / "wd"
+    hostile.ok("local", "clone", "lakefs://demo/old/", root)
+    monkeypatch.chdir(root)
+    hostile.ok("checkout", "main")
+    assert found_below(root) == mine
+    hostile.ok("checkout", "old")
+    assert found_below(root) == mine - {"data"}
+    hostile.ok("restore", ".", "--source", "main")
+    assert found_below(root) == mine
+    hostile.ok("local", "checkout", "-y")
+    hostile.ok("merge", "lakefs://demo/main", "lakefs://demo/old")
+    hostile.ok("local", "pull")
+    assert found_below(root) == mine
+    (root / "data").unlink()
+    hostile.ok("local", "checkout", "-y", "--ref", "main")
+    assert found_below(root) == mine
+
+
+def test_hostile_names_are_neither_downloaded_nor_exported(hostile: Cli) -> None:
+    for name, words in (
+        ("down", ("fs", "download", "-r", "lakefs://demo/main/")),
+        ("in-place", ("fs", "download", "-r", f"{NAMESPACE}@main/")),
+        ("out", ("export", "lakefs://demo/main/")),
+    ):
+        root = hostile.directory / name
+        left_out = hostile.ok(*words, root, "--json").json["left_out"]
+        assert len(left_out) == len(OWN), name
+        assert not {path.lower() for path in found_below(root)} & {path.lower() for path in OWN}
+        assert (root / "data").read_bytes() == COMMAND
+        assert not (root / ".git").exists()
+
+
+def test_hostile_names_are_not_written_by_the_script_of_a_partner(
+    hostile: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither as lakecli writes it, nor if its list was forged."""
+    for number, is_forged in enumerate((False, True)):
+        if is_forged:
+            monkeypatch.setattr("lakecli.repository.handoff.names.is_own", lambda _name: False)
+        script = tmp_path / f"script-{number}.py"
+        words = ("fs", "presign", "-r", "lakefs://demo/main/", "--script", script)
+        hostile(*words)
+        place = tmp_path / f"place-{number}"
+        place.mkdir()
+        command = [str(Path(sys.executable).resolve()), "-I", "-S"]
+        partner = Partner(command, place, link_tools(tmp_path / f"bin-{number}", {}))
+        with FileServer({b"x": COMMAND}) as server:
+            url = server.url(b"x").encode()
+            text = script.read_bytes()
+            assert text.count(b"https://signed.invalid/x") == (1 + len(OWN) if is_forged else 1)
+            script.write_bytes(text.replace(b"https://signed.invalid/x", url))
+            done = partner.run(script)
+        assert partner.files() == {b"data": COMMAND}, done.stderr
+        assert len(done.stderr.splitlines()) >= len(OWN)
+        assert done.returncode == 1
