@@ -89,10 +89,17 @@ def plan_mirror(
         NotFound: no such directory or branch.
         Refused: the directory has no file.
     """
-    with _Listing(source, options) as listing:
+    left_out: list[bytes] = []
+    with _Listing(source, options, left_out) as listing:
         failed = False
         for step in plan_upload(
-            repository, branch, prefix, source=source, options=options, found=iter(listing)
+            repository,
+            branch,
+            prefix,
+            source=source,
+            options=options,
+            found=iter(listing),
+            left_out=left_out,
         ):
             failed = failed or step.action is Action.FAILED
             yield step

@@ -22,7 +22,7 @@ from lakecli.repository.upload_tree import (
 from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from lakecli.repository.core.lake import Repository
@@ -68,11 +68,12 @@ def plan_upload(
     options: UploadOptions,
     names: Sequence[bytes] | None = None,
     found: Iterator[Found] | None = None,
+    left_out: list[bytes] | None = None,
 ) -> Iterator[Step]:
     """Yield what `upload_tree` would do, in path order, from what this machine knows.
 
     Nothing is written. A file is read and compared if the branch has an object of its size at its
-    path.
+    path. Names that are not data are excluded; with `found`, `left_out` has them.
 
     Raises:
         NotFound: no such directory or branch.
@@ -81,7 +82,8 @@ def plan_upload(
     prefix = check_tree(repository, branch, prefix, source, names)
     opener = opener_below(os.fsencode(source), options.links)
     plan = _TreePlan(repository, branch, prefix, options, opener)
-    return plan.steps(found or files_of(source, names, options))
+    left_out = [] if left_out is None else left_out
+    return plan.steps(found or files_of(source, names, options, left_out), left_out)
 
 
 class _TreePlan(TreeUpload):
@@ -99,12 +101,25 @@ class _TreePlan(TreeUpload):
         super().__init__(repository, branch, prefix, options, report, writes=False, opener=opener)
         self._steps: list[tuple[bytes, Step]] = []
 
-    def steps(self, found: Iterator[Found]) -> Iterator[Step]:
-        """Yield what would be done with the files of a walk, a batch at a time."""
+    def steps(self, found: Iterator[Found], left_out: list[bytes] | None = None) -> Iterator[Step]:
+        """Yield what would be done with the files of a walk, a batch at a time.
+
+        Args:
+            found: the files.
+            left_out: names beside them that are not data, as far as the walk has come.
+        """
+        waiting = [] if left_out is None else left_out
         while batch := list(islice(found, LOOK_AHEAD)):
             self._upload.workers.for_each(self._with_present(iter(batch)), self._one)
+            self._leave_out([name for name in waiting if name < batch[-1].relative])
+            waiting[:] = [name for name in waiting if name > batch[-1].relative]
             steps, self._steps = self._steps, []
             yield from (step for _, step in sorted(steps))
+        self._leave_out(waiting)
+        yield from (step for _, step in sorted(self._steps))
+
+    def _leave_out(self, names: Iterable[bytes]) -> None:
+        self._steps += [(name, Step(Action.EXCLUDED, self._prefix + name)) for name in names]
 
     def _add(self, action: Action, found: Found, size: int) -> None:
         self._steps.append((found.relative, Step(action, self._prefix + found.relative, size)))

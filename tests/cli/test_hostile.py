@@ -72,7 +72,17 @@ def test_no_transfer_reads_files_of_git(cli: Cli, demo: Demo) -> None:
     up = cli("fs", "upload", "-r", root, "lakefs://demo/main/up/", "--json")
     assert json.loads(up.stdout)["left_out"] == [".git", ".lakefs_ref.yaml"]
     cli.ok("commit", "lakefs://demo/main", "-m", "up")
-    cli.ok("import", "--from", root, "--to", "lakefs://demo/main/in/", "-m", "in")
+    for options in ([], ["--delete"]):
+        words = ("fs", "upload", "-r", root, "lakefs://demo/main/up/", *options)
+        planned = cli.ok(*words, "--dry-run", "--json").json_lines
+        excluded = [each["path"] for each in planned if each["action"] == "excluded"]
+        assert excluded == ["up/.git", "up/.lakefs_ref.yaml"]
+        assert [each["path"] for each in planned[:-1]] == [*excluded, "up/data", "up/new"]
+    words = ("import", "--from", root, "--to", "lakefs://demo/main/in/", "-m", "in", "--json")
+    for options in (["--dry-run"], []):
+        imported = cli.ok(*words, *options)
+        assert imported.json_lines[-1]["left_out"] == [".git", ".lakefs_ref.yaml"]
+        assert "left out: .git, .lakefs_ref.yaml: Git" in imported.stderr
     assert not any(".git" in path for path in demo.contents())
     assert {"new", "up/new", "in/new"} <= set(demo.contents())
     assert files(root)["new"] == "n"

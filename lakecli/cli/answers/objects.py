@@ -206,6 +206,7 @@ class Imported(TypedDict):
         removed: number of paths that the source lacks.
         unchanged: number of unchanged paths.
         verified: number of objects of a manifest that were asked for where they are.
+        left_out: names left out because Git, lakecli or the system itself uses them.
         failed: number of objects that failed; if any, nothing is committed.
         failures: the first objects that failed.
         commit: the new commit; null with --dry-run or if objects failed.
@@ -218,6 +219,7 @@ class Imported(TypedDict):
     removed: int
     unchanged: int
     verified: int
+    left_out: Sequence[bytes | str]
     failed: int
     failures: Sequence[Failure]
     commit: Commit | None

@@ -32,6 +32,7 @@ from lakecli.cli.text import human_size, local_date, one_line
 from lakecli.cli.transfers import (
     failure_records,
     link_policy,
+    note_left_out,
     parallelism,
     progress,
     raise_failures,
@@ -154,7 +155,9 @@ def import_(
     last one.
 
     The branch must have no uncommitted changes. If two objects have the same path, or one cannot be
-    read, nothing is committed. The same command continues an interrupted import.
+    read, nothing is committed. The same command continues an interrupted import. Files of a
+    directory with a name that Git, lakecli or the system itself uses, such as .git,
+    .lakefs_ref.yaml and .DS_Store, are left out and reported.
 
     Examples:
         lakecli import --from s3://bucket/raw/ --to lakefs://demo/main/raw/
@@ -177,6 +180,7 @@ lakefs://demo/main/
     from lakecli.pipeline.imports.report import ImportOptions
     from lakecli.pipeline.imports.sources import (
         Bucket,
+        Directory,
         open_source,
         roots_of,
     )
@@ -219,10 +223,12 @@ lakefs://demo/main/
                 committer=context.committer(),
                 options=options,
             )
-    record = dict(_record(report))
+    left_out = sorted(opened.left_out) if isinstance(opened, Directory) else []
+    record = dict(_record(report, left_out))
     if dry_run:
         record = {"action": "total", "path": None, **record}
     context.out.emit(record, text=lambda: _lines(report, target, is_dry=dry_run))
+    note_left_out(context, left_out)
     if report.commit is not None:
         tally = report.tally
         counts = ", ".join(f"{getattr(tally, name)} {name}" for name in COUNTED)
@@ -261,11 +267,12 @@ def _has_uncopied(failures: list[Failure]) -> bool:
     return any(failure.why.endswith(COPY_IT) for failure in failures)
 
 
-def _record(report: ImportReport) -> Imported:
+def _record(report: ImportReport, left_out: list[bytes]) -> Imported:
     return pick(
         Imported,
         report,
         report.tally,
+        left_out=left_out,
         failures=failure_records([(failure.path, failure.why) for failure in report.failures]),
         commit=None if report.commit is None else commit_record(report.commit),
     )

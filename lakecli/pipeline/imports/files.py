@@ -92,7 +92,7 @@ class FilesSource(NamedTuple):
 
 
 def plan_files(
-    root: bytes, links: LinkPolicy, *, prefix: bytes, high: bytes | None
+    root: bytes, links: LinkPolicy, *, prefix: bytes, high: bytes | None, left_out: set[bytes]
 ) -> Iterator[Part]:
     """Yield the parts of a directory, in order.
 
@@ -101,6 +101,7 @@ def plan_files(
         links: how to treat symbolic links.
         prefix: prefix of the files' paths on the branch.
         high: the first path after those below the prefix; ``None``: there is none.
+        left_out: gets the names that are not data.
 
     Raises:
         NotFound: the directory does not exist.
@@ -115,6 +116,7 @@ def plan_files(
     size = 0
     for found in walk(root, links):
         if is_own(found.relative):
+            left_out.add(found.relative)
             continue
         if len(files) >= FILES_PER_PART or size >= BYTES_PER_PART:
             following = prefix + found.relative

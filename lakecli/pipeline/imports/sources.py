@@ -96,11 +96,13 @@ class Directory(NamedTuple):
     Attributes:
         root: absolute path.
         links: how to treat symbolic links.
+        left_out: gets the names below the directory that are Git's, lakecli's or the system's own.
         may_be_empty: whether to accept a directory without files.
     """
 
     root: bytes
     links: LinkPolicy
+    left_out: set[bytes]
     may_be_empty: bool = False
 
     def estimate(self) -> int | None:
@@ -136,7 +138,9 @@ class Directory(NamedTuple):
                 f"no file below {os.fsdecode(self.root)}",
                 hint="check that the disk is mounted, or allow an empty source: --allow-empty",
             )
-        return plan_files(self.root, self.links, prefix=task.prefix, high=high)
+        return plan_files(
+            self.root, self.links, prefix=task.prefix, high=high, left_out=self.left_out
+        )
 
 
 class Bucket(NamedTuple):
@@ -300,7 +304,7 @@ def open_source(
         return found
     check_outside(repository, uri)
     if is_local(uri):
-        return Directory(os.fsencode(uri.removeprefix("local://")), links, may_be_empty)
+        return Directory(os.fsencode(uri.removeprefix("local://")), links, set(), may_be_empty)
     return Bucket(uri, may_be_empty)
 
 
