@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.repository.core.own_files import is_own
 from lakecli.repository.handoff import scripts
 from tests.repository.handoff.links import (
     DATA,
@@ -33,6 +34,8 @@ from tests.support.partners import (
     shell_tools,
     wait_for_end,
 )
+from tests.repository.test_own_files import DATA as DATA_NAMES
+from tests.repository.test_own_files import OWN
 from tests.support.tools import require_tool
 
 if TYPE_CHECKING:
@@ -130,6 +133,26 @@ def test_hostile_names_are_written_as_names(
     again = machine.run(script)
     assert (again.returncode, again.stdout) == (1, done.stdout)
     assert server.requests == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_script_whose_list_was_forged_writes_no_file_of_git(
+    kind: str,
+    partner: NewPartner,
+    server: FileServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [name for name in (*OWN, *DATA_NAMES) if name]
+    server.objects = dict.fromkeys(names, b"enemy")
+    monkeypatch.setattr("lakecli.repository.handoff.names.is_own", lambda _name: False)
+    links = [*links_to(server), link_to(b"d/.GIT/hooks/", b"", "http://127.0.0.1:9/")]
+    machine = partner(kind)
+    done = machine.run(script_for(kind, links, tmp_path))
+    assert machine.files().keys() == {name for name in names if not is_own(name)}, done.stderr
+    assert done.returncode == 1
+    assert done.stderr.count("uses a file of this name") == 1 + sum(map(is_own, names))
+    assert not (machine.directory / "d").exists()
 
 
 @pytest.mark.parametrize("kind", KINDS)

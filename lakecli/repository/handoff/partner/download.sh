@@ -2,6 +2,7 @@ set -u
 LC_ALL=C
 export LC_ALL
 
+own="Git, lakecli or the system itself uses a file of this name"
 changed="the object has changed at its source since this script was made"
 
 warn() { printf '%s\n' "$*" >&2; }
@@ -78,7 +79,8 @@ o() {
 d() { # a directory
     [ "$step$me" != survey0 ] || {
         decode "$1/"
-        make_way && good=$((good + 1)) || fail "$1" "$why"
+        why=$own
+        ! is_own "$1" && make_way && good=$((good + 1)) || fail "$1" "$why"
     }
 }
 
@@ -108,6 +110,69 @@ measure() { # sets size, 0 if there is no file
     [ ! -f "$1" ] || size=$(wc -c <"$1") || size=0
 }
 
+without() { # takes what matches a pattern out of the name, and puts another text there
+    while :; do
+        case $name in
+        *$1*) name=${name%%$1*}$2${name#*$1} ;;
+        *) return 0 ;;
+        esac
+    done
+}
+
+fold() { # sets name: that of a call, as a file system reads it that ignores what is not shown
+    name=$1
+    case $name in
+    *\\0[23]*) ;;
+    *) return 0 ;;
+    esac
+    without '\\0302\\0255' ''
+    without '\\0315\\0217' ''
+    without '\\0330\\0234' ''
+    without '\\0341\\0205\\0237' ''
+    without '\\0341\\0205\\0240' ''
+    without '\\0341\\0236\\026[45]' ''
+    without '\\0341\\0240\\021[3-7]' ''
+    without '\\0342\\0200\\021[3-7]' ''
+    without '\\0342\\0200\\025[2-6]' ''
+    without '\\0342\\0201\\02[45][0-7]' ''
+    without '\\0343\\0205\\0244' ''
+    without '\\0357\\0270\\02[01][0-7]' ''
+    without '\\0357\\0273\\0277' ''
+    without '\\0357\\0276\\0240' ''
+    without '\\0357\\0277\\026[0-7]' ''
+    without '\\0357\\0277\\0270' ''
+    without '\\0360\\0233\\0262\\024[0-3]' ''
+    without '\\0360\\0235\\0205\\026[3-7]' ''
+    without '\\0360\\0235\\0205\\027[0-2]' ''
+    without '\\0363\\0240\\0[0-7][0-7][0-7]\\0[0-7][0-7][0-7]' ''
+    without '\\0305\\0277' s
+    without '\\0342\\0204\\0252' k
+    without '\\0357\\0254\\020[56]' st
+}
+
+is_own() { # whether Git, lakecli or the system itself uses a name of a call
+    case $1 in
+    *.* | *~[1-9]*) fold "$1" && without '\\0134' / ;;
+    *) return 1 ;;
+    esac
+    name=$name/
+    while [ -n "$name" ]; do
+        component=${name%%/*} name=${name#*/} component=${component%%:*}
+        while :; do
+            case $component in
+            ?*[\ .]) component=${component%?} ;;
+            *) break ;;
+            esac
+        done
+        case $component in
+        .[Gg][Ii][Tt] | [Gg][Ii][Tt]~[1-9] | .[Ll][Aa][Kk][Ee][Cc][Ll][Ii]*) return 0 ;;
+        .[Ll][Aa][Kk][Ee][Ff][Ss]_[Rr][Ee][Ff].[Yy][Aa][Mm][Ll]) return 0 ;;
+        [Ll][Aa][Kk][Ee][Ff][Ss]~[1-9].[Yy][Aa][Mm] | .[Dd][Ss]_[Ss][Tt][Oo][Rr][Ee]) return 0 ;;
+        esac
+    done
+    return 1
+}
+
 make_way() { # makes the directories above the file
     rest=${file#./} path=.
     while :; do
@@ -132,6 +197,7 @@ suspect() { # prints the files that may be complete already
 }
 
 survey() { # sorts the objects into complete ones and those left to do
+    ! is_own "$4" || { fail "$4" "$own" && return; }
     decode "$4"
     case $windows$file in
     yes*[\\:]*)
