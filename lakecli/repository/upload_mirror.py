@@ -6,11 +6,14 @@ import errno
 import json
 import os
 import stat
+from itertools import zip_longest
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Self
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
+from lakecli.repository.core.listed_less import is_much_less
+from lakecli.repository.core.notice import Notice
 from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.view import check_branch, open_view
 from lakecli.repository.core.walk import Found
@@ -58,8 +61,8 @@ def upload_mirror(
 
     Raises:
         NotFound: no such directory or branch.
-        Refused: too many objects would be deleted, or the directory has no file; nothing is
-            staged.
+        Refused: too many objects would be deleted, the directory has no file, or it has much less
+            than the branch and a second walk differs; nothing is staged.
     """
     with _Listing(source, options, report.left_out) as listing:
         surplus = _surplus(repository, branch, prefix, listing)
@@ -87,7 +90,7 @@ def plan_mirror(
 
     Raises:
         NotFound: no such directory or branch.
-        Refused: the directory has no file.
+        Refused: as `upload_mirror`, but for the number of objects.
     """
     left_out: list[bytes] = []
     with _Listing(source, options, left_out) as listing:
@@ -124,7 +127,8 @@ class _Listing:
         self, source: Path, options: UploadOptions, left_out: list[bytes] | None = None
     ) -> None:
         self.source = source
-        self._takes = options.selection.takes
+        self._options = options
+        self.takes = options.selection.takes
         self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `__exit__`
         for path, relative, problem in files_of(source, None, options, left_out):
             line = json.dumps([os.fsdecode(path), os.fsdecode(relative), problem])
@@ -145,6 +149,12 @@ class _Listing:
             path, relative, problem = json.loads(line)
             yield Found(os.fsencode(path), os.fsencode(relative), problem)
 
+    def is_same_again(self) -> bool:
+        """Walk the directory again, and return whether the same names are found."""
+        again = (found.relative for found in files_of(self.source, None, self._options))
+        names = (found.relative for found in self)
+        return all(name == other for name, other in zip_longest(names, again))
+
     def absent(self, records: Iterable[tuple[bytes, bytes]], below: bytes) -> _Records:
         """Return the selected records of which the directory has no file.
 
@@ -158,7 +168,7 @@ class _Listing:
         return [(path, value) for path, value in records if self._lacks(path[cut:])]
 
     def _lacks(self, relative: bytes) -> bool:
-        if not relative or is_own(relative) or not self._takes(relative):
+        if not relative or is_own(relative) or not self.takes(relative):
             return False
         name = b"/" + relative.removesuffix(b"/")
         if os.path.normpath(b"." + name) != name[1:]:
@@ -178,16 +188,45 @@ def _surplus(repository: Repository, branch: str, prefix: bytes, listing: _Listi
     check_branch(repository, branch)
     below = as_directory(prefix)
     names = (found.relative for found in listing)
+    before = 0
+
+    def counted(records: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        nonlocal before
+        for record in records:
+            before += listing.takes(record[0][len(below) :])
+            yield record
+
     with open_view(repository, branch) as view:
         first = next(names, None)
-        records = view.scan(prefix=below)
+        records = counted(view.scan(prefix=below))
         found = listing.absent(_without(records, len(below), first, names), below)
     if found and first is None:
         raise Refused(
             f"there is no file in {listing.source}, so everything would be deleted",
             hint="if that is meant: lakecli fs rm -r",
         )
+    if is_much_less(before - len(found), before):
+        _walk_again(repository, listing, f"{len(found):,} of {before:,} objects of the branch")
     return found
+
+
+def _walk_again(repository: Repository, listing: _Listing, lacking: str) -> None:
+    """Walk the directory again, because much of what the branch has was not found.
+
+    Raises:
+        Refused: the walks differ.
+    """
+    if not listing.is_same_again():
+        raise Refused(
+            f"{listing.source} lacks {lacking}, and a second walk found other files than the first",
+            hint="nothing was staged; repeat it when the directory does not change",
+        )
+    repository.notify(
+        Notice(
+            f"{listing.source} lacks {lacking}; a second walk found the same",
+            hint="if that is not meant, check the directory and undo the upload",
+        )
+    )
 
 
 def _without(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.errors import Refused
 from lakecli.progress import NoProgress
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.plan import Action
@@ -121,3 +122,33 @@ def test_a_file_that_cannot_be_described_is_not_removed(
     (source / "loop").symlink_to("loop")
     done = mirror(repository, source, UploadOptions(links=LinkPolicy.SKIP))
     assert (done.uploaded, done.deleted) == (3, 0)
+
+
+def test_where_much_is_missing_a_second_walk_must_find_the_same(
+    repository: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(repository, "main", dict.fromkeys([b"p/c", b"p/gone"], b"old"))
+    before = read(repository, "main")
+    walks = first_walk_misses(monkeypatch, b"a")
+    steps = plan_mirror(repository, "main", b"p", source=source, options=UploadOptions())
+    with pytest.raises(Refused, match="lacks 1 of 2 objects of the branch, and a second walk"):
+        list(steps)
+    walks.clear()
+    with pytest.raises(Refused, match="a second walk found other files"):
+        mirror(repository, source)
+    assert read(repository, "main") == before
+    walks.append("")
+    assert mirror(repository, source).deleted == 1
+    assert len(walks) == 5
+
+
+def test_where_little_is_missing_one_walk_is_enough(
+    repository: Repository, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10):
+        (source / f"f{number}").write_text("f")
+    mirror(repository, source)
+    (source / "b").unlink()
+    walks = first_walk_misses(monkeypatch, b"none")
+    assert mirror(repository, source).deleted == 1
+    assert len(walks) == 1

@@ -112,9 +112,10 @@ class Directory(NamedTuple):
     def recount(self, task: Task) -> int | None:
         """List again, and return how many files there are."""
         del task
+        from lakecli.repository.core.own_files import is_own
         from lakecli.repository.core.walk import walk
 
-        return sum(1 for _ in walk(self.root, self.links))
+        return sum(not is_own(each.relative) for each in walk(self.root, self.links))
 
     def plan(
         self, task: Task, runner: Runner, high: bytes | None, *, spill: Path | None

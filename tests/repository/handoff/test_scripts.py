@@ -26,6 +26,8 @@ from tests.repository.handoff.links import (
     write,
     write_script,
 )
+from tests.repository.test_own_files import DATA as DATA_NAMES
+from tests.repository.test_own_files import OWN
 from tests.support.partners import (
     PYTHON,
     FileServer,
@@ -34,8 +36,6 @@ from tests.support.partners import (
     shell_tools,
     wait_for_end,
 )
-from tests.repository.test_own_files import DATA as DATA_NAMES
-from tests.repository.test_own_files import OWN
 from tests.support.tools import require_tool
 
 if TYPE_CHECKING:
