@@ -95,9 +95,9 @@ def fs_upload(
     With -r and --delete, the objects below PATH become those of SRC, in one operation: objects that
     SRC lacks are removed from the branch. Objects that --include and --exclude leave out stay, and
     so does an object whose name exists in SRC, such as that of a link with --skip. If a file fails,
-    nothing is removed; a SRC without files is refused. If SRC lacks more than a tenth of the objects
-    below PATH, it is walked again, and a note says so; if the walks differ, nothing is uploaded and
-    the exit code is 7.
+    nothing is removed; a SRC without files is refused. If SRC lacks more than a tenth of the
+    objects below PATH, it is walked again, and a note says so; if the walks differ, nothing is
+    uploaded and the exit code is 7.
 
     --dry-run lists every path with what would be done: new, changed, unchanged, excluded, deleted
     or failed. With --json it prints one object for each, and the totals in the last one.
