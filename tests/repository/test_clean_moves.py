@@ -63,7 +63,7 @@ def _import(repository: Repository) -> Commit:
             repository,
             "main",
             None,
-            source=Directory(bytes(source), LinkPolicy.FAIL),
+            source=Directory(bytes(source), LinkPolicy.FAIL, set()),
             runner=runner,
             committer="me",
             options=ImportOptions(),

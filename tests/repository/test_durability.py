@@ -203,7 +203,7 @@ def actions(repository: Repository, source: Path) -> dict[str, Callable[[], obje
             repository,
             "main",
             path,
-            source=Directory(bytes(outside), LinkPolicy.FAIL),
+            source=Directory(bytes(outside), LinkPolicy.FAIL, set()),
             runner=LocalRunner(),
             committer="me",
             options=ImportOptions(copies=copies),

@@ -139,7 +139,7 @@ def _import(meeting: Meeting, repository: Repository) -> None:
             repository,
             "main",
             b"imported",
-            source=Directory(bytes(source), LinkPolicy.FAIL),
+            source=Directory(bytes(source), LinkPolicy.FAIL, set()),
             runner=runner,
             committer="me",
             options=ImportOptions(),
