@@ -126,7 +126,10 @@ SPECIAL: Final[dict[str, list[list[str]]]] = {
     "pull": [["pull", f"{REPOSITORY}/main"]],
     "push": [["push", f"{REPOSITORY}/main"], ["push", REPOSITORY, "--all"]],
     "quickstart": [],  # it makes a home of its own, in which nothing else runs
-    "refs-restore": [["refs-restore", DUMPED, "--manifest", "{files}/manifest"]],
+    "refs-restore": [
+        ["refs-restore", DUMPED, "--manifest", "{files}/manifest"],
+        ["refs-restore", DUMPED, "--update", "--manifest", "{files}/manifest"],
+    ],
     "repo create": [["repo", "create", "lakefs://other", "memory://meetings/other"]],
     "repo delete": [["repo", "delete", REPOSITORY, "-y"]],
     SPARK_WRITE[0]: [[*SPARK_WRITE]],
