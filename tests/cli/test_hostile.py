@@ -78,7 +78,7 @@ def test_no_transfer_reads_files_of_git(cli: Cli, demo: Demo) -> None:
         excluded = [each["path"] for each in planned if each["action"] == "excluded"]
         assert excluded == ["up/.git", "up/.lakefs_ref.yaml"]
         assert [each["path"] for each in planned[:-1]] == [*excluded, "up/data", "up/new"]
-    words_of_import = words = (
+    importing = words = (
         "import",
         "--from",
         root,
@@ -89,13 +89,13 @@ def test_no_transfer_reads_files_of_git(cli: Cli, demo: Demo) -> None:
         "--json",
     )
     for options in (["--dry-run"], []):
-        imported = cli.ok(*words, *options)
+        imported = cli.ok(*importing, *options)
         assert imported.json_lines[-1]["left_out"] == [".git", ".lakefs_ref.yaml"]
         assert "left out: .git, .lakefs_ref.yaml: Git" in imported.stderr
     assert not any(".git" in path for path in demo.contents())
     assert {"new", "up/new", "in/new"} <= set(demo.contents())
     (root / "new").unlink()
-    assert "a second listing found the same" in cli.ok(*words_of_import).stderr
+    assert "a second listing found the same" in cli.ok(*importing).stderr
     write(root, {"new": "n"})
     up = cli("fs", "upload", "-r", root, "lakefs://demo/main/new/", "--delete")
     assert "walk" not in up.stderr
