@@ -73,12 +73,12 @@ def test_no_transfer_reads_files_of_git(cli: Cli, demo: Demo) -> None:
     assert json.loads(up.stdout)["left_out"] == [".git", ".lakefs_ref.yaml"]
     cli.ok("commit", "lakefs://demo/main", "-m", "up")
     for options in ([], ["--delete"]):
-        words = ("fs", "upload", "-r", root, "lakefs://demo/main/up/", *options)
-        planned = cli.ok(*words, "--dry-run", "--json").json_lines
+        words = ("fs", "upload", "-r", root, "lakefs://demo/main/up/", "--dry-run", "--json")
+        planned = cli.ok(*words, *options).json_lines
         excluded = [each["path"] for each in planned if each["action"] == "excluded"]
         assert excluded == ["up/.git", "up/.lakefs_ref.yaml"]
         assert [each["path"] for each in planned[:-1]] == [*excluded, "up/data", "up/new"]
-    importing = words = (
+    importing = (
         "import",
         "--from",
         root,
