@@ -23,8 +23,6 @@ Layers, each importing only what stands below it (a test enforces it)::
     errors | directories         the error tree | directories that only their owner may read
     progress                     how verbs report their progress (beside these two)
     native | proto               bulk work in C | varints, and lakeFS's protobuf messages
-    named_tuple                  named tuples that are quick to define (beside these two)
-    typed                        `typing`'s names, without importing it
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
 ``repository/core/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives
@@ -35,7 +33,7 @@ branch: one LMDB transaction, or first the bucket's branch where sharing is auto
 
 from __future__ import annotations
 
-from lakecli.typed import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pathlib import Path

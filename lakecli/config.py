@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.config_keys import (
     BY_NAME,
@@ -31,8 +32,6 @@ from lakecli.config_keys import (
 )
 from lakecli.errors import UsageError
 from lakecli.model import NO_ACCOUNT, Account
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final, NamedTuple
+
 from lakecli.errors import UsageError
 from lakecli.model import is_repository_name
-from lakecli.named_tuple import NamedTuple
 from lakecli.setting_values import (
     parse_count,
     parse_directories,
@@ -20,7 +21,6 @@ from lakecli.setting_values import (
     parse_text,
     parse_used,
 )
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable

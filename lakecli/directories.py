@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-
-from lakecli.typed import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from os import PathLike

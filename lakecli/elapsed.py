@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-
-from lakecli.typed import Final
+from typing import Final
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 

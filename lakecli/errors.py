@@ -25,8 +25,7 @@ declared beside the code that raises them.
 from __future__ import annotations
 
 from enum import StrEnum
-
-from lakecli.typed import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

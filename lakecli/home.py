@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import sys
-
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

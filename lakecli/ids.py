@@ -7,8 +7,9 @@ makes a path or a key from one requires the type or checks again.
 
 from __future__ import annotations
 
+from typing import ClassVar, Self
+
 from lakecli.errors import IntegrityError
-from lakecli.typed import ClassVar, Self
 
 _DIGITS = "0123456789abcdef"
 _DIGEST = (64,)

@@ -25,11 +25,11 @@ In the name of a ref ``[a-z0-9._-]`` stand for themselves, every other byte is w
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import DataDigest, HexId, IncomingId, PackId
 from lakecli.model import RefKind
-from lakecli.typed import Final
 
 SSTABLES = "_lakefs/"
 DATA = "data/"

@@ -7,11 +7,10 @@ of whole seconds; sizes are in bytes.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple, NewType
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MetarangeId, RangeId, RepositoryUuid
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final, NewType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,8 +11,7 @@ import json
 import os
 import re
 from math import isfinite
-
-from lakecli.typed import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from lakecli.directories import StrPath

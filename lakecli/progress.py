@@ -6,7 +6,7 @@ draws its bar; the default, `NO_PROGRESS`, shows nothing.
 
 from __future__ import annotations
 
-from lakecli.typed import Final, Protocol
+from typing import Final, Protocol
 
 
 class Progress(Protocol):

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from lakecli.errors import Unreachable
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

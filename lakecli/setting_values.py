@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Final
 
 from lakecli.errors import UsageError
-from lakecli.typed import Final
 
 HARDLINK_ROOT: Final = "hardlink-root"
 """The value of ``local.link`` that gives hard links to root, too."""

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import os
 import re
+from typing import NamedTuple
 
 from lakecli.errors import UsageError
 from lakecli.model import MAX_PATH_SIZE, is_repository_name
-from lakecli.named_tuple import NamedTuple
 
 SCHEME = "lakefs://"
 _OF_FILES = f"files of this machine: lakecli fs upload FILE {SCHEME}REPOSITORY/BRANCH/"

@@ -9,10 +9,9 @@ kept.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from lakecli.ids import MalformedId
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

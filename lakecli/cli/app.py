@@ -7,8 +7,7 @@ import gc
 import os
 import sys
 from contextlib import suppress
-
-from lakecli.typed import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from lakecli.cli.line.argv import BOOLEANS
 from lakecli.cli.output import Output
 from lakecli.cli.text import posix_word
-from lakecli.named_tuple import NamedTuple
 from lakecli.progress import ignore_step
-from lakecli.typed import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 from enum import IntEnum
+from typing import Final
 
 from lakecli.errors import ErrorKind
-from lakecli.typed import Final
 
 
 class ExitCode(IntEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.answers import pick
 from lakecli.cli.exit_codes import ExitCode
@@ -11,7 +12,6 @@ from lakecli.cli.presigned import lifetime, warn_of_early_end, warn_of_outside
 from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.cli.transfers import check_local
 from lakecli.errors import NotFound, UsageError
-from lakecli.typed import TYPE_CHECKING, Final
 from lakecli.uri import check_path, parse_repository, ref_of
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ one. `--base-uri` and the setting `base_uri` come first, as ever.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from lakecli import uri
 from lakecli.errors import NotFound, UsageError
-from lakecli.typed import TYPE_CHECKING
 from lakecli.uri import SCHEME, LakeUri
 
 if TYPE_CHECKING:

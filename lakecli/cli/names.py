@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, cast
 
 from lakecli.cli.line.declare import Option
 from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import NotFound, PermissionDenied, UsageError
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Annotated, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from io import TextIOBase
 from itertools import islice
+from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.cli import text as format_
-from lakecli.typed import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

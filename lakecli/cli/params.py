@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Annotated, NamedTuple
 
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.reading import (
@@ -43,8 +44,6 @@ from lakecli.cli.reading import (
     read_tags,
     read_texts,
 )
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import Annotated
 from lakecli.uri import LakeUri
 
 RepositoryUri = Annotated[

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-
-from lakecli.typed import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from datetime import datetime

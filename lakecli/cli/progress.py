@@ -8,10 +8,10 @@ from __future__ import annotations
 from _thread import allocate_lock  # `threading` takes 0.5 ms of a start
 from collections import deque
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from lakecli.cli.text import human_size
 from lakecli.progress import Progress
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

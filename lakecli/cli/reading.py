@@ -10,10 +10,9 @@ import re
 from contextlib import contextmanager
 from enum import StrEnum
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import gc
 import os
+from typing import TYPE_CHECKING
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.argv import Globals, normalise, split
 from lakecli.cli.tree import COMMANDS, GROUPS, find_command, is_prefix
 from lakecli.errors import ErrorKind, LakeError, is_interrupt
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakecli.typed import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

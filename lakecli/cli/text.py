@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-from lakecli.typed import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.line.declare import Option
 from lakecli.cli.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
-from lakecli.typed import TYPE_CHECKING, Annotated, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

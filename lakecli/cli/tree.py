@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from importlib import import_module
 from keyword import iskeyword
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.cli.text import quote_path
 from lakecli.cli.transfers import (
@@ -12,8 +13,6 @@ from lakecli.cli.transfers import (
     raise_failures,
     summary_lines,
 )
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING
 from lakecli.uri import ref_of
 
 if TYPE_CHECKING:

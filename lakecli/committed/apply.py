@@ -9,12 +9,11 @@ from __future__ import annotations
 from _bisect import bisect_left  # `bisect` first defines them in Python
 from itertools import chain, islice
 from operator import lt
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.committed.ranges import is_ours, iter_runs
 from lakecli.committed.values import identity_of
 from lakecli.committed.writer import TreeWriter
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

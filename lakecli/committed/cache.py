@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from lakecli.committed import reads
 from lakecli.directories import make_private
 from lakecli.ids import HexId
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakecli.committed.reads import Reads

@@ -6,10 +6,11 @@ identities of such entries differ, so a merge of both is a conflict, which may b
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError
 from lakecli.identity import DIGEST_SIZE, is_md5
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,10 +9,10 @@ and meet again further on.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.metaranges import ID_PART
 from lakecli.committed.ranges import Mismatch
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

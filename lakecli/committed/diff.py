@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakecli.committed.conflicts import may_be_none
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.keys import first_key, prefix_end
@@ -10,7 +12,6 @@ from lakecli.committed.pairs import is_same, iter_pairs, type_of
 from lakecli.committed.scan import find
 from lakecli.committed.threeway import iter_candidates, segments
 from lakecli.model import ChangeType, Difference
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

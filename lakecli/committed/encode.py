@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import repeat
 from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from blake3 import blake3
 
@@ -18,9 +19,7 @@ from lakecli.errors import UsageError
 from lakecli.identity import entry_identity, frame_map, frame_str
 from lakecli.layout import data_key, is_content_address
 from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
-from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import PAIR_BITS, continued_pairs, encode_varint, small_varints
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

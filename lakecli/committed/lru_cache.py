@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from _thread import RLock  # `threading` takes 0.5 ms of every start
 from collections import OrderedDict
-
-from lakecli.typed import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import re
 from _bisect import bisect_left  # `bisect` first defines them in Python
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.ranges import is_ours
 from lakecli.committed.values import MalformedValue, decode_value, digests, encode_value
 from lakecli.errors import IntegrityError
 from lakecli.identity import tree_id
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
-from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

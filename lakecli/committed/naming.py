@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from lakecli.committed.ranges import is_ours
 from lakecli.committed.values import digests
 from lakecli.identity import frame_map, tree_id
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,8 +6,7 @@ from bisect import bisect_left
 from collections import deque
 from itertools import repeat
 from operator import itemgetter
-
-from lakecli.typed import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

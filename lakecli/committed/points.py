@@ -17,12 +17,12 @@ from __future__ import annotations
 from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from bisect import bisect_left
 from collections import deque
+from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.open_ranges import OpenRange, OpenTree
 from lakecli.committed.ranges import Mismatch
 from lakecli.committed.reads import BUCKET, DISK, MEMORY
 from lakecli.errors import IntegrityError
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

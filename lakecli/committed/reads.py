@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from struct import Struct
+from typing import TYPE_CHECKING, Final, Literal
 
 from lakecli.directories import make_private
-from lakecli.typed import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from lakecli.directories import StrPath

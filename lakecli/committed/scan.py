@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakecli.typed import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from lakecli.errors import IntegrityError
 from lakecli.objectstore.base import ObjectNotFound
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore

@@ -14,8 +14,9 @@ upper bound. Trees in buckets depend on this rule: it must never change within a
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakecli.identity import DIGEST_SIZE
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

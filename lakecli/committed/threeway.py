@@ -8,12 +8,11 @@ unread; otherwise its records are compared, except where base and source are equ
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.metaranges import ID_PART
 from lakecli.committed.pairs import is_same, iter_pairs
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from lakecli import layout
 from lakecli.committed.lru_cache import LruCache
@@ -19,10 +20,10 @@ from lakecli.committed.reads import BUCKET, DISK, MEMORY, no_reads
 from lakecli.errors import IntegrityError
 from lakecli.objectstore.base import ObjectNotFound, get_bounded
 from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, Table
-from lakecli.typed import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
+    from typing import Protocol
 
     from lakecli.committed.cache import SstableCache
     from lakecli.committed.metaranges import Metarange, RangeRecord
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from lakecli.committed.rebuild import Rebuilt
     from lakecli.model import MetarangeId, RangeId
     from lakecli.objectstore.base import Batch, ObjectStore
-    from lakecli.typed import Protocol
 
     class GcGuard(Protocol):
         """Protects tables, new ones and those that existed already, from garbage collection."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
@@ -19,7 +20,6 @@ from lakecli.identity import DIGEST_SIZE
 from lakecli.model import Entry
 from lakecli.proto.varint import CONTINUES, Malformed, decode_varint
 from lakecli.sstable.framing import MalformedValue, decode_value, encode_value, read_component
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

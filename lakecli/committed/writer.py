@@ -12,6 +12,8 @@ follows. Otherwise its records are written again, untouched blocks verbatim.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakecli.committed.metaranges import (
     TREE_PROPERTY,
     Metarange,
@@ -26,7 +28,6 @@ from lakecli.committed.values import digests
 from lakecli.identity import DIGEST_SIZE, h, record_id, tree_id
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.sstable.writer import TableWriter
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from enum import Enum
 from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, Self
 
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.kv import environment
-from lakecli.typed import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,6 +15,7 @@ import sys
 from _thread import allocate_lock, get_ident  # `threading` takes 0.5 ms of every start
 from contextlib import suppress
 from time import sleep
+from typing import TYPE_CHECKING, Final
 from weakref import ref
 
 from lakecli.directories import make_private
@@ -22,7 +23,6 @@ from lakecli.errors import LakeError
 from lakecli.kv import pages
 from lakecli.kv.mounts import MOUNT_TABLE, network_type
 from lakecli.kv.sentinel import Sentinel
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

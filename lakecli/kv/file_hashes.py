@@ -11,11 +11,10 @@ the file's numbers are unchanged.
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv import paths
 from lakecli.kv.env import Table
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator

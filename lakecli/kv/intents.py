@@ -13,10 +13,10 @@ its outcome. An interrupted command leaves it to the next command, which looks t
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 from lakecli.errors import IntegrityError
 from lakecli.kv.env import Table, owner_key
-from lakecli.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-from lakecli.typed import Final
+from typing import Final
 
 MOUNT_TABLE: Final = "/proc/mounts"
 

@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import json
 from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv import paths
 from lakecli.kv.env import OWNER_SIZE, Table, owner_key
 from lakecli.model import NO_METADATA, RefKind
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -11,9 +11,10 @@ A commit in several packs, because one replaces others, is recorded with the las
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from lakecli.ids import PackId
 from lakecli.kv.env import Table, owner_key
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

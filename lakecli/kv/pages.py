@@ -20,9 +20,7 @@ from __future__ import annotations
 import os
 import struct
 from time import sleep
-
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from lakecli.directories import StrPath

@@ -17,9 +17,9 @@ child at the position of its link gives all paths in byte order.
 from __future__ import annotations
 
 from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
 
 from lakecli.kv.env import MAX_KEY_SIZE, OWNER_SIZE
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

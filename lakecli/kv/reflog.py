@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError
 from lakecli.kv.env import Table, owner_key
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

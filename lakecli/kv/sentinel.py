@@ -17,8 +17,7 @@ import fcntl
 import os
 import time
 from contextlib import suppress
-
-from lakecli.typed import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lakecli.directories import StrPath

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MalformedId, WriteId
 from lakecli.kv.env import Table, owner_key
 from lakecli.model import RefKind
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

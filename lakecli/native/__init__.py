@@ -14,8 +14,7 @@ An installation without a C compiler lacks the compiled core, and the twins do t
 from __future__ import annotations
 
 from functools import cache
-
-from lakecli.typed import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,7 @@ error, not a listing of nothing.
 from __future__ import annotations
 
 import re
-
-from lakecli.typed import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

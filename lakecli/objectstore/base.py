@@ -7,10 +7,9 @@ checkers find `ObjectStore` and `Batch` here, too.
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, NewType
 
 from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final, NewType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

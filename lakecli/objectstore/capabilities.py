@@ -25,10 +25,10 @@ Callers ask with ``isinstance``. The functions here and in `uploads`, `versions`
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from lakecli.errors import LakeError
 from lakecli.objectstore.base import PLAIN, Attributes
-from lakecli.typed import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

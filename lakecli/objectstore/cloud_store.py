@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from lakecli.errors import LakeError, UsageError
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import BucketNotFound, ConditionFailed, ObjectNotFound, check_range
 from lakecli.objectstore.capabilities import (
     CopiesFrom,
@@ -17,7 +17,6 @@ from lakecli.objectstore.capabilities import (
 )
 from lakecli.objectstore.protocol import ObjectStore
 from lakecli.objectstore.streams import batches
-from lakecli.typed import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

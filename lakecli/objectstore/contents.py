@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore

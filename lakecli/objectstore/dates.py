@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Any
 
 from lakecli.elapsed import elapsed
 from lakecli.objectstore.capabilities import ShowsClock
-from lakecli.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable

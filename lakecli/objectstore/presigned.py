@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,11 +9,10 @@ import re
 from datetime import timedelta
 from hashlib import sha256
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from lakecli.errors import UsageError
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,9 @@ What only some stores can do is in `capabilities`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
 from lakecli.objectstore.base import PLAIN
-from lakecli.typed import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
 from lakecli.objectstore.capabilities import OpensRanges
 from lakecli.objectstore.streams import ReadStream
-from lakecli.typed import TYPE_CHECKING, BinaryIO, Final, cast
 
 if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore

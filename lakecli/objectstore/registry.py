@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
 from lakecli.model import NO_ACCOUNT
 from lakecli.objectstore.uri import parse
-from lakecli.typed import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from lakecli.model import Account
     from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.uri import NamespaceUri
-    from lakecli.typed import Protocol
 
     class Adapter(Protocol):
         """The functions of an adapter's module."""

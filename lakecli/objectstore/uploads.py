@@ -13,10 +13,10 @@ parts whose responses were lost, so a resumed upload sends only the parts that a
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NewType, Protocol
+
 from lakecli.errors import NotFound
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.capabilities import PART_SIZE
-from lakecli.typed import TYPE_CHECKING, BinaryIO, NewType, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,9 +17,9 @@ Nothing is decoded: a percent sign, ``?`` or ``#`` is an ordinary character, exc
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.named_tuple import NamedTuple
 
 SUPPORTED = (
     "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX, "

@@ -11,10 +11,11 @@ A version ID is not a `base.Version`: on S3 and Azure that is an ETag.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol
+
 from lakecli.errors import Unsupported
 from lakecli.objectstore.base import PLAIN, Attributes
 from lakecli.objectstore.capabilities import HasVersions
-from lakecli.typed import TYPE_CHECKING, BinaryIO, NoReturn, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,8 +8,9 @@ another wire type than expected, are skipped. Texts must be UTF-8.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final
+
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,8 +6,9 @@ are numbered in their order, from 1.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final
+
 from lakecli.proto.codec import BYTES, INT32, INT64, TEXT, UINT64, Message
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

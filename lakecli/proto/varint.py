@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-
-from lakecli.typed import Final
+from typing import Final
 
 MAX_VARINT_SIZE: Final = 10
 """Bytes of a number of 64 bits, at most."""

@@ -16,9 +16,9 @@ defining a frozen dataclass takes half a millisecond.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.named_tuple import NamedTuple
 
 MAX_NUMBER = 2**31 - 1
 """The largest number after a modifier: no history is longer, generations being 32-bit."""

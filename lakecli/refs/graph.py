@@ -9,9 +9,9 @@ answer. Each step to a parent checks the invariant.
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from lakecli.refs.parents import get_commit, get_parent
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

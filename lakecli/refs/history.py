@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import NotFound
-from lakecli.named_tuple import NamedTuple
 from lakecli.refs.parents import get_commit, get_parent
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,9 @@ A name must be usable in ref expressions, in a URI (so no ``/``), and as one obj
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakecli.errors import UsageError
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

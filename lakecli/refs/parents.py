@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakecli.errors import IntegrityError
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakecli.model import Commit, CommitId

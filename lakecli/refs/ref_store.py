@@ -8,12 +8,12 @@ branch or tag survives being rewritten by this one.
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.ids import MalformedId
 from lakecli.kv.env import MAX_KEY_SIZE, Table, owner_key
 from lakecli.model import Branch, Commit, CommitId, MetarangeId, RefKind, StagingToken, Tag
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -38,10 +38,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.layout import GC, GC_STATE, MAX_KEEP_SIZE
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound
 from lakecli.remote.collection_record import (
     DEFAULT_GRACE,
@@ -59,7 +59,6 @@ from lakecli.remote.collection_record import (
     read_state,
     state_record,
 )
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

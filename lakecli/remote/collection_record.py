@@ -16,14 +16,13 @@ import json
 import re
 from datetime import timedelta
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import WriteId
 from lakecli.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.parsing import Unparsable, parse_json_object
-from lakecli.typed import TYPE_CHECKING, Any, Final
 from lakecli.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 
 if TYPE_CHECKING:

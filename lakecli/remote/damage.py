@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.layout import pack_key, ref_key
-from lakecli.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from lakecli.remote.packs import BadCommit, DamagedPack, Pack

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
 from lakecli.layout import ref_key
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ABSENT, JSON, ConditionFailed, Match, Version
 from lakecli.progress import ignore_step
 from lakecli.remote.ref_records import MAX_MOVES, Move, RemoteRef, dump_ref

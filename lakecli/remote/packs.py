@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import PackId
@@ -28,7 +28,6 @@ from lakecli.layout import (
     PACK_ALLOWANCE,
     pack_key,
 )
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ObjectNotFound, TooLarge, get_bounded
 
 if TYPE_CHECKING:

@@ -17,13 +17,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from lakecli.errors import IntegrityError, Refused
 from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.layout import MAX_REF_SIZE, MAX_SEQUENCE, ref_key
 from lakecli.model import NAMED_KINDS, RefKind
-from lakecli.named_tuple import NamedTuple
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.validation import (
     Invalid,

@@ -5,12 +5,13 @@ What only a change needs is imported by it: listing is among the commands that s
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakecli.errors import AlreadyExists, LostRace, Refused
 from lakecli.model import Branch
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import branch_at, commit_at, view_of_branch
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

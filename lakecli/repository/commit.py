@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.model import MergeStrategy
-from lakecli.named_tuple import NamedTuple
 from lakecli.repository.core import staging_tokens
 from lakecli.repository.core.commit_gate import claim_head
 from lakecli.repository.core.transaction import Draft, commit_staged
-from lakecli.typed import TYPE_CHECKING, Final
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.named_tuple import NamedTuple
 from lakecli.repository.core.merge_base import find_merge_points
 from lakecli.repository.core.view import commit_at, open_view, resolve_ref
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

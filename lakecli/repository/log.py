@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.named_tuple import NamedTuple
 from lakecli.refs.expression import split_range
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import re

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import ConflictError, LostRace, NotFound
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import NAMED_KINDS, Branch, MergeStrategy, RefKind, Tag
-from lakecli.named_tuple import NamedTuple
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

@@ -6,15 +6,15 @@ exist in this clone only.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import ChangeType, RefKind
-from lakecli.named_tuple import NamedTuple
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import tracking
 from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.sharing import rollback
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,13 +6,13 @@ import errno
 import os
 from functools import cached_property, partial
 from types import MappingProxyType
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lakecli.committed.encode import Contents, encode_contents, encode_entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.identity import is_md5
 from lakecli.layout import data_digest, data_key
 from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.capabilities import PART_SIZE, clear_temporaries, uploads_of
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.gate import claim_uploaded, claim_values
@@ -26,7 +26,6 @@ from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.readers import SpecialFile
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.staging.area import TOMBSTONE
-from lakecli.typed import TYPE_CHECKING, BinaryIO
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import islice
 from threading import Lock
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.model import MAX_PATH_SIZE
@@ -17,7 +18,6 @@ from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget, beside
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
 from lakecli.repository.upload import Upload, check_branch, is_same
-from lakecli.typed import TYPE_CHECKING, Final
 from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from lakecli.pipeline.store_location import StoreLocation  # noqa: TC001 - of a field
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.fetch import fetched, line_batches
 from lakecli.spark.parquet import parquet_batches

@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import islice, repeat
 from operator import lt
 from struct import Struct, pack
+from typing import TYPE_CHECKING
 
 from cramjam import snappy
 from google_crc32c import value as crc32c
@@ -28,7 +29,6 @@ from lakecli.sstable.format import (
     STORED_RAW,
     STORED_SNAPPY,
 )
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

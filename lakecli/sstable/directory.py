@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from itertools import islice
 from operator import lt
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli import native
-from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint
 from lakecli.sstable.block import decode_pairs, payload_of, verify
 from lakecli.sstable.format import (
@@ -32,7 +32,6 @@ from lakecli.sstable.format import (
     CorruptTable,
     UnknownTableFormat,
 )
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lakecli.sstable.source import Source

@@ -40,8 +40,9 @@ files with the same records have the same blocks: a block ends after a record if
 
 from __future__ import annotations
 
+from typing import Final
+
 from lakecli.errors import IntegrityError
-from lakecli.typed import Final
 
 MAGIC: Final = bytes.fromhex("f7cff485b741e288")
 VERSION: Final = 2

@@ -6,9 +6,10 @@ signed varint: 32 is ``40``, 64 is ``80 01``. Bytes after the data are ignored, 
 
 from __future__ import annotations
 
+from typing import Final
+
 from lakecli.errors import IntegrityError
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
-from lakecli.typed import Final
 
 MAX_COMPONENT_SIZE: Final = 640 << 16
 """Bytes in an identity or in data, at most: lakeFS's own limit."""

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import encode_restarts, seal, shared_prefix_size
 from lakecli.sstable.format import (
@@ -21,7 +21,6 @@ from lakecli.sstable.format import (
     RECORD_TRAILER,
     SEPARATOR_TRAILER,
 )
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

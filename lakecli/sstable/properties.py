@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import encode_pairs
 from lakecli.sstable.format import (
@@ -10,7 +12,6 @@ from lakecli.sstable.format import (
     INDEX_TWO_LEVEL,
     INDEX_TYPE,
 )
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

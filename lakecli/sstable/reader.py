@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from _bisect import bisect_left, bisect_right  # `bisect` first defines them in Python
 from itertools import accumulate
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli import native
-from lakecli.named_tuple import NamedTuple
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import read_directory
 from lakecli.sstable.format import CorruptTable, UnknownTableFormat
 from lakecli.sstable.run import RUN_SIZE, Run
 from lakecli.sstable.source import BytesSource
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence

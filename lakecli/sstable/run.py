@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from _bisect import bisect_left, bisect_right  # `bisect` first defines them in Python
+from typing import NamedTuple
 
 from google_crc32c import value as crc32c
 
-from lakecli.named_tuple import NamedTuple
 from lakecli.sstable.block import payload_size
 from lakecli.sstable.format import (
     BLOCK_CUT_MASK,

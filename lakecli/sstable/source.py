@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lakecli.typed import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakecli.typed import Protocol
+    from typing import Protocol
 
     class Source(Protocol):
         """Random access to the bytes of one file."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from itertools import islice
 from operator import lt
+from typing import TYPE_CHECKING
 
 from google_crc32c import value as crc32c
 
@@ -34,7 +35,6 @@ from lakecli.sstable.format import (
 )
 from lakecli.sstable.index import IndexWriter, encode_handle, separator
 from lakecli.sstable.properties import encode_properties
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

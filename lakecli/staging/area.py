@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final, NewType
+
 from lakecli.kv import paths
 from lakecli.kv.env import Table
-from lakecli.typed import TYPE_CHECKING, Final, NewType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import chain
-
-from lakecli.typed import TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

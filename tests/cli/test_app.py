@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import pytest
 
 from lakecli.cli import params, tree
-from lakecli.cli.context import Context  # noqa: TC001 - `declare` evaluates annotations
+from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
 from lakecli.cli.line.declare import Option
 from lakecli.cli.reading import NO_METADATA

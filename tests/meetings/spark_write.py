@@ -9,9 +9,9 @@ import os
 from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli import tree
-from lakecli.cli.context import Context  # noqa: TC001 - annotations are read
+from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
-from lakecli.cli.params import NewPathUri  # noqa: TC001 - as above
+from lakecli.cli.params import NewPathUri
 from lakecli.pipeline.imports.copying import make_ingest
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.core.gate import claim_values

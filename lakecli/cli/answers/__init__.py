@@ -21,7 +21,7 @@ them.
 
 from __future__ import annotations
 
-from lakecli.typed import TypeVar, cast
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions
 from lakecli.cli.records import ref_record
-from lakecli.typed import TYPE_CHECKING, Annotated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

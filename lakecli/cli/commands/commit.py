@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
@@ -19,7 +20,6 @@ from lakecli.cli.reading import NO_METADATA, Parser, check_message, read_texts
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.errors import UsageError
-from lakecli.typed import TYPE_CHECKING, Annotated
 from lakecli.uri import ref_of
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.context import Context
 from lakecli.cli.differences import show_counts, stream_differences, stream_paths
@@ -13,7 +14,6 @@ from lakecli.cli.params import AtOp, EngineOptions, Prefix, StatOptions
 from lakecli.cli.reading import Kind, Parser, read_ref_or_own_file
 from lakecli.errors import UsageError
 from lakecli.refs.expression import split_range
-from lakecli.typed import TYPE_CHECKING, Annotated, Final
 from lakecli.uri import LakeUri, ref_of
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import human_size, local_date, quote_path
-from lakecli.typed import TYPE_CHECKING, Annotated
 from lakecli.uri import ref_of
 
 if TYPE_CHECKING:

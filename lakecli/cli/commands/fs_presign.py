@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 from lakecli.cli.answers import pick
 from lakecli.cli.context import Context
@@ -15,7 +16,6 @@ from lakecli.cli.params import Expires, Recursive
 from lakecli.cli.reading import Completion, Kind, Parser, read_prefixes
 from lakecli.cli.text import local_date
 from lakecli.errors import UsageError
-from lakecli.typed import Annotated
 from lakecli.uri import LakeUri, path_of, ref_of
 
 _PROGRAM = "lakecli fs presign"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.names import NamesOptions, are_given
@@ -9,7 +11,6 @@ from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines, quote_path
 from lakecli.errors import UsageError
-from lakecli.typed import TYPE_CHECKING, Annotated
 from lakecli.uri import path_of, ref_of
 
 if TYPE_CHECKING:

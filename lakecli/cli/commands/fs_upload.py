@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
@@ -23,7 +24,6 @@ from lakecli.cli.transfers import (
     show_plan,
 )
 from lakecli.errors import UsageError
-from lakecli.typed import TYPE_CHECKING, Annotated
 from lakecli.uri import SCHEME, LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from lakecli.cli.context import Context
 from lakecli.cli.here import ref_here
@@ -18,7 +19,6 @@ from lakecli.cli.reading import Parser, read_list, read_patterns, read_time
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
 from lakecli.errors import UsageError
-from lakecli.typed import TYPE_CHECKING, Annotated, TypeVar
 from lakecli.uri import as_directory, ref_of
 
 if TYPE_CHECKING:

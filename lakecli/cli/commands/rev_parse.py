@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import AtOp, RefUris
 from lakecli.errors import UsageError
-from lakecli.typed import TYPE_CHECKING, Annotated
 from lakecli.uri import ref_of
 
 if TYPE_CHECKING:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakecli.cli.context import Context
 from lakecli.cli.here import linked, repository_or_ref_here
 from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakecli.cli.line.argv import normalise
 from lakecli.cli.line.declare import declaration
 from lakecli.cli.line.plain import plain
 from lakecli.cli.tree import COMMANDS, PROGRAM
 from lakecli.errors import UsageError
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

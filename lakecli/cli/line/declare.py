@@ -9,11 +9,10 @@ from __future__ import annotations
 import sys
 from os import PathLike
 from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.cli.line.argv import OptionSyntax
 from lakecli.cli.reading import Completion, Kind, Parser, ValueIfBare
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

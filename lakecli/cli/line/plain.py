@@ -7,9 +7,9 @@ readers.
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.line.declare import REQUIRED, Argument, Option, is_path
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

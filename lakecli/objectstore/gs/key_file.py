@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.named_tuple import NamedTuple
 from lakecli.parsing import Unparsable, parse_json
-from lakecli.typed import TYPE_CHECKING, Final
 from lakecli.validation import Invalid, Record, text
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import weakref
 from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from contextlib import suppress
 from itertools import groupby
+from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.objectstore.base import key_bytes
 from lakecli.objectstore.local.directory import TEMPORARY, are_possible, split_key
@@ -20,7 +21,6 @@ from lakecli.objectstore.local.files import (
     write_all,
 )
 from lakecli.objectstore.local.staging_dirs import StagingDirs
-from lakecli.typed import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

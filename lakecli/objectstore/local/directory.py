@@ -18,6 +18,7 @@ import itertools
 import os
 import stat
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from lakecli.errors import (
     LakeError,
@@ -40,7 +41,6 @@ from lakecli.objectstore.local.files import (
     status_of,
     sync_names,
 )
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,9 +7,9 @@ import os
 import stat
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from lakecli.objectstore.base import ObjectInfo, Version
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

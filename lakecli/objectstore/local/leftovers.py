@@ -12,10 +12,10 @@ import fcntl
 import os
 import stat
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from lakecli.objectstore.local.directory import LOCK_NAME, TEMPORARY
 from lakecli.objectstore.local.files import names_in, status_of
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakecli.objectstore.local.directory import Directory

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from lakecli.objectstore.local.directory import TEMPORARY
 from lakecli.objectstore.local.files import info_of, open_below, status_of
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from lakecli.objectstore.base import key_bytes
 from lakecli.objectstore.local.directory import TEMPORARY, split_key
 from lakecli.objectstore.local.files import object_status, version_of
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

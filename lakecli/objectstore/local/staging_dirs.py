@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from lakecli.objectstore.local.files import (
     CREATE_NEW,
@@ -24,7 +25,6 @@ from lakecli.objectstore.local.files import (
     sync_published,
     write_all,
 )
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

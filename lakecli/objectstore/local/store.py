@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import Unsupported
 from lakecli.objectstore.base import (
@@ -31,7 +32,6 @@ from lakecli.objectstore.local.files import (
     sync_published,
     version_of,
 )
-from lakecli.typed import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
+from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.objectstore.base import Absent, ConditionFailed, Match
 from lakecli.objectstore.local.directory import TEMPORARY, split_key
@@ -15,7 +16,6 @@ from lakecli.objectstore.local.files import (
     version_of,
     write_all,
 )
-from lakecli.typed import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable

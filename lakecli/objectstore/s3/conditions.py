@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from lakecli.objectstore.answer_checks import etag_of
 from lakecli.objectstore.base import Absent, Match, Version
-from lakecli.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

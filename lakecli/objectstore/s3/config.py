@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from lakecli.errors import UsageError
 from lakecli.model import NO_ACCOUNT
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.answer_checks import UnusableAnswerError, region_of
 from lakecli.objectstore.cloud_errors import has_credentials
 from lakecli.objectstore.presigning import quoted_path
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

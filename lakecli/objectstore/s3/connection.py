@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from threading import RLock
+from typing import TYPE_CHECKING, Any
 
 from lakecli.errors import IntegrityError
 from lakecli.model import NO_ACCOUNT
@@ -18,7 +19,6 @@ from lakecli.objectstore.s3.config import resolve_config, variables_for
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.s3.plain import find_plain_access
 from lakecli.retry import REQUESTS
-from lakecli.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,13 +16,12 @@ from binascii import b2a_base64
 from datetime import UTC, datetime
 from http import HTTPStatus
 from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.answer_checks import MAX_ANSWER, UnusableAnswerError, size_of_part
 from lakecli.objectstore.request_log import log_response
 from lakecli.objectstore.s3.direct_settings import find_settings
 from lakecli.objectstore.s3.signing import UNSIGNED, signed
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
-
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable

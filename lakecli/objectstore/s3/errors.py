@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from lakecli.errors import (
     IntegrityError,
     LakeError,
@@ -26,7 +28,6 @@ from lakecli.objectstore.cloud_errors import (
     has_class,
     one_line,
 )
-from lakecli.typed import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError

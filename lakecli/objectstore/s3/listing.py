@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, unquote_plus
 
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.answer_checks import (
     MAX_ANSWER,
     UnusableAnswerError,
@@ -21,7 +21,6 @@ from lakecli.objectstore.answer_checks import (
 from lakecli.objectstore.base import ObjectInfo
 from lakecli.objectstore.s3 import versions
 from lakecli.objectstore.s3.conditions import version_of
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

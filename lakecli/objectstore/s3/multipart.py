@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
 from lakecli.objectstore.answer_checks import required, upload_id_of
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.streams import send_all
-from lakecli.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.s3.config import DEFAULT_REGION, S3Config, check_endpoint, check_region
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,12 +8,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 from hmac import digest
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.presigned import PresignedUrl
 from lakecli.objectstore.presigning import LONGEST, V4, V4Form, lifetime_of
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -6,6 +6,7 @@ import re
 from contextlib import closing, suppress
 from datetime import UTC
 from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from lakecli.objectstore.answer_checks import (
     UnusableAnswerError,
@@ -21,7 +22,6 @@ from lakecli.objectstore.s3.direct import DirectRequests, NoSuchKeyError
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.s3.versions import wanted
 from lakecli.objectstore.streams import ReadStream, read_exactly
-from lakecli.typed import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,6 +14,7 @@ import re
 from contextlib import ExitStack
 from functools import cached_property
 from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakecli.errors import Unsupported
 from lakecli.model import NO_ACCOUNT
@@ -42,7 +43,6 @@ from lakecli.objectstore.s3.multipart import SINGLE_LIMIT, Multipart, copy_objec
 from lakecli.objectstore.streams import PART_SIZE, parts_of, read_exactly, size_left, spooled
 from lakecli.objectstore.versions import not_versioned
 from lakecli.retry import REQUESTS, Retries
-from lakecli.typed import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakecli.objectstore.answer_checks import check_moves, required, upload_id_of
 from lakecli.objectstore.s3.conditions import headers_of, version_of
 from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
-from lakecli.typed import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

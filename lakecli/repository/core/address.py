@@ -9,11 +9,11 @@ from __future__ import annotations
 from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from collections import OrderedDict
 from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError, LakeError, UsageError
 from lakecli.layout import lakefs_object
 from lakecli.objectstore.uri import is_local
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,6 +13,7 @@ head: on top of the new head they would undo what the move brought.
 from __future__ import annotations
 
 from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import DirtyBranch
 from lakecli.refs.ref_store import RefStore
@@ -21,7 +22,6 @@ from lakecli.repository.core.staged_conflicts import iter_both
 from lakecli.repository.core.under_way import check_none_sent
 from lakecli.repository.core.view import view_of_branch
 from lakecli.staging import area
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,9 +7,9 @@ time, so the comparison takes no request; a directory has this machine's clock.
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from lakecli.repository.core.notice import Notice
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository

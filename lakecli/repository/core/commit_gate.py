@@ -13,11 +13,11 @@ a push finds out what was lost.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
 
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.layout import sstable_key
 from lakecli.objectstore.base import BucketNotFound
-from lakecli.typed import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

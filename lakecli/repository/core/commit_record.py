@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NewType
+
 from lakecli.errors import UsageError
 from lakecli.identity import commit_id
 from lakecli.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
 from lakecli.model import EMPTY_TREE, Commit, CommitId
-from lakecli.typed import TYPE_CHECKING, NewType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

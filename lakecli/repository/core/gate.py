@@ -13,11 +13,10 @@ stages fails without the bucket.
 from __future__ import annotations
 
 from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
 
 from lakecli.layout import data_digest, lakefs_object
-from lakecli.named_tuple import NamedTuple
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
-from lakecli.typed import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -23,12 +23,12 @@ import os
 from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from datetime import timedelta
 from time import sleep
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.elapsed import elapsed
 from lakecli.errors import LostRace, PermissionDenied
 from lakecli.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
 from lakecli.objectstore.base import ObjectNotFound
-from lakecli.typed import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
 from lakecli.kv import operations as log
 from lakecli.kv.env import Table
@@ -28,7 +29,6 @@ from lakecli.model import StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import staging_tokens
 from lakecli.staging import area
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction, WriteTransaction

@@ -8,14 +8,13 @@ one. The move of a branch to a commit that was built here also has the `Landing`
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.kv.intents import IntentStore
 from lakecli.layout import MAX_SEQUENCE
 from lakecli.model import NAMED_KINDS, RefKind
-from lakecli.named_tuple import NamedTuple
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, Outcome
 from lakecli.repository.core import operations, ref_changes, tracking

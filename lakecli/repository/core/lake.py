@@ -10,17 +10,16 @@ import os
 from contextlib import nullcontext
 from functools import cached_property, partial
 from time import sleep
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.directories import make_private
 from lakecli.elapsed import elapsed
 from lakecli.errors import NotFound
 from lakecli.kv.env import LocalStore
 from lakecli.model import NO_ACCOUNT
-from lakecli.named_tuple import NamedTuple
 from lakecli.progress import NO_PROGRESS, ignore_step
 from lakecli.repository.core import records
 from lakecli.repository.core.mover import LOCAL_MOVER
-from lakecli.typed import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

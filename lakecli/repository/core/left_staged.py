@@ -7,12 +7,12 @@ If the process dies before, housekeeping deletes them; see `staging_tokens`.
 from __future__ import annotations
 
 from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import staging_tokens
 from lakecli.repository.core.gate import same_area
 from lakecli.staging import area
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

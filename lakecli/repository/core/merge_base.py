@@ -5,12 +5,12 @@ This is a module of its own because a diff needs it too, and nothing else of `me
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from lakecli.errors import Refused
-from lakecli.named_tuple import NamedTuple
 from lakecli.refs.graph import merge_base
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction

@@ -19,9 +19,9 @@ gets its mover when it is made and keeps it.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
 from lakecli.kv.env import Table
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from lakecli.errors import LakeError

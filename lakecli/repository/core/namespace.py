@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli import layout
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, IntegrityError, Refused, Unreachable
 from lakecli.ids import RepositoryUuid
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ABSENT, ANY, JSON, PLAIN, ConditionFailed, ObjectNotFound
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.refs.names import is_branch_name

@@ -12,8 +12,7 @@ short names of Windows.
 from __future__ import annotations
 
 import re
-
-from lakecli.typed import Final
+from typing import Final
 
 LINK_FILE: Final = b".lakefs_ref.yaml"
 """Links a directory with a path of a ref."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.kv.env import Table
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakecli.remote.move import Intent

@@ -14,10 +14,9 @@ key itself ends like a pinned address, an empty ID follows it, so every address 
 from __future__ import annotations
 
 import re
+from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import Final
 
 MARK: Final = "?versionId="
 

@@ -17,12 +17,11 @@ from __future__ import annotations
 import json
 import os
 import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import Refused, UsageError
 from lakecli.kv.env import Table
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.uri import is_local, parse
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

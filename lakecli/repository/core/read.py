@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
 from blake3 import blake3
 
 from lakecli.errors import IntegrityError, NotFound, Unreachable
 from lakecli.identity import is_md5
 from lakecli.layout import data_digest
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.repository.core.address import is_external, locate
-from lakecli.typed import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.kv.env import Table
 from lakecli.model import RepositoryRecord, RepositoryUuid
-from lakecli.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from heapq import merge
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import staging_tokens
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,15 +7,14 @@ newest first, so the log must have the order of the writes.
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv import operations as log
 from lakecli.kv.operations import StagingChange
-from lakecli.named_tuple import NamedTuple
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import gate, operations
 from lakecli.repository.core.view import View, branch_at, view_of_branch
 from lakecli.staging import area
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

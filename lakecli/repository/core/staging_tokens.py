@@ -9,10 +9,10 @@ lands. A row for each of them outlives a killed process, and housekeeping finds 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Final
 
 from lakecli.kv.env import Table
 from lakecli.model import CommitId, StagingToken
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.pairs import is_same
 from lakecli.errors import LostRace
@@ -10,7 +11,6 @@ from lakecli.repository.core.gate import claim_below
 from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen
 from lakecli.repository.core.view import open_view
 from lakecli.staging.area import TOMBSTONE
-from lakecli.typed import TYPE_CHECKING, Final
 from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.kv.env import Table
 from lakecli.kv.tracking import Tracked, TrackingStore
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction, WriteTransaction

@@ -22,14 +22,14 @@ Whoever loses the comparison builds again on the new head.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final, NamedTuple
+
 from lakecli.errors import LostRace, NothingToDo
-from lakecli.named_tuple import NamedTuple
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
 from lakecli.repository.core.commit_record import check_texts, describe_commit
 from lakecli.repository.core.landing import LEFT, Landing, is_built_from, newer_than
 from lakecli.repository.core.view import View, branch_at
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,11 +18,11 @@ or undo of those would report success, and the commit would still arrive with th
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from lakecli.errors import LostRace, Unreachable
 from lakecli.kv.env import Table
 from lakecli.model import RefKind
-from lakecli.typed import TYPE_CHECKING, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,12 +22,11 @@ on which that was undone is held: it does not follow the bucket until it moves t
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.kv.intents import IntentStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import RefKind
-from lakecli.named_tuple import NamedTuple
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from lakecli.errors import NotFound
 from lakecli.kv.env import Table
 from lakecli.model import EMPTY_TREE
 from lakecli.refs.ref_store import RefStore
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

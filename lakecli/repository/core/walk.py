@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.named_tuple import NamedTuple
 from lakecli.repository.core.own_files import is_own
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.named_tuple import NamedTuple
 from lakecli.repository.core.findings import FsckCounts
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import LakeError, PermissionDenied
 from lakecli.kv.packed import PackedStore
 from lakecli.layout import pack_key
-from lakecli.named_tuple import NamedTuple
 from lakecli.refs.parents import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
 

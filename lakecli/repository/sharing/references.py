@@ -11,11 +11,10 @@ from __future__ import annotations
 from heapq import merge, nlargest
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from lakecli.errors import IntegrityError
 from lakecli.layout import SSTABLES, sstable_key
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.sharing import rollback

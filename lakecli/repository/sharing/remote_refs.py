@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import RefKind
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.base import Version
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.names import is_branch_name, is_tag_name

@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.kv.env import Table
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.reflog import ReflogStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import CommitId, RefKind
-from lakecli.named_tuple import NamedTuple
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.notice import Notice
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli import layout
 from lakecli.errors import Refused, Unsupported
 from lakecli.kv.env import Table
-from lakecli.named_tuple import NamedTuple
 from lakecli.objectstore.access import access_of
 from lakecli.objectstore.probe import conditions, objects
 from lakecli.objectstore.probe.run import distance

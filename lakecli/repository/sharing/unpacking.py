@@ -8,10 +8,9 @@ last known positions until then.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv.packed import PackedStore
-from lakecli.named_tuple import NamedTuple
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import damage

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from lakecli.errors import Unreachable
-from lakecli.typed import TYPE_CHECKING, BinaryIO, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

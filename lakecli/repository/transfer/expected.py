@@ -6,12 +6,12 @@ is known, which its entry records.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from blake3 import blake3
 
 from lakecli.identity import is_md5
 from lakecli.ids import DataDigest
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

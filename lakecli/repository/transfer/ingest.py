@@ -16,6 +16,7 @@ import os
 import stat
 from contextlib import nullcontext
 from itertools import chain
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from blake3 import blake3
 
@@ -38,7 +39,6 @@ from lakecli.repository.transfer.readers import (
     read_fully,
     read_whole,
 )
-from lakecli.typed import TYPE_CHECKING, BinaryIO, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError
 from lakecli.kv import transfers
 from lakecli.layout import DATA, data_digest
 from lakecli.objectstore.capabilities import uploads_of
 from lakecli.objectstore.uploads import UploadId, UploadNotFound
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -5,10 +5,10 @@ from __future__ import annotations
 from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from contextlib import contextmanager
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, is_interrupt
 from lakecli.progress import Progress
-from lakecli.typed import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -7,8 +7,7 @@ import fcntl
 import os
 import stat
 from contextlib import suppress
-
-from lakecli.named_tuple import NamedTuple
+from typing import NamedTuple
 
 
 class Partial(NamedTuple):

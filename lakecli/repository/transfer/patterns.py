@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 import warnings
+from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import UsageError
-from lakecli.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

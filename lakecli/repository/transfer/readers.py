@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from io import FileIO
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self
 
 from blake3 import blake3
 
 from lakecli.errors import LakeError, LostRace
-from lakecli.named_tuple import NamedTuple
-from lakecli.typed import TYPE_CHECKING, BinaryIO, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,10 +10,10 @@ included and not excluded. Without include patterns, every object is included.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from lakecli.errors import UsageError
 from lakecli.repository.transfer.patterns import Patterns
-from lakecli.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
