@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lakecli.config import Settings
 
 
@@ -48,13 +49,10 @@ def git_user(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _user_at_host(environ: Mapping[str, str]) -> str:
-    import os
 
     host = os.uname().nodename
     user = environ.get("LOGNAME") or environ.get("USER")
     if not user:
-        import pwd
-
         try:
             user = pwd.getpwuid(os.getuid()).pw_name
         except KeyError:

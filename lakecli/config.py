@@ -8,9 +8,10 @@ All sources are parameters; nothing here reads the environment.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.config_keys import (
     BY_NAME,
@@ -32,9 +33,6 @@ from lakecli.config_keys import (
 )
 from lakecli.errors import UsageError
 from lakecli.model import NO_ACCOUNT, Account
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 
 class OriginKind(StrEnum):

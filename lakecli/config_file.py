@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakecli.config_keys import KEYS, find_key
@@ -11,8 +13,6 @@ from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.parsing import Unparsable, parse_toml, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping
-
     from tomlkit import TOMLDocument
 
     from lakecli.directories import StrPath
@@ -155,8 +155,6 @@ def _load(path: StrPath) -> TOMLDocument:
 
 def _write(path: StrPath, text: str) -> None:
     """Replace the file atomically, readable by its owner only; follow a symbolic link."""
-    from pathlib import Path
-
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:

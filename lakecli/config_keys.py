@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
 from lakecli.model import is_repository_name
@@ -21,10 +22,6 @@ from lakecli.setting_values import (
     parse_text,
     parse_used,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 ENVIRONMENT_PREFIX: Final = "LAKECLI_"
 LAKECTL_PREFIX: Final = "LAKECTL_"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from os import PathLike
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     StrPath = str | PathLike[str]
 
 PRIVATE: Final = 0o700

@@ -24,12 +24,9 @@ declared beside the code that raises them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+from typing import ClassVar, Final
 
 DISTRIBUTION: Final = "lakecli-vcs"
 """What pip installs; on the public index, "lakecli" is another project."""

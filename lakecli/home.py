@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lakecli.directories import StrPath
 
 HOME_VARIABLE: Final = "LAKECLI_HOME"

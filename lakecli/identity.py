@@ -20,15 +20,13 @@ The int64 of a length includes its own ``02 08`` prefix. Source: lakeFS ``pkg/id
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from blake3 import blake3
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 DIGEST_SIZE = 32
 

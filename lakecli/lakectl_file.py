@@ -6,6 +6,7 @@ variables. What lakecli has, too, is used; the rest is about a server and is ign
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.config_keys import KEYS, LAKECTL_PREFIX
@@ -13,8 +14,6 @@ from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.parsing import Unparsable, parse_yaml, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from lakecli.directories import StrPath
 
 FILE_VARIABLE: Final = LAKECTL_PREFIX + "CONFIG_FILE"

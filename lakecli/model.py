@@ -6,15 +6,13 @@ of whole seconds; sizes are in bytes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, NewType
+from typing import Final, NamedTuple, NewType
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MetarangeId, RangeId, RepositoryUuid
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
 
 __all__ = [
     "CLIENT_METADATA_PREFIX",

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from time import sleep
 
+from lakecli.committer import committer
 from lakecli.config import Settings
 from lakecli.config_file import read_file
 from lakecli.errors import LakeWarning, NotFound, Unreachable
 from lakecli.home import chosen_home, home_paths
-from lakecli.repository.core.lake import Home, Lake, Runtime
+from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
 from lakecli.repository.core.notice import Notice
+from lakecli.repository.core.pending import State
+from lakecli.repository.sharing.mover import SharedMover
+from lakecli.repository.undo.put_back import put_back
 from lakecli.setting_values import parse_sync
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from lakecli.repository.core.lake import Repository
 
 
 def open_lake(home: str | Path | None, *, command: str = "") -> Lake:
@@ -94,11 +94,6 @@ def open_repository(
     settings = settings_of(home)
     if not (settings.sync(name) if sync is None else parse_sync(sync)):
         return lake.repository(name)
-    from time import sleep
-
-    from lakecli.committer import committer
-    from lakecli.repository.sharing.mover import SharedMover
-    from lakecli.repository.undo.put_back import put_back
 
     mover = SharedMover(
         lake.runtime.new_id(),
@@ -119,8 +114,6 @@ def catch_up(repository: Repository) -> None:
     Raises:
         PermissionDenied: the bucket may not be read.
     """
-    from lakecli.repository.core.pending import State
-
     try:
         caught_up = repository.mover.catch_up(repository)
     except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted

@@ -8,16 +8,11 @@ kept.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from lakecli.ids import MalformedId
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from lakecli.ids import HexId
-
+from lakecli.ids import HexId, MalformedId
 
 LATEST: Final = datetime(9998, 12, 31, tzinfo=UTC)
 """The latest time that a record may have: every time zone can still express it."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.changes import Annotation as AnnotationRecord
+from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.params import Recursive
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import local_date, one_line, quote_path
+from lakecli.repository.annotate import Annotation, annotate
 from lakecli.uri import LakeUri, ref_of
-
-if TYPE_CHECKING:
-    from lakecli.cli.context import Context
-    from lakecli.cli.params import Recursive
-    from lakecli.repository.annotate import Annotation
 
 FirstParent = Annotated[
     bool,
@@ -31,8 +29,6 @@ def show_annotations(
     context: Context, path: LakeUri, *, recursive: Recursive, first_parent: bool, at_op: str
 ) -> None:
     """Answer with the last commit of each object or common prefix, one line each."""
-    from lakecli.repository.annotate import annotate
-
     repository = context.synced_repository(path, at_op=at_op)
     with annotate(
         repository,

@@ -6,11 +6,13 @@ import atexit
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from signal import SIGINT, default_int_handler, getsignal, signal
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from lakecli.cli.context import Environment
+from lakecli.cli.output import Guarded
+from lakecli.cli.run import run
 
 _GARBAGE_THRESHOLD = 50_000
 """Objects allocated before Python's collector runs; the default is 700."""
@@ -49,10 +51,6 @@ def _leave(ended: Sequence[int]) -> None:
 
 def _run_process(argv: Sequence[str]) -> int:
     """Run one command line on the streams of this process."""
-    from lakecli.cli.context import Environment
-    from lakecli.cli.output import Guarded
-    from lakecli.cli.run import run
-
     for name in ("stdin", "stdout", "stderr"):
         # A stream that was closed before the start is None.
         if getattr(sys, name) is None:
@@ -87,12 +85,6 @@ def _run_process(argv: Sequence[str]) -> int:
 def _note_interrupts() -> list[None]:
     """Return a list that receives an item for each interrupt, even a swallowed one."""
     # The module `signal` makes enums of its numbers, 0.5 ms of every start.
-    from _signal import (  # type: ignore[import-not-found]
-        SIGINT,
-        default_int_handler,
-        getsignal,
-        signal,
-    )
 
     came: list[None] = []
 

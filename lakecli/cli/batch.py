@@ -6,22 +6,18 @@ before more is read, and every answer is flushed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from io import BufferedIOBase
 from typing import TYPE_CHECKING, Final
 
-from lakecli.cli.names import note_no_name, open_names, split_names
+from lakecli.cli.names import NamesOptions, note_no_name, open_names, split_names
 from lakecli.errors import PartialFailure, UsageError
-from lakecli.model import MAX_PATH_SIZE
-from lakecli.uri import as_directory
+from lakecli.model import MAX_PATH_SIZE, Entry
+from lakecli.uri import LakeUri, as_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from io import BufferedIOBase
-
     from lakecli.cli.context import Context
-    from lakecli.cli.names import NamesOptions
-    from lakecli.model import Entry
     from lakecli.repository.core.reader import Reader
-    from lakecli.uri import LakeUri
 
 _READ_SIZE: Final = 1 << 16
 _MAX_QUESTION: Final = 1 << 16

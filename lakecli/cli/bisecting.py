@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Annotated, NamedTuple
 
 from lakecli import uri
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.changes import Bisection as BisectionRecord
+from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import one_line
 from lakecli.errors import NotFound, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.cli.context import Context
-    from lakecli.model import Commit
-    from lakecli.repository.bisect import Session
-    from lakecli.repository.core.lake import Repository
-    from lakecli.uri import LakeUri
+from lakecli.model import Commit
+from lakecli.repository.bisect import BAD, GOOD, Session, names_with_session, say
+from lakecli.repository.core.lake import Repository
+from lakecli.uri import LakeUri
 
 BisectRefs = Annotated[
     list[str],
@@ -70,7 +67,6 @@ def find_named(context: Context, texts: Sequence[str]) -> Named:
 
 
 def _only_session(context: Context) -> str:
-    from lakecli.repository.bisect import names_with_session
 
     names = names_with_session(context.lake())
     if not names:
@@ -89,8 +85,6 @@ def say_and_answer(
     context: Context, verdict: str, texts: Sequence[str], *, is_old_new: bool | None = None
 ) -> None:
     """Record a verdict on commits, and show where the search stands."""
-    from lakecli.repository.bisect import say
-
     repository, refs = find_named(context, texts)
     answer(context, repository, say(repository, verdict, refs, is_old_new=is_old_new))
 
@@ -129,7 +123,6 @@ def subject(commit: Commit) -> str:
 
 
 def _lines(repository: Repository, session: Session) -> Iterator[str]:
-    from lakecli.repository.bisect import BAD
 
     yield f"Repository: {repository.record.name}"
     state = session.state
@@ -153,7 +146,6 @@ def _lines(repository: Repository, session: Session) -> Iterator[str]:
 
 
 def _waiting(repository: Repository, session: Session) -> str:
-    from lakecli.repository.bisect import BAD, GOOD
 
     good, bad = session.word(GOOD), session.word(BAD)
     if session.bad is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.collection import (
@@ -14,18 +14,14 @@ from lakecli.cli.answers.collection import (
     RefGarbage,
 )
 from lakecli.cli.text import human_size, local_date
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.pipeline.gc.run import GcReport, GcStatus
-    from lakecli.pipeline.gc.summary import Summary
+from lakecli.pipeline.gc.run import Action, GcReport, GcStatus
+from lakecli.pipeline.gc.summary import Summary
+from lakecli.remote.collection import Phase
+from lakecli.repository.lakefs.manifest import manifest_fields
 
 
 def status_record(status: GcStatus) -> CollectionState:
     """Return the JSON answer about a state."""
-    from lakecli.repository.lakefs.manifest import manifest_fields
-
     dumps = [pick(KeptDump, each, **manifest_fields(each.manifest)) for each in status.dumps]
     return pick(
         CollectionState,
@@ -58,8 +54,6 @@ def report_record(report: GcReport, *, dry_run: bool) -> Collection:
 
 def status_lines(status: GcStatus, uri: str) -> Iterator[str]:
     """Yield the lines about a state."""
-    from lakecli.remote.collection import Phase
-
     if status.phase is Phase.IDLE:
         yield "Nothing is condemned." if status.epoch else "Garbage was never collected."
     elif status.phase is Phase.CONDEMNED:
@@ -90,8 +84,6 @@ def _summary_lines(summary: Summary | None) -> Iterator[str]:
 
 def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
     """Yield the lines about a run."""
-    from lakecli.pipeline.gc.run import Action
-
     for each in report.accepted:
         yield f"{'Would accept' if dry_run else 'Accepted'}: {each}"
     if report.commits or report.action in (Action.CONDEMNED, Action.FOUND_NOTHING):
@@ -117,8 +109,6 @@ def report_lines(report: GcReport, uri: str, *, dry_run: bool) -> Iterator[str]:
 
 def _next_lines(report: GcReport, uri: str) -> Iterator[str]:
     """Yield the lines about the next step after a dry run."""
-    from lakecli.pipeline.gc.run import Action
-
     if report.action is Action.CONDEMNED:
         yield f"Nothing was changed; to condemn it: lakecli gc run {uri}"
     elif report.action is Action.SWEPT:
@@ -132,7 +122,6 @@ def _count(number: int, one: str, several: str = "") -> str:
 
 
 def _garbage_lines(report: GcReport, *, dry_run: bool) -> Iterator[str]:
-    from lakecli.pipeline.gc.run import Action
 
     if report.action is Action.WAITS:
         return

@@ -10,22 +10,27 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
 
+from lakecli.cli.completion.files import iter_files
 from lakecli.cli.completion.in_place import IN_PLACE, is_in_place, iter_in_place
-from lakecli.cli.completion.refs import iter_refs_and_paths
+from lakecli.cli.completion.refs import iter_refs, iter_refs_and_paths
 from lakecli.cli.context import Context, Environment
+from lakecli.cli.here import base as base_here
+from lakecli.cli.here import linked
 from lakecli.cli.line.argv import Globals
+from lakecli.config_keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
+from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.objectstore.uri import is_local
+from lakecli.repository.core.lake import Runtime
+from lakecli.repository.undo.log import SHORT_ID, iter_log
+from lakecli.worktree.link import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-    from typing import TextIO
-
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.core.lake import Runtime
-    from lakecli.worktree.link import Link
 
 SCHEME: Final = "lakefs://"
 MAX_CANDIDATES: Final = 200
@@ -66,11 +71,9 @@ def _without_buckets(runtime: Runtime) -> Runtime:
     """Return a runtime whose buckets are empty, so that none is asked."""
 
     def open_store(uri: str, region: str) -> ObjectStore:
-        from lakecli.objectstore.uri import is_local
 
         if is_local(uri):
             return runtime.open_store(uri, region)
-        from lakecli.objectstore.memory.store import MemoryStore
 
         return MemoryStore()
 
@@ -114,8 +117,6 @@ def _relative(context: Context, kind: str, typed: str) -> Iterator[str]:
         yield from _in_directory(context, *place, kind, typed)
     else:
         if not base and kind not in _NO_REF:
-            from lakecli.cli.here import base as base_here
-
             base = base_here("", context)
         if base and kind != "file-of-ref":
             for uri in _uris(context, kind, base + typed):
@@ -125,16 +126,12 @@ def _relative(context: Context, kind: str, typed: str) -> Iterator[str]:
 
 
 def _linked(context: Context) -> tuple[Path, Link] | None:
-    from lakecli.cli.here import linked
 
     return linked(context)
 
 
 def _in_directory(context: Context, root: Path, link: Link, kind: str, typed: str) -> Iterator[str]:
     """Yield the refs and files that a word may be in a linked directory."""
-    from lakecli.cli.completion.files import iter_files
-    from lakecli.cli.completion.refs import iter_refs
-
     repository = context.lake().repository(link.src.repository)
     if kind.startswith("ref-") and "/" not in typed:
         yield from iter_refs(repository, kind, typed, limit=MAX_CANDIDATES)
@@ -165,8 +162,6 @@ def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
 
 def _operations(context: Context, prefix: str) -> Iterator[str]:
     """Yield the newest operations of all repositories: the ID is typed after its repository."""
-    from lakecli.repository.undo.log import SHORT_ID, iter_log
-
     lake = context.lake()
     for record in lake.repositories():
         for logged in islice(iter_log(lake.repository(record.name)), MAX_CANDIDATES):
@@ -177,8 +172,6 @@ def _operations(context: Context, prefix: str) -> Iterator[str]:
 
 def _settings(context: Context, typed: str) -> Iterator[str]:
     """Yield the names of settings; those of a repository one part at a time."""
-    from lakecli.config_keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
-
     names = [key.name for key in KEYS]
     if typed.startswith(OF_REPOSITORY):
         name, dot, _ = typed.removeprefix(OF_REPOSITORY).partition(".")

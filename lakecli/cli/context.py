@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
+from io import BytesIO, TextIOWrapper
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
-from lakecli.cli.line.argv import BOOLEANS
+from lakecli.cli.line.argv import BOOLEANS, Globals, without_secrets
 from lakecli.cli.output import Output
 from lakecli.cli.text import posix_word
+from lakecli.errors import Refused, UsageError
+from lakecli.home import HomePaths, chosen_home, home_paths
 from lakecli.progress import ignore_step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from lakecli.cli.line.argv import Globals
     from lakecli.cli.logs import Logs
     from lakecli.config import Settings
-    from lakecli.home import HomePaths
     from lakecli.lakectl_file import LakectlFile
     from lakecli.repository.core.answer import Answer
     from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
@@ -33,8 +33,6 @@ _MAX_COMMAND = 500
 
 def system_now() -> datetime:
     """Return the current time by the clock of the machine, in UTC."""
-    from datetime import UTC, datetime
-
     return datetime.now(UTC)  # noqa: TID251 - this is the clock that everything else is given
 
 
@@ -124,8 +122,6 @@ class Context:
     @cached_property
     def home(self) -> HomePaths:
         """The paths of configuration, store and cache."""
-        from lakecli.home import chosen_home, home_paths
-
         return home_paths(chosen_home(None, self.environ), self.environ)
 
     @cached_property
@@ -255,8 +251,6 @@ class Context:
         """
         for other in others:
             if other.repository != uri.repository:
-                from lakecli.errors import UsageError
-
                 raise UsageError(
                     f"not of the same repository: {uri} and {other}",
                     hint=f"{uri._replace(ref='…', path=None)}",
@@ -344,8 +338,6 @@ class Context:
 
     def _command_line(self) -> str:
         """Return the command as the operation log records it."""
-        from lakecli.cli.line.argv import without_secrets
-
         return " ".join(map(posix_word, without_secrets(self._argv)))[:_MAX_COMMAND]
 
     def run(self, argv: Sequence[str]) -> int:
@@ -354,14 +346,10 @@ class Context:
         With ``--json`` it shows nothing, because the answer is that of this command. Errors of the
         other command are raised.
         """
-        from lakecli.cli.line.argv import Globals
-
         given = self._given
         flags = {"--quiet": given.quiet, "--no-color": given.no_color, "--verbose": given.verbose}
         environment = self._environment
         if given.json:
-            from io import BytesIO, TextIOWrapper
-
             sink = TextIOWrapper(BytesIO(), encoding="utf-8", errors="surrogateescape")
             environment = environment._replace(stdout=sink, stderr=sink)
         self.out.flush()
@@ -404,7 +392,6 @@ class Context:
         """
         if yes:
             return
-        from lakecli.errors import Refused
 
         if not (self.stdin.isatty() and self.out.stderr_terminal):
             raise Refused(

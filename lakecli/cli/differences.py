@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.text import human_size, quote_path
-from lakecli.model import ChangeType
+from lakecli.committed.values import decode_entry
+from lakecli.model import ChangeType, Difference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from lakecli.cli.answers.changes import ChangeCounts as ChangeCountsRecord
     from lakecli.cli.answers.changes import Difference as DifferenceRecord
     from lakecli.cli.output import Output
     from lakecli.committed.change_counts import ChangeCounts
-    from lakecli.model import Difference
 
 LOOKS: Final = {
     ChangeType.ADDED: ("+ added", "green"),
@@ -60,7 +60,6 @@ def stream_differences(out: Output, differences: Iterable[Difference]) -> int:
 def _size_and_checksum(value: bytes | None) -> tuple[int | None, str | None]:
     if value is None:
         return None, None
-    from lakecli.committed.values import decode_entry
 
     entry = decode_entry(value)
     return entry.size, entry.checksum
@@ -147,8 +146,6 @@ def _shown_prefix(row: ChangeCounts) -> str:
 
 def _bar(row: ChangeCounts, most: int) -> str:
     """Return one character for each path, or for several if a bar would be too long."""
-    from math import ceil
-
     kinds = ((row.added, "+"), (row.changed, "~"), (row.removed, "-"), (row.conflicts, "*"))
     scale = min(1.0, _BAR_WIDTH / most) if most else 1.0
     return "".join(mark * ceil(count * scale) for count, mark in kinds)

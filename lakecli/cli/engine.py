@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lakecli.cli.context import Context
+from lakecli.cli.params import EngineOptions
 from lakecli.cli.reading import EngineName
+from lakecli.cli.transfers import parallelism
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from contextlib import AbstractContextManager
-
-    from lakecli.cli.context import Context
-    from lakecli.cli.params import EngineOptions
-    from lakecli.pipeline.runner import Runner
-    from lakecli.repository.core.lake import Repository
+from lakecli.pipeline.runner import LocalRunner, Runner
+from lakecli.pipeline.scratch import Scratch
+from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.pipeline.store_location import StoreLocation
+from lakecli.repository.check.fsck import count_head_entries
+from lakecli.repository.core.lake import Repository
 
 SPARK_FROM: Final = 20_000_000
 """Objects from which ``--engine auto`` selects Spark, if it is installed: on one machine Spark is
@@ -56,14 +57,9 @@ def open_runner(
             "--master and --conf need Spark", hint="leave them out, or give --engine spark"
         )
     if not _takes_spark(options, size=size):
-        from lakecli.pipeline.runner import LocalRunner
-
         with LocalRunner(parallelism=parallelism) as local:
             yield local
         return
-    from lakecli.pipeline.scratch import Scratch
-    from lakecli.pipeline.spark_runner import SparkRunner
-    from lakecli.pipeline.store_location import StoreLocation
 
     silence_py4j()
     account = repository.lake.runtime.account(repository.name)
@@ -96,9 +92,6 @@ def open_runner_of(
         repository: whose branches are measured.
         workers: ``--parallelism``, if given.
     """
-    from lakecli.cli.transfers import parallelism
-    from lakecli.repository.check.fsck import count_head_entries
-
     is_open = options.engine is EngineName.AUTO
     size = count_head_entries(repository, check_from=SPARK_FROM) if is_open else None
     return open_runner(

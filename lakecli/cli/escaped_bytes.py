@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import codecs
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import BinaryIO
 
 from lakecli.cli.text import harmless
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import BinaryIO
 
 
 class EscapedBytes:

@@ -7,17 +7,14 @@ files in the repository.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lakecli.cli import man
 from lakecli.cli.completion.scripts import SHELLS, completion_script
 from lakecli.cli.completion.table import make_table
 from lakecli.cli.line.describe import describe_all
 from lakecli.cli.topics import find_topic, topic_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def generated_files() -> Iterator[tuple[str, str]]:

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
 
 from lakecli.cli.answers import pick
+from lakecli.cli.answers.handoff import CheckedLink
+from lakecli.cli.answers.handoff import Handoff as HandoffRecord
+from lakecli.cli.answers.handoff import IncomingLink as IncomingRecord
+from lakecli.cli.answers.handoff import Link as LinkRecord
+from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.presigned import lifetime, warn_of_early_end, warn_of_outside
 from lakecli.cli.text import human_size, local_date, quote_path
-from lakecli.cli.transfers import check_local
+from lakecli.cli.transfers import check_local, raise_failures
 from lakecli.errors import NotFound, UsageError
-from lakecli.uri import check_path, parse_repository, ref_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import timedelta
-    from pathlib import Path
-
-    from lakecli.cli.answers.handoff import CheckedLink
-    from lakecli.cli.answers.handoff import IncomingLink as IncomingRecord
-    from lakecli.cli.context import Context
-    from lakecli.repository.handoff.check import Checked
-    from lakecli.repository.handoff.documents import Document, Format, OutputFile
-    from lakecli.repository.handoff.incoming import IncomingLink
-    from lakecli.repository.handoff.links import Handoff, Link
-    from lakecli.uri import LakeUri
+from lakecli.refs.names import check_branch_name
+from lakecli.repository.handoff.check import Checked, State, check
+from lakecli.repository.handoff.documents import (
+    FORMATS,
+    Document,
+    Format,
+    OutputFile,
+    format_of,
+    script_of,
+)
+from lakecli.repository.handoff.incoming import IncomingLink, new_links
+from lakecli.repository.handoff.links import Handoff, Link, open_handoff
+from lakecli.repository.handoff.manifest import read_manifest
+from lakecli.uri import LakeUri, check_path, parse_repository, ref_of
 
 _SHOWN_AT_ONCE: Final = 32
 """Objects that the progress counts at once."""
@@ -47,8 +54,6 @@ def presign_tree(
     names: list[bytes] | None,
 ) -> None:
     """Sign a URL for everything below a path, and print the URLs or write them to files."""
-    from lakecli.repository.handoff.links import open_handoff
-
     repository = context.synced_repository(uri)
     with ExitStack() as stack:
         wanted = lifetime(context, asked)
@@ -69,8 +74,6 @@ def presign_tree(
                 for _, document in documents:
                     document.add(link)
         else:
-            from lakecli.cli.answers.handoff import Link as LinkRecord
-
             context.out.stream(
                 links, record=lambda link: pick(LinkRecord, link), text=lambda link: link.url
             )
@@ -95,14 +98,6 @@ def _documents(
     script: Path | None,
 ) -> list[tuple[OutputFile | None, Document]]:
     """Return documents with their files, which are writable; ``None`` is stdout."""
-    from lakecli.repository.handoff.documents import (
-        FORMATS,
-        Document,
-        OutputFile,
-        format_of,
-        script_of,
-    )
-
     for given in (manifest, script):
         if given is not None:
             check_local(given, hint="write the file to this machine")
@@ -137,7 +132,6 @@ def _counted(context: Context, handoff: Handoff) -> Iterator[Link]:
 def _tell_files(
     context: Context, handoff: Handoff, manifest: Path | None, script: Path | None
 ) -> None:
-    from lakecli.cli.answers.handoff import Handoff as HandoffRecord
 
     header, totals = handoff.header, handoff.totals
     files = {"manifest": manifest, "script": script}
@@ -170,7 +164,6 @@ def _tell_end(context: Context, handoff: Handoff, wanted: timedelta) -> None:
 
 
 def _raise_failures(context: Context, handoff: Handoff, documents: Sequence[Document]) -> None:
-    from lakecli.cli.transfers import raise_failures
 
     left_out = {path: why for document in documents for path, why in document.left_out}
     failures = sorted([*handoff.failures, *left_out.items()])
@@ -183,9 +176,6 @@ def _objects(count: int) -> str:
 
 def check_manifest(context: Context, file: Path) -> ExitCode:
     """Print what has expired or changed since a manifest was written."""
-    from lakecli.repository.handoff.check import check
-    from lakecli.repository.handoff.manifest import read_manifest
-
     counts: dict[str, int] = {}
     now = context.now()
     first_end: timedelta | None = None
@@ -214,7 +204,6 @@ def check_manifest(context: Context, file: Path) -> ExitCode:
 
 
 def _words(checked: Checked) -> list[str]:
-    from lakecli.repository.handoff.check import State
 
     words = [] if checked.state is State.SAME else [checked.state.value]
     return [*words, "expired"] if checked.is_expired else words
@@ -225,7 +214,6 @@ def _checked_text(checked: Checked) -> str:
 
 
 def _checked_record(checked: Checked) -> CheckedLink:
-    from lakecli.cli.answers.handoff import CheckedLink
 
     left = int(checked.left.total_seconds())
     return pick(CheckedLink, checked, expired=checked.is_expired, seconds_left=left)
@@ -245,9 +233,6 @@ def _duration(left: timedelta) -> str:
 
 def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, count: int) -> None:
     """Print URLs for uploads, and the commands that send and stage an object."""
-    from lakecli.refs.names import check_branch_name
-    from lakecli.repository.handoff.incoming import new_links
-
     branch, path = ref_of(uri), uri.path or b""
     check_branch_name(branch)
     check_path(path)
@@ -269,7 +254,6 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
 
 
 def _incoming_record(link: IncomingLink) -> IncomingRecord:
-    from lakecli.cli.answers.handoff import IncomingLink as IncomingRecord
 
     return pick(IncomingRecord, link, link.signed)
 

@@ -7,15 +7,11 @@ Typer formats help with Rich, which takes 90 ms more of processor time (180 ms i
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from lakecli.cli.line.describe import global_options
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp
-    from lakecli.cli.topics import Topic
+from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp, global_options
+from lakecli.cli.topics import Topic
 
 PURPOSE: Final = "Git for the objects of a data lake: lakeFS without the server"
 _WIDTH: Final = 80

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakecli import uri
 from lakecli.errors import NotFound, UsageError
+from lakecli.repository.core.view import resolve_ref
 from lakecli.uri import SCHEME, LakeUri
 
 if TYPE_CHECKING:
@@ -178,7 +179,6 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
 
 def _is_ref(text: str, link: Link, context: Context) -> bool:
     from lakecli.refs.expression import split_range
-    from lakecli.repository.core.view import resolve_ref
 
     repository = context.repository(link.src)
     try:

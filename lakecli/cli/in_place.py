@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from lakecli.cli.here import linked
+from lakecli.errors import UsageError
+from lakecli.layout import REPOSITORY
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.open_remote import open_remote
+from lakecli.uri import is_namespace
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
-    from lakecli.repository.core.lake import Repository
 
 READ_IN_PLACE: Final = frozenset(
     {
@@ -25,22 +32,17 @@ def is_taken(text: str, context: Context) -> bool:
     """
     if context.command not in READ_IN_PLACE:
         return False
-    from lakecli.uri import is_namespace
 
     if not is_namespace(text):
         text = context.base_uri + text
     if not text.startswith("/"):
         return is_namespace(text)
-    from pathlib import Path
-
-    from lakecli.layout import REPOSITORY
 
     namespace, at, _ = text.partition("@")
     if (Path(namespace.replace("%40", "@")) / REPOSITORY).is_file():
         return True
     if not at:
         return False
-    from lakecli.cli.here import linked
 
     return linked(context) is None
 
@@ -53,15 +55,11 @@ def opened(context: Context, namespace: str, *, at_op: str) -> Repository:
         NotFound: there is no repository in that namespace.
     """
     if at_op:
-        from lakecli.errors import UsageError
-
         raise UsageError(
             f"--at-op needs a clone: {namespace} has no operation log",
             hint="a former state of a branch: BRANCH@{1 day ago}",
         )
     if namespace not in context.remotes:
-        from lakecli.repository.open_remote import open_remote
-
         remote = open_remote(context.lake_home(), context.runtime, namespace)
         context.remotes[namespace] = context.keep(remote)
     return context.remotes[namespace]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from json import JSONEncoder
 
 from lakecli.cli.text import rfc3339
-
-if TYPE_CHECKING:
-    from json import JSONEncoder
 
 
 def to_json(record: Mapping[str, object]) -> str:
@@ -24,7 +22,6 @@ _rfc3339 = lru_cache(maxsize=256)(rfc3339)
 
 @cache
 def _json_encoder() -> JSONEncoder:
-    from json import JSONEncoder
 
     return JSONEncoder(default=_json_default)
 
@@ -32,7 +29,6 @@ def _json_encoder() -> JSONEncoder:
 def _json_default(value: object) -> object:
     if isinstance(value, bytes):
         return os.fsdecode(value)
-    from datetime import datetime
 
     if isinstance(value, datetime):
         return _rfc3339(value)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import RefUpdate
+from lakecli.cli.context import Context
+from lakecli.cli.sharing import UP_TO_DATE, short, show_clone
 from lakecli.errors import NotFound, PermissionDenied, UsageError
+from lakecli.layout import MAX_TABLE_SIZE
+from lakecli.model import RepositoryRecord
+from lakecli.objectstore.base import get_bounded
+from lakecli.objectstore.uri import as_url
 from lakecli.parsing import read_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.cli.context import Context
-    from lakecli.model import RepositoryRecord
-    from lakecli.repository.lakefs.dump import LeftOut
-    from lakecli.repository.lakefs.manifest import RefsManifest
-    from lakecli.repository.lakefs.restore import Restored
-    from lakecli.repository.lakefs.update import Updated
-    from lakecli.repository.refs_dump import Loss
-    from lakecli.sstable.reader import Table
+from lakecli.repository.lakefs.dump import LeftOut
+from lakecli.repository.lakefs.manifest import MAX_SIZE, RefsManifest, parse_manifest
+from lakecli.repository.lakefs.restore import Restored
+from lakecli.repository.lakefs.update import ASIDE, RefState, Updated
+from lakecli.repository.refs_dump import Loss
+from lakecli.sstable.reader import BytesSource, Table
 
 
 def read_manifest(context: Context, source: str) -> RefsManifest:
@@ -30,8 +31,6 @@ def read_manifest(context: Context, source: str) -> RefsManifest:
         PermissionDenied: the file cannot be read.
         UsageError: the text is no manifest.
     """
-    from lakecli.repository.lakefs.manifest import MAX_SIZE, parse_manifest
-
     if source == "-":
         return parse_manifest(context.stdin.buffer.read(MAX_SIZE + 1))
     return parse_manifest(_read_file(source, MAX_SIZE))
@@ -64,10 +63,6 @@ def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:
 
 def show_updates(context: Context, updated: Updated) -> list[RefUpdate]:
     """Tell which refs a newer dump moved, and return them for ``--json``."""
-    from lakecli.cli.answers import pick
-    from lakecli.cli.sharing import UP_TO_DATE, short
-    from lakecli.repository.lakefs.update import ASIDE, RefState
-
     uri = updated.repository.uri
     for each in updated.updated:
         before, after, ref = short(each.before), short(each.after), f"{each.kind} {each.name}"
@@ -92,8 +87,6 @@ def show_updates(context: Context, updated: Updated) -> list[RefUpdate]:
 
 def show_restored(context: Context, made: Restored, *, taken_over: bool) -> None:
     """Report a clone that was made of a refs dump, and whose namespace it reads."""
-    from lakecli.cli.sharing import show_clone
-
     show_clone(
         context,
         made,
@@ -133,8 +126,6 @@ def parse_losses(words: list[str]) -> set[Loss]:
     Raises:
         UsageError: a word that names nothing.
     """
-    from lakecli.repository.refs_dump import Loss
-
     known = {loss.value: loss for loss in Loss}
     for word in words:
         if word not in known:
@@ -146,8 +137,6 @@ def parse_losses(words: list[str]) -> set[Loss]:
 
 def next_steps(record: RepositoryRecord, manifest: str) -> list[str]:
     """Return how to restore a dump with lakectl, line by line."""
-    from lakecli.objectstore.uri import as_url
-
     name, namespace = record.name, shlex.quote(as_url(record.storage_namespace))
     create = f"lakectl repo create-bare lakefs://{name} {namespace}"
     why = "without the wait, its cache would restore into the deleted one"
@@ -170,14 +159,9 @@ def read_table(context: Context, source: str) -> Table:
         UsageError: a directory, or a malformed URI.
         IntegrityError: it is damaged, or no SSTable.
     """
-    from lakecli.layout import MAX_TABLE_SIZE
-    from lakecli.sstable.reader import BytesSource, Table
-
     if source == "-":
         data = context.stdin.buffer.read(MAX_TABLE_SIZE + 1)
     elif "://" in source:
-        from lakecli.objectstore.base import get_bounded
-
         folder, _, key = source.rpartition("/")
         store, _ = context.runtime.find_store(folder)
         data = get_bounded(store, key, MAX_TABLE_SIZE)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from pathlib import Path
+from typing import Annotated, NamedTuple
 
+from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lakecli.cli.context import Context
-    from lakecli.worktree.git import GitRepository
+from lakecli.errors import Refused
+from lakecli.worktree.git import GitRepository, find_git
 
 GitIgnore = Annotated[
     bool,
@@ -42,9 +40,6 @@ def ignore_in_git(context: Context, root: Path, *, wanted: bool) -> Ignoring:
     Raises:
         Refused: the directory is the top of the repository.
     """
-    from lakecli.errors import Refused
-    from lakecli.worktree.git import find_git
-
     above = next((each for each in (root, *root.parents) if each.is_dir()), root)
     git = find_git(above, context.environ) if wanted else None
     if git is not None and root.resolve() == git.root.resolve():

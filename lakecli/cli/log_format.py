@@ -7,18 +7,14 @@ Everything that comes from a commit is escaped as elsewhere; what the format its
 from __future__ import annotations
 
 import re
-from datetime import UTC
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
 
 from lakecli.cli.history_graph import ID_WIDTH
 from lakecli.cli.text import harmless, local_date, one_line, quote_path
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from lakecli.model import Commit, CommitId
+from lakecli.model import Commit, CommitId
 
 _NAMED: Final = {
     "oneline": "%C(yellow)%h%C(reset) %s",

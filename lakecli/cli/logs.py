@@ -12,20 +12,18 @@ import os
 import re
 import shlex
 from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
-from lakecli.cli.line.argv import without_secrets
+from lakecli.cli.line.argv import Globals, without_secrets
+from lakecli.cli.output import Output
+from lakecli.committed.reads import reads_text
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.objectstore.request_log import LOGGER as REQUESTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-    from typing import TextIO
-
-    from lakecli.cli.line.argv import Globals
-    from lakecli.cli.output import Output
     from lakecli.committed.reads import Reads
 
 LEVELS: Final = {
@@ -166,8 +164,6 @@ class Logs:
         self._log.info("end", extra={"fields": fields})
         if self._verbose:
             if any(self._reads.values()):
-                from lakecli.committed.reads import reads_text
-
                 self._out.debug(f"reads of trees: {reads_text(self._reads)}")
             kinds = ", ".join(f"{count} {method}" for method, count in sorted(counts.items()))
             self._out.debug(f"requests to buckets: {total}" + (f" ({kinds})" if kinds else ""))

@@ -7,22 +7,18 @@ of their own, nor the topics.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from lakecli import __version__
 from lakecli.cli.exit_codes import MEANINGS
 from lakecli.cli.help import PURPOSE, option_extras
 from lakecli.cli.line.argv import VERSION_FLAGS
-from lakecli.cli.line.describe import global_options
+from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp, global_options
 from lakecli.cli.schemas import ANSWERS, RECORDS, TYPES
+from lakecli.cli.topics import Topic
 from lakecli.cli.tree import GROUPS
 from lakecli.config_keys import KEYS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp
-    from lakecli.cli.topics import Topic
 
 ENVIRONMENT: Final = {
     "LAKECLI_HOME": "Directory that holds configuration, store and cache, all three",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, cast
 
 from lakecli.cli.line.declare import Option
@@ -12,9 +14,6 @@ from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from io import BufferedIOBase
-
     from lakecli.cli.context import Context
 
 STANDARD_INPUT: Final = "-"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from lakecli.cli.text import local_date, one_line
+from lakecli.kv.operations import Operation, RefChange
 from lakecli.model import RefKind
+from lakecli.repository.undo.complete import Undone
 from lakecli.repository.undo.log import SHORT_ID
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from lakecli.kv.operations import Operation, RefChange
-    from lakecli.repository.undo.complete import Undone
 
 COLUMNS: Final = ("Operation", "Time", "Kind", "Changes", "Command")
 

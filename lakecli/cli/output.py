@@ -14,19 +14,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOBase
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.cli import text as format_
+from lakecli.progress import NO_PROGRESS, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from lakecli.cli.progress_bar import BarProgress
-    from lakecli.progress import Progress
 
 T = TypeVar("T")
 
@@ -313,8 +311,6 @@ class Output:
             size: how many bytes there are, if known.
         """
         if self.quiet or self._bar is not None:
-            from lakecli.progress import NO_PROGRESS
-
             yield NO_PROGRESS
         elif not self._stderr_color:
             from lakecli.cli.progress import PlainProgress

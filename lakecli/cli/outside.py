@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import OutsidePlace
 from lakecli.cli.text import one_line
+from lakecli.errors import LakeError, Refused
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.outside import Place, allowable, look
+from lakecli.repository.core.places import remember, trust_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from lakecli.cli.context import Context
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.outside import Place
 
 SHOWN_PLACES = 20
 
@@ -37,10 +38,6 @@ def ask_about_outside(context: Context, repository: Repository) -> list[Place]:
 
     Without a terminal, print the command that allows them instead.
     """
-    from lakecli.errors import LakeError, Refused
-    from lakecli.repository.core.outside import allowable, look
-    from lakecli.repository.core.places import remember, trust_of
-
     try:
         found = look(repository)
     except LakeError as error:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
+from lakecli.cli.params import TransferOptions
 from lakecli.cli.reading import Kind, Parser, read_branch_prefix
 from lakecli.cli.text import quote_path
 from lakecli.cli.transfers import failure_records, parallelism, progress, raise_failures
 from lakecli.errors import UsageError
+from lakecli.repository.across import AcrossOptions, AcrossReport
+from lakecli.repository.core.attributes import UNCHANGED, Attributes
+from lakecli.repository.cp_across import Place, cp_across, cp_tree_across
+from lakecli.repository.mv_across import mv_across, mv_tree_across
 from lakecli.uri import LakeUri, path_of, ref_of
-
-if TYPE_CHECKING:
-    from lakecli.cli.context import Context
-    from lakecli.cli.params import TransferOptions
-    from lakecli.repository.across import AcrossReport
-    from lakecli.repository.core.attributes import Attributes
 
 TargetUri = Annotated[
     LakeUri,
@@ -94,11 +94,6 @@ def across(
         transfer: how to copy.
         attributes: of copies.
     """
-    from lakecli.repository.across import AcrossOptions
-    from lakecli.repository.core.attributes import UNCHANGED
-    from lakecli.repository.cp_across import Place, cp_across, cp_tree_across
-    from lakecli.repository.mv_across import mv_across, mv_tree_across
-
     if recursive:
         before, after = source.path or b"", target.path or b""
     else:

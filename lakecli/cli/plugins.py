@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
+from lakecli.cli.context import Context
 from lakecli.errors import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lakecli.cli.context import Context
 
 PREFIX: Final = "lakecli-"
 
@@ -60,8 +58,6 @@ def run_plugin(context: Context, plugin: Plugin, arguments: Sequence[str]) -> No
     Raises:
         Refused: the program cannot be executed.
     """
-    import signal
-
     context.out.flush()
     # Python ignores it, and an ignored signal stays ignored.
     before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import datetime, timedelta
+from typing import Final
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from lakecli.cli.context import Context
-    from lakecli.model import Entry
-    from lakecli.objectstore.presigned import PresignedUrl
-    from lakecli.repository.core.lake import Repository
+from lakecli.cli.context import Context
+from lakecli.cli.text import local_date
+from lakecli.model import Entry
+from lakecli.objectstore.presigned import PresignedUrl
+from lakecli.repository.core.address import may_change
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.presign import presign_entry
 
 _SLACK: Final = timedelta(seconds=2)
 """Signatures have whole seconds."""
@@ -26,7 +26,6 @@ def warn_of_early_end(context: Context, wanted: datetime, end: datetime, *, what
     """Warn if a URL expires earlier than asked for; `what` is such as ``the URL expires``."""
     if end >= wanted - _SLACK:
         return
-    from lakecli.cli.text import local_date
 
     context.out.warn(
         f"{what} earlier than asked for, at {local_date(end)}: the store's signatures or the "
@@ -56,9 +55,6 @@ def presigned(
     Raises:
         Unsupported: the storage namespace does not support URLs.
     """
-    from lakecli.repository.core.address import may_change
-    from lakecli.repository.presign import presign_entry
-
     wanted = lifetime(context, asked)
     start = context.now()
     signed = presign_entry(repository, entry, path, expires_in=wanted, inline=inline)

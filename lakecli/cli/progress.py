@@ -5,16 +5,13 @@ The bar for terminals is in ``progress_bar``, which imports Rich.
 
 from __future__ import annotations
 
-from _thread import allocate_lock  # `threading` takes 0.5 ms of a start
 from collections import deque
+from collections.abc import Callable
+from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from lakecli.cli.text import human_size
 from lakecli.progress import Progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 INTERVAL = 5.0
 """Seconds between two plain lines."""
@@ -69,7 +66,7 @@ class CountingProgress(Progress):
         self._done_items = self._done_size = 0
         self._parts = self._done_parts = 0
         self._clock = clock
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._rate, self._item_rate, self._part_rate = Rate(clock), Rate(clock), Rate(clock)
 
     def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:

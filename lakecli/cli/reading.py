@@ -7,19 +7,20 @@ Typer's own ``parser=`` sees the text only. `Parser` gets the context too, becau
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lakecli import uri
 from lakecli.errors import UsageError
+from lakecli.setting_values import parse_duration, parse_size
+from lakecli.uri import LakeUri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime, timedelta
-
     from lakecli.cli.context import Context
-    from lakecli.uri import LakeUri
 
 NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -92,8 +93,6 @@ class Parser(NamedTuple):
 
 def read_repository(text: str, context: Context) -> LakeUri:
     """Read a URI that names a repository; a trailing slash is allowed."""
-    from lakecli import uri
-
     return uri.parse_repository(text, base=context.base_uri, anywhere=context.takes_namespace(text))
 
 
@@ -102,8 +101,6 @@ def read_ref(text: str, context: Context) -> LakeUri:
 
     Without ``lakefs://`` it is a ref of the repository that is meant here, see `here`.
     """
-    from lakecli import uri
-
     return uri.parse_ref(text, base=base_of(text, context), anywhere=context.takes_namespace(text))
 
 
@@ -154,7 +151,6 @@ def read_branch(text: str, context: Context) -> LakeUri:
 
 def _on_branch(parsed: LakeUri) -> LakeUri:
     """Refuse a URI whose ref is not a name of a branch."""
-    from lakecli import uri
     from lakecli.refs.names import check_branch_name, is_branch_name, is_tag_name
 
     ref = uri.ref_of(parsed)
@@ -181,7 +177,6 @@ def _on_branch(parsed: LakeUri) -> LakeUri:
 
 def read_tag(text: str, context: Context) -> LakeUri:
     """Read a URI that names a tag: a legal name, without modifiers."""
-    from lakecli import uri
     from lakecli.refs.names import check_tag_name
 
     parsed = read_ref(text, context)
@@ -191,8 +186,6 @@ def read_tag(text: str, context: Context) -> LakeUri:
 
 def read_repository_or_ref(text: str, context: Context) -> LakeUri:
     """Read a URI that names a repository, or a branch or tag of it by a legal name."""
-    from lakecli import uri
-
     parsed = uri.parse(text, base=base_of(text, context))
     if parsed.ref is None:
         return parsed
@@ -206,16 +199,12 @@ def read_repository_or_ref(text: str, context: Context) -> LakeUri:
 
 def read_repository_or_expression(text: str, context: Context) -> LakeUri:
     """Read a URI that names a repository, or a ref expression of it; or a ref, as `read_ref`."""
-    from lakecli import uri
-
     parsed = uri.parse(text, base=base_of(text, context), anywhere=context.takes_namespace(text))
     return parsed if parsed.ref is None else read_ref(text, context)
 
 
 def read_ref_or_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names a ref, or a path of it; a trailing slash after the ref is allowed."""
-    from lakecli import uri
-
     if uri.parse(text, base=context.base_uri, anywhere=context.takes_namespace(text)).path:
         return read_path(text, context)
     return read_ref(text, context)
@@ -223,16 +212,12 @@ def read_ref_or_path(text: str, context: Context) -> LakeUri:
 
 def read_path(text: str, context: Context) -> LakeUri:
     """Read a URI that names an object."""
-    from lakecli import uri
-
     with _with_the_default(text, context):
         return uri.parse_path(text, base=context.base_uri, anywhere=context.takes_namespace(text))
 
 
 def read_prefix(text: str, context: Context) -> LakeUri:
     """Read a URI that names a prefix, or all of a ref: ``lakefs://r/main`` and ``…/main/``."""
-    from lakecli import uri
-
     with _with_the_default(text, context):
         return uri.parse_path(
             text, base=context.base_uri, allow_empty=True, anywhere=context.takes_namespace(text)
@@ -383,15 +368,11 @@ def read_patterns(texts: list[str], _context: Context) -> list[re.Pattern[str]]:
 
 def read_size(text: str, _context: Context) -> int:
     """Read ``500``, ``10kB``, ``1.5GB`` or ``10GiB``."""
-    from lakecli.setting_values import parse_size
-
     return parse_size(text)
 
 
 def read_duration(text: str, _context: Context) -> timedelta:
     """Read ``90s``, ``30m``, ``12h`` or ``7d``."""
-    from lakecli.setting_values import parse_duration
-
     return parse_duration(text)
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakecli.cli.context import Context
+from lakecli.cli.context import Context, Environment
+from lakecli.cli.line.action import find_action
 from lakecli.cli.line.argv import Globals, normalise, split
+from lakecli.cli.text import one_line
 from lakecli.cli.tree import COMMANDS, GROUPS, find_command, is_prefix
 from lakecli.errors import ErrorKind, LakeError, is_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from lakecli.cli.context import Environment
     from lakecli.cli.logs import Logs
     from lakecli.cli.topics import Topic
 
@@ -127,7 +127,6 @@ def _parse(
             if words == ("config",) and not rest
             else _find_plugin(words, rest, given, environ)
         )
-    from lakecli.cli.line.action import find_action
 
     action = find_action(joined, rest, given)
     return action or (lambda context: _show_command(context, joined, topic))
@@ -216,7 +215,6 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
         interrupted: whether there was an interrupt; an unexpected error is then its consequence.
     """
     from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
-    from lakecli.cli.text import one_line
 
     if isinstance(error, BrokenPipeError):
         return ExitCode.BROKEN_PIPE

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+from lakecli.cli.answers import pick
+from lakecli.cli.answers import sharing as answers
+from lakecli.cli.text import one_line
+from lakecli.model import CommitId
+from lakecli.refs.names import is_full_commit_id
+from lakecli.repository.core.pending import Finished, State, finish_pending
+from lakecli.repository.core.view import commit_at
 
-    from lakecli.cli.answers import sharing as answers
+if TYPE_CHECKING:
     from lakecli.cli.context import Context
-    from lakecli.model import CommitId
     from lakecli.repository.clone import Cloned
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.mover import CaughtUp
-    from lakecli.repository.core.pending import Finished
     from lakecli.repository.lakefs.restore import Restored
     from lakecli.repository.lakefs.update import Updated
     from lakecli.repository.push import Lease, Pushed
@@ -34,9 +38,6 @@ def ref_of(uri: LakeUri, repository: Repository) -> str:
 
 def read_lease(repository: Repository, text: str | None) -> Lease | None:
     """Return the lease that an option asks for; a commit that is not here is taken as typed."""
-    from lakecli.model import CommitId
-    from lakecli.refs.names import is_full_commit_id
-    from lakecli.repository.core.view import commit_at
     from lakecli.repository.push import Lease
 
     if text is None:
@@ -51,8 +52,6 @@ def read_lease(repository: Repository, text: str | None) -> Lease | None:
 
 def finish_interrupted(context: Context, repository: Repository) -> list[Finished]:
     """Finish what an interrupted command left, and show what became of it."""
-    from lakecli.repository.core.pending import finish_pending
-
     finished = finish_pending(repository)
     _tell(context, finished)
     return finished
@@ -68,7 +67,6 @@ def tell_caught_up(context: Context, caught_up: CaughtUp) -> None:
 
 
 def _tell(context: Context, finished: Sequence[Finished]) -> None:
-    from lakecli.repository.core.pending import State
 
     for each in finished:
         show = context.out.warn if each.state is State.LOST else context.out.note
@@ -101,10 +99,7 @@ def show_clone(
         damaged: the records that were left out.
         updated: the refs that a newer dump of lakeFS moved.
     """
-    from lakecli.cli.answers import pick
-    from lakecli.cli.answers import sharing as answers
     from lakecli.cli.outside import ask_about_outside, place_records
-    from lakecli.cli.text import one_line
 
     record = made.repository.record
     outside = ask_about_outside(context, made.repository)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import sleep
 from typing import TYPE_CHECKING
 
+from lakecli.cli.sharing import tell_caught_up
 from lakecli.errors import NotFound, Unreachable
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing.mover import SharedMover
@@ -26,7 +27,5 @@ def synced(context: Context, repository: Repository) -> Repository:
         context.out.warn(f"cannot fetch, using the state of the last fetch: {error.message}")
     else:
         if caught_up.finished or caught_up.unsent:
-            from lakecli.cli.sharing import tell_caught_up
-
             tell_caught_up(context, caught_up)
     return opened

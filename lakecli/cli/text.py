@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
+from unicodedata import combining, east_asian_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from lakecli.model import Commit, Entry
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
@@ -50,8 +50,6 @@ def local_date(when: datetime) -> str:
 
 def rfc3339(when: datetime) -> str:
     """Return a time in UTC as RFC 3339: ``2026-03-01T12:00:00Z``."""
-    from datetime import UTC
-
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -217,7 +215,6 @@ def table_lines(
 def _width(cell: str) -> int:
     if cell.isascii():
         return len(cell)
-    from unicodedata import combining, east_asian_width
 
     return sum(
         0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.line.declare import Option
 from lakecli.cli.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
+from lakecli.objectstore.uri import is_local
+from lakecli.progress import NO_PROGRESS, Progress
+from lakecli.repository.core.own_files import LEFT_OUT
+from lakecli.repository.core.walk import LinkPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from lakecli.cli.context import Context
     from lakecli.cli.params import LinkOptions, SelectionOptions
-    from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.walk import LinkPolicy
     from lakecli.repository.transfer.plan import Plan, Step, Tally
     from lakecli.repository.transfer.selection import Selection
 
@@ -39,7 +41,6 @@ def parallelism(context: Context, repository: Repository, asked: int | None) -> 
     """Return the number of objects to transfer at a time: `asked`, else by setting and store."""
     if asked is not None:
         return asked
-    from lakecli.objectstore.uri import is_local
 
     configured = context.settings.transfer_parallelism
     if is_local(repository.record.storage_namespace):
@@ -50,8 +51,6 @@ def parallelism(context: Context, repository: Repository, asked: int | None) -> 
 @contextmanager
 def progress(context: Context, verb: str, *, hidden: bool) -> Iterator[Progress]:
     """Show the progress of a transfer, unless it is hidden."""
-    from lakecli.progress import NO_PROGRESS
-
     with nullcontext(NO_PROGRESS) if hidden else context.out.progress(verb) as shown:
         yield shown
 
@@ -183,8 +182,6 @@ def link_policy(options: LinkOptions) -> LinkPolicy:
     Raises:
         UsageError: both are given.
     """
-    from lakecli.repository.core.walk import LinkPolicy
-
     if options.follow and options.skip:
         raise UsageError("--follow and --skip exclude each other", hint="give one of them")
     if options.follow:
@@ -208,7 +205,6 @@ def note_left_out(context: Context, paths: Sequence[bytes]) -> None:
     """Say which paths were left out because their names are not those of data."""
     if not paths:
         return
-    from lakecli.repository.core.own_files import LEFT_OUT
 
     more = f" and {len(paths) - 3:,} more" if paths[3:] else ""
     context.out.note(f"left out: {', '.join(map(quote_path, paths[:3]))}{more}: {LEFT_OUT}")

@@ -9,14 +9,12 @@ start 18 ms). Help of groups, man pages and completion scripts build all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PROGRAM: Final = "lakecli"
 

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lakecli.cli.context import Context
 from lakecli.cli.operations import undone_lines, undone_record
 from lakecli.cli.text import quote_path
+from lakecli.cli.worktrees import downloads
+from lakecli.kv.operations import Operation
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.undo.claims import GONE
+from lakecli.repository.undo.complete import Undone, complete
+from lakecli.repository.undo.log import REDO, UNDO, UNDOES, iter_log, redo_target
+from lakecli.repository.undo.undo import redo, undo
+from lakecli.uri import LakeUri
+from lakecli.worktree.keep import check_directory, is_unfinished, overwrite_again, restore_kept
+from lakecli.worktree.writer import Written
 
 DIRECTORY: Final = "directory"
 """`lakecli.worktree.keep.DIRECTORY`, which most undos need not import."""
 
 _COMPLETED: Final = "the {} before was interrupted; it is complete now"
 
-if TYPE_CHECKING:
-    from lakecli.cli.context import Context
-    from lakecli.kv.operations import Operation
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.undo.complete import Undone
-    from lakecli.uri import LakeUri
-    from lakecli.worktree.writer import Written
-
 
 def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
     """Undo the newest operation of a repository, and print it."""
-    from lakecli.repository.undo.undo import undo
-
     repository = context.synced(context.logged_repository(uri, wanted="undo"), restores=True)
     if _has_finished(context, repository):
         return
@@ -47,20 +47,14 @@ def run_undo(context: Context, uri: LakeUri, *, remote: bool) -> None:
 def _check(repository: Repository, operation: Operation) -> None:
     """Refuse to undo what a command has overwritten in a directory that is not found."""
     if DIRECTORY in operation.metadata:
-        from lakecli.worktree.keep import check_directory
-
         check_directory(repository, operation)
 
 
 def _has_finished(context: Context, repository: Repository) -> bool:
     """Bring the rest of the files back if the last undo was interrupted; tell whether it was."""
-    from lakecli.repository.undo.complete import Undone, complete
-    from lakecli.repository.undo.log import UNDO, UNDOES, iter_log, redo_target
-
     operation = redo_target(repository)
     if operation is None or DIRECTORY not in operation.metadata:
         return False
-    from lakecli.worktree.keep import is_unfinished
 
     if not is_unfinished(repository, operation):
         return False
@@ -80,10 +74,6 @@ def _has_finished(context: Context, repository: Repository) -> bool:
 
 def run_redo(context: Context, uri: LakeUri) -> None:
     """Redo the last undone operation of a repository, and print it."""
-    from lakecli.repository.undo.complete import complete
-    from lakecli.repository.undo.log import REDO, redo_target
-    from lakecli.repository.undo.undo import redo
-
     repository = context.synced(context.logged_repository(uri, wanted="redo"), restores=True)
     if (done := complete(repository, REDO, remote=repository.syncs)) is not None:
         context.out.note(_COMPLETED.format("redo"))
@@ -97,9 +87,6 @@ def run_redo(context: Context, uri: LakeUri) -> None:
 
 def _overwrite_again(context: Context, repository: Repository, operation: Operation) -> None:
     """Overwrite the files again that undo has brought back."""
-    from lakecli.cli.worktrees import downloads
-    from lakecli.worktree.keep import overwrite_again
-
     written = overwrite_again(repository, operation, downloads(context, repository, None))
     if written is None:
         context.out.warn(
@@ -119,9 +106,6 @@ def _bring_back(context: Context, repository: Repository, operation: Operation) 
     Raises:
         DirectoryGone: the directory is not found.
     """
-    from lakecli.cli.worktrees import downloads
-    from lakecli.worktree.keep import restore_kept
-
     written = restore_kept(repository, operation, downloads(context, repository, None))
     assert written is not None, "the operation has kept files"
     files = "a file is" if written.downloaded == 1 else f"{written.downloaded} files are"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.objects import Upload
+from lakecli.cli.context import Context
 from lakecli.cli.text import quote_path
 from lakecli.cli.transfers import (
     failure_records,
@@ -13,18 +17,13 @@ from lakecli.cli.transfers import (
     raise_failures,
     summary_lines,
 )
-from lakecli.uri import ref_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.cli.answers.objects import Upload
-    from lakecli.cli.context import Context
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.plan import Step
-    from lakecli.repository.upload import UploadOptions
-    from lakecli.repository.upload_tree import UploadReport
-    from lakecli.uri import LakeUri
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.transfer.plan import Step
+from lakecli.repository.upload import UploadOptions
+from lakecli.repository.upload_mirror import plan_mirror, upload_mirror
+from lakecli.repository.upload_plan import plan_file, plan_files, plan_upload
+from lakecli.repository.upload_tree import UploadReport, upload_files, upload_tree
+from lakecli.uri import LakeUri, ref_of
 
 
 class Mirror(NamedTuple):
@@ -45,30 +44,22 @@ class Uploads(NamedTuple):
 
     def plan(self) -> Iterator[Step]:
         """Return what would be done."""
-        from lakecli.repository.upload_plan import plan_files, plan_upload
-
         where = (self.repository, ref_of(self.target), self.target.path or b"")
         if len(self.sources) > 1:
             sources = list(map(Path, self.sources))
             return plan_files(*where, sources=sources, options=self.options)
         source = Path(self.sources[0])
         if self.mirror is not None:
-            from lakecli.repository.upload_mirror import plan_mirror
-
             return plan_mirror(*where, source=source, options=self.options)
         return plan_upload(*where, source=source, options=self.options, names=self.names)
 
     def plan_one(self, path: bytes) -> Iterator[Step]:
         """Return what would be done with the only file, which gets a path."""
-        from lakecli.repository.upload_plan import plan_file
-
         source, branch = Path(self.sources[0]), ref_of(self.target)
         return plan_file(self.repository, branch, path, source=source, options=self.options)
 
     def upload(self, context: Context) -> UploadReport:
         """Upload; if that ends early, note what is staged."""
-        from lakecli.repository.upload_tree import UploadReport
-
         report = UploadReport()
         try:
             return self._fill(report)
@@ -79,7 +70,6 @@ class Uploads(NamedTuple):
             raise
 
     def _fill(self, report: UploadReport) -> UploadReport:
-        from lakecli.repository.upload_tree import upload_files, upload_tree
 
         where = (self.repository, ref_of(self.target), self.target.path or b"")
         if len(self.sources) > 1:
@@ -87,8 +77,6 @@ class Uploads(NamedTuple):
             return upload_files(*where, sources=sources, options=self.options, report=report)
         source = Path(self.sources[0])
         if self.mirror is not None:
-            from lakecli.repository.upload_mirror import upload_mirror
-
             return upload_mirror(
                 *where,
                 source=source,
@@ -118,8 +106,6 @@ def answer(context: Context, report: UploadReport) -> None:
     failures = failure_records(report.failures)
 
     def record() -> Upload:
-        from lakecli.cli.answers import pick
-        from lakecli.cli.answers.objects import Upload
 
         return pick(Upload, report, failed=len(failures), failures=failures)
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, NamedTuple
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.worktree import LocalCommit
+from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.reading import NO_METADATA, check_message
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.cli.transfers import progress, raise_failures, summary_lines
 from lakecli.cli.worktrees import downloads, raise_conflicts, uploads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from lakecli.cli.context import Context
-    from lakecli.worktree.commit import Committed
-    from lakecli.worktree.worktree import Worktree
+from lakecli.worktree.commit import CommitOptions, Committed, commit
+from lakecli.worktree.git import commit_metadata, find_git
+from lakecli.worktree.ignore import selection_of
+from lakecli.worktree.worktree import Worktree
 
 Ours = Annotated[
     bool,
@@ -50,9 +49,6 @@ def commit_worktree(context: Context, worktree: Worktree, asked: WorkingCommit) 
     Without changes this says so, as lakectl does.
     """
     check_message(asked.message, allow_empty=asked.allow_empty_message)
-    from lakecli.worktree.commit import CommitOptions, commit
-    from lakecli.worktree.git import commit_metadata, find_git
-    from lakecli.worktree.ignore import selection_of
 
     context.out.say("", f"Getting branch: {worktree.link.ref}")
     git = find_git(worktree.root, context.environ)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
 
+from lakecli.cli.context import Context
+from lakecli.cli.differences import show_counts, stream_differences, stream_paths
 from lakecli.cli.here import relative_path
+from lakecli.cli.params import TransferOptions
 from lakecli.cli.transfers import progress
 from lakecli.cli.worktrees import (
     COLUMNS,
@@ -18,18 +24,18 @@ from lakecli.cli.worktrees import (
     tell_brought,
     warn_of_state,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from lakecli.cli.context import Context
-    from lakecli.cli.params import TransferOptions
-    from lakecli.progress import Progress
-    from lakecli.repository.core.lake import Repository
-    from lakecli.worktree.link import Link
-    from lakecli.worktree.worktree import Worktree
+from lakecli.progress import Progress
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.view import commit_at
+from lakecli.uri import LakeUri
+from lakecli.worktree.bring import Policy, bring
+from lakecli.worktree.compare import differences, status
+from lakecli.worktree.create import link_target
+from lakecli.worktree.find import find_linked
+from lakecli.worktree.ignore import selection_of
+from lakecli.worktree.link import Link
+from lakecli.worktree.restore import restore
+from lakecli.worktree.worktree import Worktree, not_linked
 
 
 def show_status(
@@ -41,9 +47,6 @@ def show_status(
     exclude: Sequence[str] = (),
 ) -> None:
     """Answer with what has changed in a working directory and on its ref."""
-    from lakecli.worktree.compare import status
-    from lakecli.worktree.ignore import selection_of
-
     found = status(worktree, local=local, selection=selection_of(include, exclude))
     say_compared(context, worktree, local=local)
     if not found.items:
@@ -80,10 +83,6 @@ def show_diff(
         names: answer with the paths alone.
         null: end each path by NUL.
     """
-    from lakecli.cli.differences import show_counts, stream_differences, stream_paths
-    from lakecli.worktree.compare import differences, status
-    from lakecli.worktree.ignore import selection_of
-
     found = status(worktree, local=True, selection=selection_of(include, exclude))
     items = [
         item
@@ -112,10 +111,6 @@ def pull_worktree(
     context: Context, worktree: Worktree, *, force: bool, transfer: TransferOptions
 ) -> None:
     """Bring a working directory to what its ref is now, and answer with what was done."""
-    from dataclasses import replace
-
-    from lakecli.worktree.bring import Policy, bring
-
     policy = Policy.FORCE if force else Policy.KEEP
     with worktree.locked(), _progress(context, "pull", transfer) as shown:
         worktree.follow_back()
@@ -133,11 +128,6 @@ def bring_along(context: Context, repository: Repository, root: Path, link: Link
         PartialFailure: some objects could not be downloaded.
         WorktreeConflict: files were changed both here and there.
     """
-    from dataclasses import replace
-
-    from lakecli.worktree.bring import Policy, bring
-    from lakecli.worktree.worktree import Worktree
-
     worktree = Worktree(repository, root, link, linking=linking(context, repository))
     with worktree.locked(), context.out.progress("pull") as shown:
         worktree.follow_back()
@@ -171,12 +161,6 @@ def checkout_worktree(
         force: overwrite changed files that the ref has otherwise.
         yes: do not ask.
     """
-    from dataclasses import replace
-
-    from lakecli.uri import LakeUri
-    from lakecli.worktree.bring import Policy, bring
-    from lakecli.worktree.create import link_target
-
     policy = Policy.REFUSE
     if discard or force:
         policy = Policy.DISCARD if discard else Policy.FORCE
@@ -212,11 +196,6 @@ def restore_files(
     transfer: TransferOptions,
 ) -> None:
     """Give files of a working directory their committed contents, and answer with what was done."""
-    from dataclasses import replace
-
-    from lakecli.repository.core.view import commit_at
-    from lakecli.worktree.restore import restore
-
     repository = worktree.repository
     commit = None
     if source:
@@ -235,9 +214,6 @@ def linked_below(directory: Path, trust: Sequence[str]) -> list[Path]:
     Raises:
         NotFound: there are none.
     """
-    from lakecli.worktree.find import find_linked
-    from lakecli.worktree.worktree import not_linked
-
     found = [directory / each.directory for each in find_linked(directory, trust=trust)]
     if not found:
         raise not_linked(directory)

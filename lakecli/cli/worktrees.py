@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.history import LocalChange
+from lakecli.cli.answers.history import Status as StatusRecord
+from lakecli.cli.answers.worktree import Synced
+from lakecli.cli.context import Context
+from lakecli.cli.differences import LOOKS
 from lakecli.cli.here import absolute, relative_path
 from lakecli.cli.line.declare import Argument
+from lakecli.cli.params import LinkOptions
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import quote_path, shell_word
 from lakecli.cli.transfers import (
     failure_records,
+    link_policy,
     note_left_out,
+    parallelism,
     raise_failures,
     summary_lines,
 )
 from lakecli.model import ChangeType
+from lakecli.objectstore.uri import is_local
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.download import DownloadOptions
+from lakecli.repository.transfer.selection import EVERYTHING
+from lakecli.repository.upload import UploadOptions
 from lakecli.setting_values import HARDLINK_ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from lakecli.cli.answers.history import LocalChange
-    from lakecli.cli.answers.history import Status as StatusRecord
-    from lakecli.cli.context import Context
-    from lakecli.cli.params import LinkOptions
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.download import DownloadOptions
-    from lakecli.repository.upload import UploadOptions
-    from lakecli.worktree.bring import Brought
-    from lakecli.worktree.compare import Item, Status
-    from lakecli.worktree.ignore import Ignore
-    from lakecli.worktree.link import Link
-    from lakecli.worktree.linking import LinkMode
-    from lakecli.worktree.worktree import Worktree
+from lakecli.worktree.bring import MAX_LISTED, Brought, WorktreeConflict
+from lakecli.worktree.compare import Item, Status, status
+from lakecli.worktree.ignore import Ignore
+from lakecli.worktree.link import Link, find_root, read_link
+from lakecli.worktree.linking import LinkMode
+from lakecli.worktree.worktree import Worktree, not_linked
 
 Directory = Annotated[
     str,
@@ -65,8 +70,6 @@ _WORDS: Final = {
 
 def find_worktree(context: Context, directory: str = ".") -> tuple[Path, Link] | None:
     """Return the linked directory that a directory is or lies in, and its link; or ``None``."""
-    from lakecli.worktree.link import find_root, read_link
-
     root = find_root(absolute(directory))
     trust = context.settings.local_trust
     link = None if root is None else read_link(root, trust=trust)
@@ -81,10 +84,6 @@ def open_worktree(
     Raises:
         NotFound: there is none, or its repository is not on this machine.
     """
-    from lakecli.cli.transfers import link_policy
-    from lakecli.repository.core.walk import LinkPolicy
-    from lakecli.worktree.worktree import Worktree, not_linked
-
     found = find_worktree(context, directory)
     if found is None:
         raise not_linked(absolute(directory))
@@ -96,9 +95,6 @@ def open_worktree(
 
 def linking(context: Context, repository: Repository) -> LinkMode:
     """Return how files come from the namespace of a repository; root gets no hard links."""
-    from lakecli.objectstore.uri import is_local
-    from lakecli.worktree.linking import LinkMode
-
     if not is_local(repository.record.storage_namespace):
         return LinkMode.COPY
     chosen = context.settings.local_link
@@ -117,9 +113,6 @@ def open_ignore(context: Context, files: Sequence[str]) -> tuple[Ignore, list[by
         NotFound: this directory is not in a linked one.
         UsageError: a file is not below it.
     """
-    from lakecli.worktree.ignore import Ignore
-    from lakecli.worktree.worktree import not_linked
-
     found = find_worktree(context)
     if found is None:
         raise not_linked(absolute("."))
@@ -130,17 +123,11 @@ def open_ignore(context: Context, files: Sequence[str]) -> tuple[Ignore, list[by
 
 def downloads(context: Context, repository: Repository, workers: int | None) -> DownloadOptions:
     """Return how a working directory gets its files."""
-    from lakecli.cli.transfers import parallelism
-    from lakecli.repository.download import DownloadOptions
-
     return DownloadOptions(parallelism=parallelism(context, repository, workers))
 
 
 def uploads(context: Context, worktree: Worktree, workers: int | None) -> UploadOptions:
     """Return how the files of a working directory are uploaded."""
-    from lakecli.cli.transfers import parallelism
-    from lakecli.repository.upload import UploadOptions
-
     return UploadOptions(
         links=worktree.links, parallelism=parallelism(context, worktree.repository, workers)
     )
@@ -167,9 +154,6 @@ def change_of(item: Item) -> ChangeType:
 
 def change_record(item: Item) -> LocalChange:
     """Return the JSON answer about a path."""
-    from lakecli.cli.answers import pick
-    from lakecli.cli.answers.history import LocalChange
-
     return pick(LocalChange, item, source=source_of(item), change=change_of(item))
 
 
@@ -180,8 +164,6 @@ def change_row(item: Item) -> tuple[str, str, str]:
 
 def change_style(item: Item) -> str:
     """Return the colour of a path's row, which is that of the same change in a diff."""
-    from lakecli.cli.differences import LOOKS
-
     return LOOKS[change_of(item)][1]
 
 
@@ -254,10 +236,6 @@ class Compared(NamedTuple):
 
 def compare_here(repository: Repository, root: Path, link: Link) -> Compared:
     """Compare a working directory with its base and its ref."""
-    from lakecli.repository.transfer.selection import EVERYTHING
-    from lakecli.worktree.compare import status
-    from lakecli.worktree.worktree import Worktree
-
     worktree = Worktree(repository, root, link)
     return Compared(worktree, status(worktree, local=False, selection=EVERYTHING))
 
@@ -272,9 +250,6 @@ def answer_synced(context: Context, worktree: Worktree, brought: Brought, operat
         PartialFailure: some objects could not be downloaded.
         WorktreeConflict: files were changed both here and there.
     """
-    from lakecli.cli.answers import pick
-    from lakecli.cli.answers.worktree import Synced
-
     record = pick(
         Synced,
         brought,
@@ -335,7 +310,6 @@ def raise_conflicts(worktree: Worktree, conflicts: Sequence[bytes]) -> None:
     """
     if not conflicts:
         return
-    from lakecli.worktree.bring import MAX_LISTED, WorktreeConflict
 
     count = f"{len(conflicts)} files were" if conflicts[1:] else "a file was"
     raise WorktreeConflict(

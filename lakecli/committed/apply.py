@@ -6,21 +6,20 @@ change touches are copied as they are stored.
 
 from __future__ import annotations
 
-from _bisect import bisect_left  # `bisect` first defines them in Python
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from operator import lt
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.committed.metaranges import Metarange, RangeRecord
 from lakecli.committed.ranges import is_ours, iter_runs
 from lakecli.committed.values import identity_of
 from lakecli.committed.writer import TreeWriter
+from lakecli.model import MetarangeId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
     from lakecli.sstable.run import Run
 
 CHUNK = 4096

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from lakecli.committed.values import decode_entry
-from lakecli.model import ChangeType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.model import Difference
+from lakecli.model import ChangeType, Difference
 
 DELIMITER = b"/"
 

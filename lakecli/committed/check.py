@@ -7,27 +7,29 @@ wrote the table. lakeFS has used several formulas for identities; each of them i
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from hashlib import sha256
 
 from lakecli.committed.encode import identify
-from lakecli.committed.metaranges import check_kind, decode_range_record, parse_metarange
+from lakecli.committed.metaranges import (
+    Metarange,
+    RangeRecord,
+    check_kind,
+    decode_range_record,
+    parse_metarange,
+)
 from lakecli.committed.naming import name_of_table
 from lakecli.committed.ranges import is_ours
 from lakecli.committed.splitter import Splitter
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import IntegrityError
 from lakecli.identity import frame_int, frame_map, frame_str, h
 from lakecli.layout import sstable_key
+from lakecli.model import Entry, MetarangeId
 from lakecli.sstable.reader import BytesSource, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.committed.metaranges import Metarange, RangeRecord
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import Entry, MetarangeId
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +195,6 @@ def _check_entry(
 
 def _lakefs_identities(entry: Entry) -> Iterator[bytes]:
     """Yield the identities that releases of lakeFS compute for an entry, the newest first."""
-    from hashlib import sha256
-
     old = frame_int(entry.size) + frame_str(entry.checksum) + frame_map(entry.metadata)
     if entry.content_type:
         yield sha256(old + frame_str(entry.content_type)).digest()

@@ -6,16 +6,13 @@ identities of such entries differ, so a merge of both is a conflict, which may b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
+from lakecli.committed.threeway import Candidate
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError
 from lakecli.identity import DIGEST_SIZE, is_md5
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.committed.threeway import Candidate
 
 MAX_CONFLICTS_LISTED: Final = 1_000
 

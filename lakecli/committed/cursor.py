@@ -9,16 +9,13 @@ and meet again further on.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lakecli.committed.metaranges import ID_PART
+from lakecli.committed.metaranges import ID_PART, Metarange, RangeRecord
 from lakecli.committed.ranges import Mismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TypeAlias
-
-    from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.tree_store import TreeStore
     from lakecli.sstable.reader import Table
 

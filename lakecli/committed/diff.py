@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from lakecli.committed.conflicts import may_be_none
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.keys import first_key, prefix_end
-from lakecli.committed.metaranges import range_id_of
+from lakecli.committed.metaranges import Metarange, range_id_of
 from lakecli.committed.pairs import is_same, iter_pairs, type_of
 from lakecli.committed.scan import find
 from lakecli.committed.threeway import iter_candidates, segments
-from lakecli.model import ChangeType, Difference
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.committed.metaranges import Metarange
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId, RangeId
+from lakecli.committed.tree_store import TreeStore
+from lakecli.model import ChangeType, Difference, MetarangeId, RangeId
 
 
 def diff(

@@ -7,10 +7,12 @@ every byte with protobuf's.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from itertools import repeat
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from blake3 import blake3
 
@@ -20,10 +22,6 @@ from lakecli.identity import entry_identity, frame_map, frame_str
 from lakecli.layout import data_key, is_content_address
 from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.proto.varint import PAIR_BITS, continued_pairs, encode_varint, small_varints
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
 _CACHED: Final = 1 << 12
 """Times, content types and metadata keys of which the encoded form is kept."""

@@ -6,14 +6,13 @@ costs little in comparison, and says which ranges exist and how large they are.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
+from lakecli.committed.metaranges import RangeRecord
 from lakecli.layout import SSTABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from lakecli.committed.metaranges import RangeRecord
     from lakecli.objectstore.base import ObjectStore
 
 SMALLEST_ENTRY: Final = 8

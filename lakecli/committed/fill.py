@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from threading import Event, Thread
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lakecli.committed.points import PointReader
-    from lakecli.model import MetarangeId
+from lakecli.committed.points import PointReader
+from lakecli.model import MetarangeId
 
 
 class Fill:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import AnyStr
+from typing import AnyStr
 
 
 def prefix_end(prefix: bytes) -> bytes | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
 from lakecli.committed.keys import first_key, prefix_end
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 STEPS_BEFORE_SEEK: Final = 16
 """Records skipped one by one inside a common prefix before a new scan starts behind it."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from _thread import RLock  # `threading` takes 0.5 ms of every start
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from threading import RLock
+from typing import Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -17,25 +17,20 @@ if their identities do, unless the bytes of conflicting ones are compared.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from lakecli.committed.apply import Application, ChangeCounts
 from lakecli.committed.conflicts import Conflicts, may_be_none
 from lakecli.committed.cursor import Cursor, iter_windows
+from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.pairs import iter_pairs
 from lakecli.committed.rebuild import canonical
-from lakecli.committed.threeway import Slice, iter_candidates, segments
+from lakecli.committed.threeway import Candidate, Segment, Slice, iter_candidates, segments
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.writer import TreeWriter
-from lakecli.model import MergeStrategy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.threeway import Candidate, Segment
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
+from lakecli.model import MergeStrategy, MetarangeId
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ entries have some 1,700 ranges.
 from __future__ import annotations
 
 import re
-from _bisect import bisect_left  # `bisect` first defines them in Python
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.ranges import is_ours
@@ -25,8 +26,6 @@ from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from lakecli.sstable.reader import Table
     from lakecli.sstable.run import Run
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Final
 
 from lakecli.committed.ranges import is_ours
 from lakecli.committed.values import digests
 from lakecli.identity import frame_map, tree_id
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lakecli.sstable.reader import Table
+from lakecli.sstable.reader import Table
 
 _LAKEFS_PROPERTIES: Final = ("entity", "schema_definition", "schema_name", "type")
 """The properties that lakeFS hashes into a table's name."""
@@ -46,8 +44,6 @@ def _lakefs_name(
     properties: Mapping[str, bytes], keys: Sequence[bytes], values: Sequence[bytes]
 ) -> str:
     """Compute the name that lakeFS gives a table."""
-    from hashlib import sha256
-
     digest = sha256()
     for key, value in zip(keys, values, strict=True):
         digest.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Sequence
 from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.reads import Tier
     from lakecli.sstable.reader import Table

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 from lakecli.committed.values import identity_of
 from lakecli.model import ChangeType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import TypeAlias
-
     from lakecli.committed.cursor import Window
 
     Pair: TypeAlias = tuple[bytes, bytes | None, bytes | None]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.sstable.reader import Table
     from lakecli.sstable.run import Run

@@ -7,18 +7,16 @@ remembers the result: then every commit and merge writes only the ranges that it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
 
+from lakecli.committed.metaranges import Metarange
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.writer import TreeWriter
+from lakecli.model import MetarangeId
+from lakecli.progress import Progress
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from typing import Protocol
-
-    from lakecli.committed.metaranges import Metarange
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
-    from lakecli.progress import Progress
 
     class Rebuilt(Protocol):
         """Remembers which tree of lakecli has the contents of a tree of lakeFS."""

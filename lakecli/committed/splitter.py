@@ -14,12 +14,9 @@ upper bound. Trees in buckets depend on this rule: it must never change within a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from lakecli.identity import DIGEST_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _ALL_BITS = 255
 MIN_RANGE_ENTRIES = 16

@@ -8,17 +8,13 @@ unread; otherwise its records are compared, except where base and source are equ
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from lakecli.committed.cursor import Cursor, iter_windows
-from lakecli.committed.metaranges import ID_PART
+from lakecli.committed.metaranges import ID_PART, Metarange
 from lakecli.committed.pairs import is_same, iter_pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.committed.metaranges import Metarange
-    from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.tree_store import TreeStore
 
 
 class Slice(NamedTuple):

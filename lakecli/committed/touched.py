@@ -7,20 +7,16 @@ of the wanted paths are opened.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from lakecli.committed.cursor import Cursor, iter_windows
 from lakecli.committed.diff import differs_at
 from lakecli.committed.keys import prefix_end
-from lakecli.committed.metaranges import ID_PART, decode_range_record
+from lakecli.committed.metaranges import ID_PART, Metarange, RangeRecord, decode_range_record
 from lakecli.committed.pairs import iter_pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.committed.metaranges import Metarange, RangeRecord
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
+from lakecli.committed.tree_store import TreeStore
+from lakecli.model import MetarangeId
 
 POINTS: Final = 2
 """Up to so many wanted paths are looked up one by one; for more, ranges are read whole."""

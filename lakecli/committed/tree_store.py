@@ -9,28 +9,32 @@ and identities, so any copy may be read, but one process must not mix two.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lakecli import layout
 from lakecli.committed.lru_cache import LruCache
-from lakecli.committed.metaranges import NO_RANGES, check_kind, load_metarange
+from lakecli.committed.metaranges import (
+    NO_RANGES,
+    Metarange,
+    RangeRecord,
+    check_kind,
+    load_metarange,
+)
 from lakecli.committed.ranges import check_described
 from lakecli.committed.reads import BUCKET, DISK, MEMORY, no_reads
+from lakecli.committed.sources import MissingTable, PathSource, RemoteSource
 from lakecli.errors import IntegrityError
+from lakecli.model import MetarangeId, RangeId
 from lakecli.objectstore.base import ObjectNotFound, get_bounded
 from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-    from typing import Protocol
-
     from lakecli.committed.cache import SstableCache
-    from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.points import PointReader
     from lakecli.committed.reads import Reads, Tier
     from lakecli.committed.rebuild import Rebuilt
-    from lakecli.model import MetarangeId, RangeId
     from lakecli.objectstore.base import Batch, ObjectStore
 
     class GcGuard(Protocol):
@@ -228,7 +232,6 @@ class TreeStore:
         if found is not None:
             return found, tier
         size = record.size if is_exact else self._size_of(key)
-        from lakecli.committed.sources import RemoteSource
 
         try:
             found = Table(RemoteSource(self.store, key, size=size))
@@ -370,8 +373,6 @@ class TreeStore:
 
     def _open_file(self, record: RangeRecord) -> Table | None:
         """Open a range in the local namespace or in the cache, or return ``None``."""
-        from lakecli.committed.sources import PathSource
-
         key = layout.sstable_key(record.id)
         cache = self._cache
         if cache is None:
@@ -389,16 +390,12 @@ class TreeStore:
         try:
             return get_bounded(self.store, key, layout.MAX_TABLE_SIZE)
         except ObjectNotFound:
-            from lakecli.committed.sources import MissingTable
-
             raise MissingTable(key, self.store.uri) from None
 
     def _size_of(self, key: str) -> int:
         try:
             return self.store.head(key).size
         except ObjectNotFound:
-            from lakecli.committed.sources import MissingTable
-
             raise MissingTable(key, self.store.uri) from None
 
 

@@ -10,9 +10,10 @@ codec of `lakecli.proto` decodes every other form, and decides what is damaged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from blake3 import blake3
 
@@ -20,9 +21,6 @@ from lakecli.identity import DIGEST_SIZE
 from lakecli.model import Entry
 from lakecli.proto.varint import CONTINUES, Malformed, decode_varint
 from lakecli.sstable.framing import MalformedValue, decode_value, encode_value, read_component
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = [
     "MalformedValue",

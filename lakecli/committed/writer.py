@@ -12,6 +12,7 @@ follows. Otherwise its records are written again, untouched blocks verbatim.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakecli.committed.metaranges import (
@@ -30,8 +31,6 @@ from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.sstable.writer import TableWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lakecli.committed.tree_store import TableBatch, TreeStore
     from lakecli.sstable.run import Run
 

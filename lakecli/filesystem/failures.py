@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from lakecli.errors import (
     AlreadyExists,
@@ -15,9 +15,6 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class LakeFileError(OSError):

@@ -14,11 +14,13 @@ from fsspec.spec import AbstractBufferedFile
 
 from lakecli.filesystem.failures import finding, transferring
 from lakecli.filesystem.lakes import repository
+from lakecli.filesystem.paths import Place
+from lakecli.model import Entry
+from lakecli.repository.deposit import deposit
+from lakecli.repository.upload import UploadOptions
 
 if TYPE_CHECKING:
-    from lakecli.filesystem.paths import Place
     from lakecli.filesystem.system import LakeFileSystem
-    from lakecli.model import Entry
 
 WHOLE: Final = 1 << 20
 """Files up to this size are kept in memory until closed, larger ones in a temporary file."""
@@ -184,8 +186,6 @@ class WrittenFile(_Discardable):
             self.close()
 
     def _upload(self) -> None:
-        from lakecli.repository.deposit import deposit
-        from lakecli.repository.upload import UploadOptions
 
         options = UploadOptions(**self._options, parallelism=PARALLEL_PARTS)
         source: Any = self._memory

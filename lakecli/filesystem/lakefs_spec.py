@@ -7,14 +7,12 @@ takes depends on the order of their installation.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.errors import LakeWarning
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _SERVER: Final = frozenset(
     (

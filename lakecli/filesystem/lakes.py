@@ -8,21 +8,20 @@ fork, that lake is unusable in the child and raises an error there.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from lakecli.home import chosen_home
+from lakecli.model import Entry
 from lakecli.opening import catch_up, open_lake, open_repository, warn_of_notices
 from lakecli.repository.core.address import locate
+from lakecli.repository.core.lake import Lake, Repository
 from lakecli.uri import SCHEME, parse_repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.core.lake import Lake, Repository
 
 
 class _Held:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import local
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
@@ -15,19 +16,14 @@ from lakecli.committed.listing import ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.filesystem import lakefs_spec, lakes, paths
 from lakecli.filesystem.failures import finding, transferring
+from lakecli.filesystem.paths import Place
+from lakecli.model import Entry
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.address import full_address
-from lakecli.repository.core.view import open_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from lakecli.filesystem.paths import Place
-    from lakecli.model import Entry
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.reader import Reader
-    from lakecli.repository.core.view import View
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.reader import Reader
+from lakecli.repository.core.view import View, open_view
+from lakecli.repository.presign import presign_entry
 
 Info = dict[str, Any]
 
@@ -187,8 +183,6 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
 
     def sign(self, path: str, expiration: int = 100, **_: Any) -> str:
         """Return a URL that reads the object without credentials, for `expiration` seconds."""
-        from lakecli.repository.presign import presign_entry
-
         place, entry = self._found(path)
         with transferring(path), lakes.repository(self.home, place.repository) as repository:
             lifetime = timedelta(seconds=expiration)

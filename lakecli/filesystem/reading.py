@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.utils import isfilelike
@@ -15,16 +16,11 @@ from lakecli.errors import LakeWarning
 from lakecli.filesystem import lakes
 from lakecli.filesystem.failures import transferring
 from lakecli.filesystem.lookup import LookupFileSystem
-from lakecli.filesystem.paths import parse
+from lakecli.filesystem.paths import Place, parse
+from lakecli.model import Entry
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.repository.core.own_files import LEFT_OUT, is_own
 from lakecli.repository.core.read import damaged, gone, read_located
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.filesystem.paths import Place
-    from lakecli.model import Entry
 
 PARALLEL_READS: Final = 16
 """Ranges that `ReadingFileSystem.cat_ranges` reads at a time."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import io
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fsspec.core import get_compression
 
@@ -13,17 +14,14 @@ from lakecli.committed.values import decode_entry
 from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.failures import finding
 from lakecli.filesystem.files import PackedFile, ReadFile, TextFile, WrittenFile
+from lakecli.filesystem.paths import Place
 from lakecli.filesystem.reading import ReadingFileSystem, is_left_out
 from lakecli.filesystem.transaction import LakeTransaction, Pending
+from lakecli.model import Commit
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lakecli.filesystem.paths import Place
-    from lakecli.model import Commit
-    from lakecli.repository.deposit import Removal
+from lakecli.repository.commit import commit
+from lakecli.repository.deposit import Removal
 
 _TEXT_OPTIONS: Final = frozenset({"encoding", "errors", "newline"})
 _WITHOUT_KIND: Final = str.maketrans("", "", "bt")
@@ -226,7 +224,6 @@ class LakeFileSystem(ReadingFileSystem):
                     self._rm(each)
 
     def _rm(self, path: str) -> None:
-        from lakecli.repository.deposit import Removal
 
         moved: dict[str, bytes] | None = getattr(self._mine, "moved", None)
         if moved is None:
@@ -296,8 +293,6 @@ class LakeFileSystem(ReadingFileSystem):
             LakeFileError: nothing was committed. Its ``kind`` says why: nothing is staged, others
                 have changed the same paths, or the bucket does not answer. Staged changes stay.
         """
-        from lakecli.repository.commit import commit
-
         path = self._strip_protocol(branch)
         place = paths.parse(path)
         with (

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from fsspec.transaction import Transaction
 
 from lakecli.filesystem.failures import finding
 from lakecli.filesystem.lakes import repository
-
-if TYPE_CHECKING:
-    from lakecli.filesystem.paths import Place
-    from lakecli.repository.deposit import Removal
+from lakecli.filesystem.paths import Place
+from lakecli.repository.deposit import Removal, stage_together
 
 
 class Pending:
@@ -30,8 +27,6 @@ class Pending:
 
     def stage(self, home: str | None) -> None:
         """Stage all changes: those of one branch atomically, one branch after the other."""
-        from lakecli.repository.deposit import stage_together
-
         for (name, branch), changes in self._changes.items():
             with finding(f"{name}/{branch}"), repository(home, name) as found:
                 stage_together(found, branch, changes, kind="file system")

@@ -10,21 +10,20 @@ the write lock, so a process that only reads would have to wait for a writer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from itertools import chain, islice
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.kv import environment
+from lakecli.kv.environment import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from types import TracebackType
-
     import lmdb
 
     from lakecli.directories import StrPath
-    from lakecli.kv.environment import Environment
     from lakecli.kv.past import PastStaging
     from lakecli.kv.usage import Usage
 

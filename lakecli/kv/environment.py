@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import sys
-from _thread import allocate_lock, get_ident  # `threading` takes 0.5 ms of every start
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from threading import Lock, get_ident
 from time import sleep
 from typing import TYPE_CHECKING, Final
 from weakref import ref
@@ -25,8 +26,6 @@ from lakecli.kv.mounts import MOUNT_TABLE, network_type
 from lakecli.kv.sentinel import Sentinel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import lmdb
 
     from lakecli.directories import StrPath
@@ -47,7 +46,7 @@ _PAUSES: Final = (0.02, 0.05, 0.1, *[0.2] * 50)
 # The open environments of this process, by device and inode of the directory: LMDB allows only one
 # for each. Guarded by the lock, which also keeps two threads from opening at once.
 _open: Final[dict[tuple[int, int], Environment]] = {}
-_open_lock: Final = allocate_lock()
+_open_lock: Final = Lock()
 
 
 class Environment:

@@ -11,15 +11,11 @@ the file's numbers are unchanged.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Container, Iterable, Iterator
+from typing import Final, NamedTuple
 
 from lakecli.kv import paths
-from lakecli.kv.env import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 
 MINIMUM_AGE_NS: Final = 30_000_000_000
 """A file that changed less than this before it was hashed is not recorded.

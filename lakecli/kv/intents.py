@@ -13,15 +13,11 @@ its outcome. An interrupted command leaves it to the next command, which looks t
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from lakecli.errors import IntegrityError
-from lakecli.kv.env import Table, owner_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lakecli.kv.env import ReadTransaction
+from lakecli.kv.env import ReadTransaction, Table, owner_key
 
 
 class IntentStore:

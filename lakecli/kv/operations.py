@@ -18,19 +18,16 @@ sealed are kept as long as the operation.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, NotFound
+from lakecli.identity import h
 from lakecli.kv import paths
-from lakecli.kv.env import OWNER_SIZE, Table, owner_key
+from lakecli.kv.env import OWNER_SIZE, ReadTransaction, Table, WriteTransaction, owner_key
 from lakecli.model import NO_METADATA, RefKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from datetime import datetime
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
 
 _COUNTER: Final = b"n"
 _BY_SEQUENCE: Final = b"s"
@@ -243,7 +240,6 @@ def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = N
 
 
 def _image_owner(id: bytes, token: bytes) -> bytes:
-    from lakecli.identity import h  # reading the log needs no digests
 
     return h(id + token)[:OWNER_SIZE]
 
@@ -270,7 +266,6 @@ def _dump(operation: Operation) -> bytes:
 
 
 def _load(repository: bytes, data: bytes) -> Operation:
-    from datetime import UTC, datetime
 
     try:
         fields = json.loads(data)

@@ -11,16 +11,11 @@ A commit in several packs, because one replaces others, is recorded with the las
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
 
-from lakecli.ids import PackId
-from lakecli.kv.env import Table, owner_key
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from lakecli.ids import CommitId
-    from lakecli.kv.env import ReadTransaction
+from lakecli.ids import CommitId, PackId
+from lakecli.kv.env import ReadTransaction, Table, owner_key
 
 _COMMIT: Final = b"c"
 _PACK: Final = b"p"

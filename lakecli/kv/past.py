@@ -8,21 +8,18 @@ through the images of those operations, which stay where they are.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from lakecli.errors import LakeError
 from lakecli.kv import operations, paths
 from lakecli.kv.env import LocalStore, ReadTransaction, Table
+from lakecli.kv.environment import Environment
 from lakecli.model import RefKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Self
-
-    from lakecli.kv.environment import Environment
-
     Rows = dict[bytes, bytes | None]
 
 _TABLES: Final = {

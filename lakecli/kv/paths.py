@@ -16,15 +16,11 @@ child at the position of its link gives all paths in byte order.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lakecli.kv.env import MAX_KEY_SIZE, OWNER_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.env import MAX_KEY_SIZE, OWNER_SIZE, ReadTransaction, Table, WriteTransaction
 
 _LINK: Final = b"\0"
 CHUNK: Final = MAX_KEY_SIZE - OWNER_SIZE - len(_LINK)

@@ -10,15 +10,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import IntegrityError
-from lakecli.kv.env import Table, owner_key
+from lakecli.kv.env import ReadTransaction, Table, owner_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from lakecli.kv.env import ReadTransaction
     from lakecli.model import RefKind
 
 _SEQUENCE_SIZE: Final = 8

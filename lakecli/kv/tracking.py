@@ -10,19 +10,14 @@ A ref that was deleted in the bucket stays here, without a commit.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MalformedId, WriteId
-from lakecli.kv.env import Table, owner_key
+from lakecli.kv.env import ReadTransaction, Table, owner_key
 from lakecli.model import RefKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.kv.env import ReadTransaction
-
 
 _REMEMBERED: Final = 1 << 14
 """Records that are parsed once: a push of many branches reads all of them for each branch."""

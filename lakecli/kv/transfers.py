@@ -13,15 +13,11 @@ not this table, knows which parts have arrived.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from lakecli.kv.env import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 
 _UPLOAD: Final = b"u"
 _LOOKED: Final = b"l"

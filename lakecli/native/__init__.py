@@ -13,12 +13,11 @@ An installation without a C compiler lacks the compiled core, and the twins do t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Protocol
 
     class Core(Protocol):
         """The functions of the core. What they leave to the twin is ``None`` if not noted."""

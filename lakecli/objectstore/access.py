@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from lakecli.objectstore.capabilities import ReportsAccess
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from lakecli.objectstore.base import ObjectStore
 
 _SHOWN: Final = 4

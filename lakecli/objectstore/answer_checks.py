@@ -9,10 +9,11 @@ error, not a listing of nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from json import loads
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from xml.etree.ElementTree import Element
 
 MAX_ANSWER: Final = 16 << 20
@@ -139,8 +140,6 @@ def read_json(body: bytes, kind: str = "") -> Mapping[str, Any]:
         body: the answer.
         kind: what its property of that name says; ``""``: anything.
     """
-    from json import loads
-
     try:
         found = loads(body)
     except (ValueError, RecursionError):

@@ -6,15 +6,14 @@ checkers find `ObjectStore` and `Batch` here, too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, NewType
 
 from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from lakecli.objectstore.protocol import Batch as Batch  # noqa: PLC0414 - found here, too
     from lakecli.objectstore.protocol import ObjectStore as ObjectStore  # noqa: PLC0414
 

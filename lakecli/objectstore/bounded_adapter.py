@@ -7,6 +7,7 @@ at which an upload goes on belongs to the server that the upload began at.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -23,8 +24,6 @@ from lakecli.objectstore.answer_checks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import requests
 
 _PORTS: Final = {"http": 80, "https": 443}

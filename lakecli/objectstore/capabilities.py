@@ -24,18 +24,16 @@ Callers ask with ``isinstance``. The functions here and in `uploads`, `versions`
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, runtime_checkable
 
 from lakecli.errors import LakeError
-from lakecli.objectstore.base import PLAIN, Attributes
+from lakecli.objectstore.base import PLAIN, Attributes, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from typing import BinaryIO
-
     from lakecli.objectstore.access import Access
-    from lakecli.objectstore.base import ObjectStore, Version
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.dates import ServerDate
     from lakecli.objectstore.uploads import Uploads
     from lakecli.objectstore.versions import VersionedStore

@@ -6,15 +6,13 @@ Messages name the object and the endpoint's host; never a URL, a header or a cre
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import ClassVar, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported, UsageError
 from lakecli.objectstore.answer_checks import RangeIgnoredError, UnusableAnswerError
 from lakecli.objectstore.base import ConditionFailed, ObjectNotFound
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
 
 
 class Words(NamedTuple):

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from lakecli.errors import LakeError, UsageError
-from lakecli.objectstore.base import BucketNotFound, ConditionFailed, ObjectNotFound, check_range
+from lakecli.objectstore.base import (
+    BucketNotFound,
+    ConditionFailed,
+    ObjectInfo,
+    ObjectNotFound,
+    Version,
+    check_range,
+)
 from lakecli.objectstore.capabilities import (
     CopiesFrom,
     DeletesMatching,
@@ -15,16 +23,11 @@ from lakecli.objectstore.capabilities import (
     ReportsAccess,
     ShowsClock,
 )
+from lakecli.objectstore.cloud_errors import Translation, Translator
+from lakecli.objectstore.dates import ServerDate
+from lakecli.objectstore.parallel_batch import ParallelBatch
 from lakecli.objectstore.protocol import ObjectStore
 from lakecli.objectstore.streams import batches
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from lakecli.objectstore.base import ObjectInfo, Version
-    from lakecli.objectstore.cloud_errors import Translation, Translator
-    from lakecli.objectstore.dates import ServerDate
-    from lakecli.objectstore.parallel_batch import ParallelBatch
 
 
 class Refusal(NamedTuple):
@@ -117,8 +120,6 @@ class CloudStore(ObjectStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock)
 
     def batch(self) -> ParallelBatch:
         """Start a batch of parallel create-only requests."""
-        from lakecli.objectstore.parallel_batch import ParallelBatch
-
         return ParallelBatch(self)
 
     def local_path(self, key: str) -> str | None:

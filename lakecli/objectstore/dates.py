@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from lakecli.elapsed import elapsed
 from lakecli.objectstore.capabilities import ShowsClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
+from lakecli.objectstore.request_log import log_response
 
 
 class ServerDate:
@@ -31,8 +29,6 @@ class ServerDate:
 
     def hook(self, response: Any, *_: object, **__: object) -> None:  # noqa: ANN401 - of requests
         """Remember the date of a response, and log it, as a hook of a session of ``requests``."""
-        from lakecli.objectstore.request_log import log_response
-
         self.note(response.headers.get("Date"))
         log_response(response.request.method, response.request.url, response.status_code)
 

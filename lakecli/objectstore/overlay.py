@@ -6,6 +6,8 @@ goes into the directory. So commits can be made on top of a namespace without wr
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from heapq import merge
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -14,18 +16,18 @@ from lakecli.objectstore.base import (
     PLAIN,
     Absent,
     Attributes,
+    Condition,
     ConditionFailed,
+    ObjectInfo,
     ObjectNotFound,
+    Version,
     exists,
     key_bytes,
 )
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from lakecli.objectstore.base import Batch, Condition, ObjectInfo, ObjectStore, Version
-    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import Batch, ObjectStore
 
 
 class OverlayStore:

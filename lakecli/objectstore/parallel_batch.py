@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import BoundedSemaphore, Lock
@@ -11,7 +12,6 @@ from lakecli.errors import Unsupported
 from lakecli.objectstore.contents import put_content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
     from concurrent.futures import Future
 
     from lakecli.objectstore.base import ObjectStore

@@ -6,19 +6,15 @@ Google's V4 process is Amazon's Signature Version 4 with other names and another
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from hashlib import sha256
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from lakecli.objectstore.presigned import PresignRequest
+from lakecli.objectstore.presigned import PresignRequest
 
 LONGEST: Final = timedelta(days=7)
 """What V4 signatures allow; Azure's URLs get no more, so that all stores agree."""

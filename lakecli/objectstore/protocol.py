@@ -15,16 +15,12 @@ What only some stores can do is in `capabilities`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime
+from typing import BinaryIO, Protocol
 
-from lakecli.objectstore.base import PLAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-    from datetime import datetime
-
-    from lakecli.objectstore.base import Attributes, Condition, ObjectInfo, Version
-    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
+from lakecli.objectstore.base import PLAIN, Attributes, Condition, ObjectInfo, Version
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 
 
 class ObjectStore(Protocol):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from lakecli.errors import Refused
+from lakecli.objectstore.base import ObjectInfo, Version
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 from lakecli.objectstore.ranges import open_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore, Version
-    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import ObjectStore
 
 
 class ReadOnlyStore:

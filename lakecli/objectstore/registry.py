@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from lakecli.model import NO_ACCOUNT
-from lakecli.objectstore.uri import parse
+from lakecli.model import NO_ACCOUNT, Account
+from lakecli.objectstore.uri import NamespaceUri, parse
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
-    from lakecli.model import Account
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.objectstore.uri import NamespaceUri
 
     class Adapter(Protocol):
         """The functions of an adapter's module."""

@@ -13,16 +13,13 @@ parts whose responses were lost, so a resumed upload sends only the parts that a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NewType, Protocol
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import BinaryIO, NamedTuple, NewType, Protocol
 
 from lakecli.errors import NotFound
+from lakecli.objectstore.base import Condition, Version
 from lakecli.objectstore.capabilities import PART_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.objectstore.base import Condition, Version
 
 UploadId = NewType("UploadId", str)
 """Opaque; valid only in its store, together with the key."""

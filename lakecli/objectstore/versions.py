@@ -11,18 +11,17 @@ A version ID is not a `base.Version`: on S3 and Azure that is an ETag.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol
 
 from lakecli.errors import Unsupported
-from lakecli.objectstore.base import PLAIN, Attributes
+from lakecli.objectstore.base import PLAIN, Attributes, Condition, ObjectInfo, Version
 from lakecli.objectstore.capabilities import HasVersions
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from lakecli.objectstore.base import Batch, Condition, ObjectInfo, ObjectStore, Version
-    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
+    from lakecli.objectstore.base import Batch, ObjectStore
 
 
 class VersionedStore(Protocol):

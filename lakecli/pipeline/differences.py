@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable, Iterator
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.keys import prefix_end
 from lakecli.committed.metaranges import range_id_of
-from lakecli.model import ChangeType, Difference
+from lakecli.committed.tree_store import TreeStore
+from lakecli.model import ChangeType, Difference, RangeId
 from lakecli.pipeline.in_order import InOrder
 from lakecli.pipeline.intervals import intervals
+from lakecli.pipeline.runner import Runner
 from lakecli.pipeline.store_location import StoreLocation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import RangeId
-    from lakecli.pipeline.runner import Runner
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.diff import Compared
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.diff import Compared
 
 PART_ENTRIES: Final = 50_000
 """Entries that one part compares, about."""

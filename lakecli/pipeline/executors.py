@@ -8,18 +8,16 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import lakecli
 from lakecli.errors import PermissionDenied, Unreachable, Unsupported
 from lakecli.pipeline.session import gist
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 SILENCE: Final = 2.0
 """Seconds of waiting before it is reported."""
@@ -250,8 +248,6 @@ def _make_probe(version: str, stores: Sequence[tuple[str, ...]]) -> Callable[[An
     modules = MODULES
 
     def probe(_numbers: Any) -> list[Any]:  # noqa: ANN401
-        import os
-        import re
         import socket
         from importlib import import_module
 

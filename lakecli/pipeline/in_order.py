@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING, Final, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import Final, Self
 
 WAITING_SIZE: Final = 64 << 20
 """Bytes of results that wait in memory for earlier parts; more wait in a file."""

@@ -6,15 +6,11 @@ on both sides are neither read nor counted; an interval may span them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from lakecli.committed.threeway import segments
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.committed.metaranges import Metarange
-    from lakecli.committed.threeway import Segment, Slice
+from lakecli.committed.metaranges import Metarange
+from lakecli.committed.threeway import Segment, Slice, segments
 
 
 class Interval(NamedTuple):

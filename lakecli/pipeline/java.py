@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.directories import make_private
 from lakecli.errors import Unsupported, install_command
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 OLDEST: Final = 17
 
@@ -88,8 +87,6 @@ def _packaged() -> Path | None:
 
 def _write_shim(java: Path, cache: Path) -> Path:
     """Write the script unless it exists; return the directory to use as ``JAVA_HOME``."""
-    import shlex
-
     home = cache / "java"
     program = home / "bin/java"
     text = _SHIM.format(java=shlex.quote(str(java)))

@@ -7,20 +7,16 @@ names (see `scratch`), come back to the driver.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lakecli.errors import LakeError
 from lakecli.pipeline.errors_as_json import carried
-from lakecli.pipeline.scratch import dump_value, load_value
+from lakecli.pipeline.scratch import Scratch, dump_value, load_value
+from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.worker_heap import freeze_modules
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from lakecli.pipeline.scratch import Scratch
-    from lakecli.pipeline.spark_runner import SparkRunner
-    from lakecli.progress import Progress
+from lakecli.progress import Progress
 
 RESULT: Final = "number int, body binary"
 """The columns that the last tasks of a job yield: the number of a part, and its packed result."""

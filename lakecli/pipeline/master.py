@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 import socket
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import starmap
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +19,6 @@ from lakecli.errors import Unreachable
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TIMEOUT: Final = 8.0
 """Seconds for connections to all addresses of a master."""

@@ -6,25 +6,22 @@ what comes before and after it, and `join_parts` joins the parts. See `lakecli.c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from lakecli.committed.metaranges import Metarange
 from lakecli.committed.ranges import iter_runs
 from lakecli.committed.rebuild import canonical
 from lakecli.errors import Refused
+from lakecli.model import MetarangeId
 from lakecli.pipeline.imports.join_parts import join_parts
 from lakecli.pipeline.imports.sink import Cut, Sink
+from lakecli.pipeline.runner import Runner
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.rebuilt import RebuiltTrees
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.committed.metaranges import Metarange
-    from lakecli.model import MetarangeId
-    from lakecli.pipeline.runner import Runner
-    from lakecli.repository.core.lake import Repository
 
 PART_ENTRIES: Final = 1_000_000
 """Entries of a part, about."""

@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import pickle
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LakeError, NotFound, PermissionDenied
 from lakecli.identity import h
 from lakecli.layout import scratch_key, scratch_prefix
 from lakecli.objectstore.base import ANY
-
-if TYPE_CHECKING:
-    from lakecli.pipeline.store_location import StoreLocation
+from lakecli.pipeline.store_location import StoreLocation
 
 LIMIT: Final = 64 << 10
 """Bytes of a result that still goes through Spark."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import signal
 import sys
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +20,6 @@ from lakecli.pipeline.master import check_master, ending_refused
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator, Mapping
 
 EMBEDDED: Final = "local[*]"
 """The default master: a Spark that this process starts, on all cores of this machine."""
@@ -188,7 +191,6 @@ def _socket_settings() -> dict[str, str]:
 
 def _private_directory() -> Path:
     """Create a directory that only this user can enter; it is deleted when the process ends."""
-    import atexit
     import shutil
     import tempfile
 
@@ -223,9 +225,6 @@ def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
     PySpark does not track a Java process that has not answered yet, so that would never end. A
     second interrupt is not deferred.
     """
-    import signal
-    import threading
-
     started: list[subprocess.Popen[bytes]] = []
     if threading.current_thread() is not threading.main_thread():
         yield started
@@ -257,9 +256,6 @@ def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
     """Restore the interrupt handler, which Spark replaces by one that cancels all jobs."""
-    import signal
-    import threading
-
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -12,25 +12,24 @@ import os
 import re
 import sys
 from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from functools import partial
 from itertools import count, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 from lakecli.errors import LakeError, Unreachable
 from lakecli.pipeline.errors_as_json import dump_error, find_carried, load_error
 from lakecli.pipeline.executors import NoLakecli, environment_hint, prepare_executors
 from lakecli.pipeline.runner import ClosedOnExit
+from lakecli.pipeline.scratch import Scratch
 from lakecli.pipeline.session import gist, start_session
 from lakecli.pipeline.worker_heap import freeze_modules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
-    from pathlib import Path
-
-    from lakecli.pipeline.scratch import Scratch
 
 P = TypeVar("P")
 R = TypeVar("R")

@@ -7,14 +7,12 @@ the error.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from struct import Struct
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from lakecli.repository.transfer.plan import Action, Step
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _HEADER: Final = Struct(">BQII")
 _ACTIONS: Final = tuple(Action)

@@ -9,21 +9,21 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.committed.tree_store import TreeStore
 from lakecli.model import NO_ACCOUNT, Account
+from lakecli.objectstore.registry import open_store, prepare_namespace
+from lakecli.pipeline.runner import Runner
+from lakecli.repository.core.address import Resolver
+from lakecli.repository.core.gc_guard import GcGuard
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.places import Trust, trust_of
 
 if TYPE_CHECKING:
-    from lakecli.committed.tree_store import TreeStore
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.pipeline.runner import Runner
-    from lakecli.repository.core.address import Resolver
-    from lakecli.repository.core.gc_guard import GcGuard
-    from lakecli.repository.core.lake import Repository
 
 
 def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:
     """Return the store of a bucket, prefix or directory, in any process."""
-    from lakecli.objectstore.registry import open_store
-
     return open_store(uri, region=region, account=account)
 
 
@@ -64,8 +64,6 @@ class StoreLocation(NamedTuple):
     @classmethod
     def of(cls, repository: Repository) -> StoreLocation:
         """Return the location of a repository's objects."""
-        from lakecli.repository.core.places import trust_of
-
         record = repository.record
         return cls(
             record.storage_namespace,
@@ -84,10 +82,6 @@ class StoreLocation(NamedTuple):
     @lru_cache(maxsize=16)  # noqa: B019
     def addresses(self) -> Resolver:
         """Return the resolver of entries' addresses, created once per process."""
-        from lakecli.objectstore.registry import prepare_namespace
-        from lakecli.repository.core.address import Resolver
-        from lakecli.repository.core.places import Trust
-
         trust = Trust(self.name, self.uri, self.allowed)
         return Resolver(
             self.store,
@@ -100,14 +94,10 @@ class StoreLocation(NamedTuple):
     @lru_cache(maxsize=16)  # noqa: B019
     def guard(self) -> GcGuard:
         """Return the guard that protects objects in use by this process from garbage collection."""
-        from lakecli.repository.core.gc_guard import GcGuard
-
         return GcGuard(self.store())
 
     def trees(self) -> TreeStore:
         """Return the repository's trees, read without a cache on disk."""
-        from lakecli.committed.tree_store import TreeStore
-
         return TreeStore(
             self.store(), cache=None, range_entries=self.range_entries, guard=self.guard
         )

@@ -8,12 +8,10 @@ another wire type than expected, are skipped. Texts must be UTF-8.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _MAX_DEPTH: Final = 100
 """Groups and messages inside a message, at most: protobuf's own limit."""

@@ -6,12 +6,10 @@ are numbered in their order, from 1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from lakecli.proto.codec import BYTES, INT32, INT64, TEXT, UINT64, Message
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 TIMESTAMP: Final = Message(seconds=INT64, nanos=INT32)
 

@@ -8,18 +8,15 @@ leaves as few as possible either way, on any graph.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 from math import isqrt
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.errors import Refused
+from lakecli.model import Commit, CommitId
 from lakecli.refs.graph import is_ancestor, iter_merge_bases, iter_unreached
 from lakecli.refs.parents import get_commit
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from lakecli.model import Commit, CommitId
-    from lakecli.refs.reader import CommitReader
+from lakecli.refs.reader import CommitReader
 
 _PRN_MODULO: Final = 32_768
 _SMALL: Final = 3

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HINT: Final = (
     "as in 2026-11-01, 2026-11-01 10:00, 2026-11-01T10:00:00+02:00, now, today, yesterday, "

@@ -8,14 +8,13 @@ answer. Each step to a parent checks the invariant.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from lakecli.refs.parents import get_commit, get_parent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from lakecli.model import Commit, CommitId
     from lakecli.refs.reader import CommitReader
 

@@ -19,13 +19,10 @@ Each connecting line makes one change, so that a drawing is unambiguous:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from lakecli.model import Commit, CommitId
+from lakecli.model import Commit, CommitId
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ ID is the larger one. Where dates agree with ancestry, the order is the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,9 +16,6 @@ from lakecli.errors import NotFound
 from lakecli.refs.parents import get_commit, get_parent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
     from lakecli.model import Commit, CommitId
     from lakecli.refs.reader import CommitReader
 

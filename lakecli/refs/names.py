@@ -6,12 +6,9 @@ A name must be usable in ref expressions, in a URI (so no ``/``), and as one obj
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_KEY_SIZE = 255
 """Bytes of an escaped name in a key, at most: the limit of file names."""

@@ -6,13 +6,11 @@ work on any storage; tests keep commits in a dict.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from lakecli.model import Branch, Commit, CommitId, RefKind, Tag
+from lakecli.model import Branch, Commit, CommitId, RefKind, Tag
 
 
 class CommitReader(Protocol):

@@ -8,17 +8,14 @@ branch or tag survives being rewritten by this one.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.ids import MalformedId
-from lakecli.kv.env import MAX_KEY_SIZE, Table, owner_key
+from lakecli.kv.env import MAX_KEY_SIZE, ReadTransaction, Table, owner_key
 from lakecli.model import Branch, Commit, CommitId, MetarangeId, RefKind, StagingToken, Tag
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.kv.env import ReadTransaction
 
 MAX_NAME_SIZE: Final = MAX_KEY_SIZE - 16
 """Bytes of a branch's or tag's name that fit into a key."""
@@ -230,7 +227,6 @@ def _load_tag(name: str, data: bytes) -> Tag:
 
 
 def _load_commit(id: CommitId, data: bytes) -> Commit:
-    from datetime import UTC, datetime  # `branch list` loads no commit
 
     fields = _parse(data, id)
     try:

@@ -9,19 +9,17 @@ Where braces follow, the base is a branch or a tag, and may be one that only the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
-from lakecli.model import CommitId, RefKind
+from lakecli.model import Branch, Commit, CommitId, RefKind
 from lakecli.refs.names import is_branch_name, is_commit_prefix, is_full_commit_id, is_tag_name
 from lakecli.refs.parents import get_commit, get_parent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-
-    from lakecli.model import Branch, Commit
     from lakecli.refs.expression import Modifier, RefExpression
     from lakecli.refs.reader import PastReader, RefReader
 

@@ -36,13 +36,14 @@ An absent state means idle, epoch 0: no collection ever ran, and writers need no
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.layout import GC, GC_STATE, MAX_KEEP_SIZE
-from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound
+from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound, Version
 from lakecli.remote.collection_record import (
     DEFAULT_GRACE,
     LONGEST_GRACE,
@@ -59,13 +60,10 @@ from lakecli.remote.collection_record import (
     read_state,
     state_record,
 )
+from lakecli.retry import Retries
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from datetime import datetime
-
-    from lakecli.objectstore.base import ObjectStore, Version
-    from lakecli.retry import Retries
+    from lakecli.objectstore.base import ObjectStore
 
 __all__ = [
     "CLOCK_KEY",

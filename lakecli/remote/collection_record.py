@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -26,8 +27,6 @@ from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lakecli.objectstore.base import ObjectStore
 
 FORMAT: Final = 1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.layout import pack_key, ref_key
-
-if TYPE_CHECKING:
-    from lakecli.remote.packs import BadCommit, DamagedPack, Pack
-    from lakecli.remote.refs import BadRef
+from lakecli.remote.packs import BadCommit, DamagedPack, Pack
+from lakecli.remote.refs import BadRef
 
 
 class Damage(NamedTuple):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, PackId, WriteId
+from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.reflog import ReflogStore
 from lakecli.layout import MAX_REF_SIZE, MAX_SEQUENCE
+from lakecli.model import RefKind
 from lakecli.remote.ref_records import MAX_WHO_SIZE, MAX_WHY_SIZE, Move
 from lakecli.validation import (
     EARLIEST,
@@ -22,13 +25,6 @@ from lakecli.validation import (
     text,
     whole,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.model import RefKind
-
 
 _MOVE: Final = Record(
     {

@@ -15,26 +15,25 @@ A ref object is never deleted, so neither a version nor the object's absence eve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
+from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.layout import ref_key
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ABSENT, JSON, ConditionFailed, Match, Version
 from lakecli.progress import ignore_step
 from lakecli.remote.ref_records import MAX_MOVES, Move, RemoteRef, dump_ref
 from lakecli.remote.reflog import iter_moves, spill
 from lakecli.remote.refs import find_ref
+from lakecli.retry import Retries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from lakecli.ids import CommitId, PackId, WriteId
-    from lakecli.model import RefKind
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.retry import Retries
 
 __all__ = ["Intent", "Outcome", "OutcomeUnknown", "Outdated", "Result", "apply", "look_up"]
 

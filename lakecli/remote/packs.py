@@ -14,11 +14,14 @@ their total size, and each commit is rewritten only a few times.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
+from lakecli.identity import h
 from lakecli.ids import PackId
 from lakecli.layout import (
     COMMITS,
@@ -28,13 +31,14 @@ from lakecli.layout import (
     PACK_ALLOWANCE,
     pack_key,
 )
+from lakecli.model import Commit
 from lakecli.objectstore.base import ObjectNotFound, TooLarge, get_bounded
+from lakecli.remote.commit_data import decode_commit, encode_commit
+from lakecli.sstable.framing import MalformedValue
+from lakecli.sstable.reader import BytesSource, Table
+from lakecli.sstable.writer import TableWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.model import Commit
     from lakecli.objectstore.base import ObjectStore
 
 LEVEL_FACTOR: Final = 8
@@ -115,8 +119,6 @@ def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
         ObjectNotFound: the pack does not exist.
         DamagedPack: it cannot be read, or its bytes do not match its name.
     """
-    from lakecli.identity import h
-
     try:
         data = get_bounded(store, pack_key(pack_id), MAX_PACK_SIZE)
     except TooLarge as error:
@@ -227,10 +229,6 @@ def write_pack(
     Raises:
         NotText: a commit has text that is not UTF-8.
     """
-    from lakecli.identity import h
-    from lakecli.remote.commit_data import encode_commit
-    from lakecli.sstable.writer import TableWriter
-
     replaced = b"".join(sorted(map(bytes.fromhex, set(replaces))))
     properties = {**_PROPERTIES, REPLACES: replaced} if replaced else _PROPERTIES
     table = TableWriter(properties=properties)
@@ -277,9 +275,6 @@ def _level(size: int) -> int:
 
 
 def _parse(pack_id: PackId, data: bytes) -> Pack:
-    from lakecli.remote.commit_data import decode_commit
-    from lakecli.sstable.framing import MalformedValue
-    from lakecli.sstable.reader import BytesSource, Table
 
     table = Table(BytesSource(pack_key(pack_id), data))
     entity = table.properties.get("entity", b"")

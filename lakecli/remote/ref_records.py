@@ -15,14 +15,16 @@ moves. A greater ``format`` is refused: only a newer lakecli can read it.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, NamedTuple
 
 from lakecli.errors import IntegrityError, Refused
 from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.layout import MAX_REF_SIZE, MAX_SEQUENCE, ref_key
 from lakecli.model import NAMED_KINDS, RefKind
+from lakecli.objectstore.base import Version
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.validation import (
     Invalid,
@@ -37,12 +39,6 @@ from lakecli.validation import (
     text,
     whole,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from lakecli.objectstore.base import Version
 
 FORMAT: Final = 1
 

@@ -8,19 +8,17 @@ next older one, so reading needs no listing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import Unreachable
 from lakecli.layout import MAX_REF_SIZE, reflog_key, reflog_prefix
+from lakecli.model import RefKind
 from lakecli.objectstore.base import ObjectNotFound, get_bounded
-from lakecli.remote.ref_records import MAX_MOVES, NotOurs, dump_moves, parse_moves
+from lakecli.remote.ref_records import MAX_MOVES, Move, NotOurs, RemoteRef, dump_moves, parse_moves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import RefKind
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.remote.ref_records import Move, RemoteRef
 
 KEPT_MOVES: Final = MAX_MOVES // 2 + 1
 """Moves that stay in a ref object, the new one included, when the others become a chunk."""

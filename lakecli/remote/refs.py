@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import MAX_REF_SIZE, REFS, ref_key, ref_of_key
-from lakecli.objectstore.base import ObjectNotFound
-from lakecli.remote.ref_records import NotOurs, parse_ref
+from lakecli.model import RefKind
+from lakecli.objectstore.base import ObjectNotFound, Version
+from lakecli.remote.ref_records import NotOurs, RemoteRef, parse_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from lakecli.model import RefKind
-    from lakecli.objectstore.base import ObjectStore, Version
-    from lakecli.remote.ref_records import RemoteRef
+    from lakecli.objectstore.base import ObjectStore
 
 PARALLEL_READS: Final = 16
 
@@ -77,7 +76,6 @@ def read_refs(
     Raises:
         NotOurs: an object is not a ref that lakecli wrote.
     """
-    from collections import deque
     from concurrent.futures import Future, ThreadPoolExecutor
 
     def read(listed: Listed) -> RemoteRef | BadRef | None:

@@ -11,10 +11,11 @@ refer to it then. It is read and brought in if the other repository could not re
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
@@ -29,13 +30,22 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.layout import data_key
+from lakecli.model import Entry
 from lakecli.objectstore.base import BucketNotFound
 from lakecli.objectstore.capabilities import can_copy, copy_across
 from lakecli.objectstore.uri import is_local
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.check.external import check_unchanged
 from lakecli.repository.core.address import is_external, locate
-from lakecli.repository.core.places import bucket_of, lies_below, place_of, remember, trust_of
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.places import (
+    Trust,
+    bucket_of,
+    lies_below,
+    place_of,
+    remember,
+    trust_of,
+)
 from lakecli.repository.core.read import damaged, digest_of, gone, read_object
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.ingested import Ingested
@@ -43,13 +53,7 @@ from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget,
 from lakecli.repository.transfer.readers import PieceReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import BinaryIO
-
-    from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.places import Trust
 
 
 class AcrossOptions(NamedTuple):

@@ -13,26 +13,23 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from heapq import heappop, heappush
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from lakecli.committed.listing import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.scan import scan
+from lakecli.committed.touched import DELIMITER, Items, touched
 from lakecli.errors import NotFound
-from lakecli.model import EMPTY_TREE
+from lakecli.kv.env import ReadTransaction
+from lakecli.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.refs.parents import get_parent
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.view import View, commit_at, no_such_path, resolve_ref, view_of_branch
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.committed.listing import ListedObject, ListedPrefix
-    from lakecli.committed.touched import Items
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, CommitId, MetarangeId
-    from lakecli.repository.core.lake import Repository
 
 PAGE: Final = 1 << 17
 """Items that one walk takes along, at most."""
@@ -77,8 +74,6 @@ def annotate(
     Raises:
         NotFound: the ref names nothing, or nothing is there.
     """
-    from lakecli.committed.touched import Items
-
     with repository.lake.kv.read() as txn:
         commit = commit_at(repository, txn, ref)
         view = View(repository, txn, commit=commit, tokens=(), name=ref)
@@ -106,8 +101,6 @@ def _nothing_at(repository: Repository, txn: ReadTransaction, ref: str, path: by
 
 
 def _list(view: View, path: bytes, *, recursive: bool) -> Iterator[ListedObject | ListedPrefix]:
-    from lakecli.committed.listing import ListedObject, list_prefix
-    from lakecli.committed.touched import DELIMITER
 
     is_object = path and not path.endswith(DELIMITER) and not recursive
     value = view.find(path) if is_object else None
@@ -126,7 +119,6 @@ def _annotations(
     first: ListedObject | ListedPrefix | None,
     listed: Iterator[ListedObject | ListedPrefix],
 ) -> Iterator[Annotation]:
-    from lakecli.committed.listing import ListedPrefix
 
     page = [] if first is None else [first, *islice(listed, PAGE - 1)]
     while page:
@@ -234,13 +226,11 @@ class _Walk:
         return set(prefixes) - known
 
     def _has(self, commit: Commit, prefix: bytes) -> bool:
-        from lakecli.committed.scan import scan
 
         found = scan(self._trees, commit.metarange_id, prefix=prefix)
         return next(found, None) is not None
 
     def _touched(self, before: MetarangeId, commit: Commit, items: Sequence[bytes]) -> set[bytes]:
-        from lakecli.committed.touched import touched
 
         return touched(self._trees, before, commit.metarange_id, items, self._items)
 

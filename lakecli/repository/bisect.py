@@ -7,22 +7,18 @@ commit. What follows from it is computed from the commits each time.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
-from lakecli.kv.env import Table
-from lakecli.model import CommitId
+from lakecli.kv.env import ReadTransaction, Table
+from lakecli.model import Commit, CommitId
+from lakecli.refs.bisection import Bisection, bisection
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.lake import Lake, Repository
+from lakecli.repository.core.records import iter_repositories
 from lakecli.repository.core.view import commit_at
 from lakecli.validation import Invalid, Record, boolean, list_of, optional, text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit
-    from lakecli.refs.bisection import Bisection
-    from lakecli.repository.core.lake import Lake, Repository
 
 GOOD: Final = "good"
 BAD: Final = "bad"
@@ -164,9 +160,6 @@ def reset(repository: Repository) -> bool:
 
 def names_with_session(lake: Lake) -> list[str]:
     """Return the names of the repositories that have a session."""
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.records import iter_repositories
-
     with lake.kv.read() as txn:
         return [
             record.name
@@ -224,7 +217,6 @@ def _load(txn: ReadTransaction, repository: Repository) -> _Row | None:
 
 
 def _session(repository: Repository, txn: ReadTransaction, row: _Row) -> Session:
-    from lakecli.refs.bisection import bisection
 
     said = row.said
     refs = RefStore(txn, repository.key)

@@ -5,19 +5,17 @@ What only a change needs is imported by it: listing is among the commands that s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lakecli.errors import AlreadyExists, LostRace, Refused
-from lakecli.model import Branch
+from lakecli.errors import AlreadyExists, DirtyBranch, LostRace, Refused
+from lakecli.kv.env import ReadTransaction, Table
+from lakecli.model import Branch, CommitId, RefKind
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import branch_at, commit_at, view_of_branch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import CommitId
     from lakecli.repository.core.commit_record import ClaimedCommit
     from lakecli.repository.core.lake import Repository
 
@@ -85,8 +83,6 @@ def iter_branches(repository: Repository, *, prefix: str = "", after: str = "") 
 
 def is_shared(repository: Repository) -> bool:
     """Return whether this clone has ever seen a ref of the repository in the bucket."""
-    from lakecli.kv.env import Table
-
     with repository.lake.kv.read() as txn:
         return next(txn.scan_keys(Table.TRACKING, prefix=repository.key), None) is not None
 
@@ -191,7 +187,6 @@ def reset(
         Gone: the tree of that commit is no longer in the bucket.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.model import RefKind
     from lakecli.repository.core import operations, ref_changes, staging_tokens
     from lakecli.repository.core.under_way import (
         check_none_sent,
@@ -259,7 +254,6 @@ def is_put_back(repository: Repository, before: CommitId, moved: CommitId, now: 
 def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head: CommitId) -> None:
     """Refuse a head that does not reach where the branch stood in the bucket."""
     from lakecli.kv.tracking import TrackingStore
-    from lakecli.model import RefKind
     from lakecli.refs.graph import is_ancestor
 
     there = TrackingStore(txn, repository.key).position(RefKind.BRANCH, name)
@@ -291,8 +285,6 @@ def rename(
         DirtyBranch: it has uncommitted changes.
         CommitUnderWay: another process is sending a commit or push of it to the bucket.
     """
-    from lakecli.errors import DirtyBranch
-    from lakecli.model import RefKind
     from lakecli.refs.graph import is_ancestor
     from lakecli.repository.core import operations, ref_changes, staging_tokens
     from lakecli.repository.core.under_way import (

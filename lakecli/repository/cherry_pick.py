@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from lakecli.model import Commit
 from lakecli.repository.core.apply_change import apply_change, parent_of
 from lakecli.repository.core.commit_gate import claim_commit, claim_head
 from lakecli.repository.core.commit_record import CHERRY_PICK_COMMITTER, CHERRY_PICK_ORIGIN
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.transaction import Draft, commit_clean
-from lakecli.repository.core.view import commit_at
-
-if TYPE_CHECKING:
-    from lakecli.model import Commit
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
+from lakecli.repository.core.view import View, commit_at
 
 
 def cherry_pick(

@@ -9,14 +9,18 @@ Repeating an interrupted clone finishes it, and reads no pack twice.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from lakecli.errors import AlreadyExists, Refused
-from lakecli.kv.env import Table
+from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, RefKind, Tag
+from lakecli.model import Branch, CommitId, RefKind, RepositoryRecord, StagingToken, Tag
+from lakecli.objectstore.uri import normalise
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.collection import read_state
+from lakecli.remote.damage import Damage
 from lakecli.repository.core import (
     namespace,
     operations,
@@ -26,20 +30,11 @@ from lakecli.repository.core import (
     tracking,
 )
 from lakecli.repository.core.commit_record import initial_commit
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.lake import Lake, Repository
 from lakecli.repository.sharing.describe import describe_there
 from lakecli.repository.sharing.fetch import Change, RefUpdate, notify, take_packs
-from lakecli.repository.sharing.remote_refs import read_remote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.model import CommitId, RepositoryRecord, StagingToken
-    from lakecli.remote.damage import Damage
-    from lakecli.repository.core.lake import Lake
-    from lakecli.repository.sharing.remote_refs import Remote
-    from lakecli.repository.sharing.unpacking import Unpacked
+from lakecli.repository.sharing.remote_refs import Remote, read_remote
+from lakecli.repository.sharing.unpacking import Unpacked
 
 
 class Cloned(NamedTuple):
@@ -88,9 +83,6 @@ def clone_counted(
         NotFound: there is no repository in that namespace.
         Refused: it belongs to lakeFS, or needs a newer lakecli.
     """
-    from lakecli.objectstore.uri import normalise
-    from lakecli.remote.collection import read_state
-
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
         _check_free(txn, name)
@@ -135,8 +127,6 @@ def clone_known(
     Raises:
         Refused: it reads a namespace of lakeFS, which is to be taken over.
     """
-    from lakecli.objectstore.uri import normalise
-
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
         record = records.find_repository(txn, name)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.committed.apply import apply
 from lakecli.errors import ConflictError, NothingToDo
-from lakecli.model import MergeStrategy
+from lakecli.model import Commit, MergeStrategy
 from lakecli.repository.core import staging_tokens
 from lakecli.repository.core.commit_gate import claim_head
 from lakecli.repository.core.transaction import Draft, commit_staged
+from lakecli.repository.core.view import View
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from datetime import datetime
-
-    from lakecli.model import Commit
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
@@ -87,7 +86,6 @@ def commit(
     """
 
     def build(view: View) -> Draft:
-        from lakecli.committed.apply import apply
 
         head = claim_head(view)
         changes = _changes(view, branch, strategy, only)

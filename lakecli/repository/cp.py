@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lakecli.errors import UsageError
-from lakecli.repository.core.attributes import UNCHANGED
+from lakecli.model import Entry
+from lakecli.repository.core.attributes import UNCHANGED, Attributes
 from lakecli.repository.core.gate import claim_values
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.subtree import claimed_batches
 from lakecli.repository.core.view import no_such_path, open_view
 from lakecli.uri import as_directory, check_path
-
-if TYPE_CHECKING:
-    from lakecli.model import Entry
-    from lakecli.repository.core.attributes import Attributes
-    from lakecli.repository.core.lake import Repository
 
 
 def cp(

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from lakecli.model import Entry
 from lakecli.repository.across import Across, AcrossOptions, AcrossReport
-from lakecli.repository.core.attributes import UNCHANGED
+from lakecli.repository.core.attributes import UNCHANGED, Attributes
 from lakecli.repository.core.gate import claim_uploaded
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.stager import Stager
-from lakecli.repository.core.view import check_branch, no_such_path, open_view
+from lakecli.repository.core.view import View, check_branch, no_such_path, open_view
 from lakecli.uri import as_directory, check_path
-
-if TYPE_CHECKING:
-    from lakecli.model import Entry
-    from lakecli.repository.core.attributes import Attributes
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
 
 BATCH: Final = 1_024
 """Objects that become durable, and are staged, together."""

@@ -7,23 +7,19 @@ until it is staged. Garbage collection deletes it after the grace period if that
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import LostRace
 from lakecli.repository.core.gate import claim_values
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.core.view import branch_at, view_of_branch
-from lakecli.repository.upload import Upload, is_same
+from lakecli.repository.upload import Upload, UploadOptions, is_same
 from lakecli.staging.area import TOMBSTONE
 from lakecli.uri import check_path
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.upload import UploadOptions
 
 
 def deposit(

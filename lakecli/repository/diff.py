@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from heapq import merge
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.model import EMPTY_TREE, Commit, Difference, MetarangeId
+from lakecli.refs.parents import get_parent
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.merge_base import find_merge_points
-from lakecli.repository.core.view import commit_at, open_view, resolve_ref
+from lakecli.repository.core.uncommitted import compare_staged, uncommitted
+from lakecli.repository.core.view import View, commit_at, open_view, resolve_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import Commit, Difference, MetarangeId
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
 
 
 @contextmanager
@@ -32,8 +34,6 @@ def diff_uncommitted(
     Raises:
         NotFound: no such ref.
     """
-    from lakecli.repository.core.uncommitted import uncommitted
-
     with open_view(repository, branch) as view:
         yield uncommitted(view, prefix=prefix)
 
@@ -45,9 +45,6 @@ def diff_commit(repository: Repository, commit: Commit) -> Iterator[Difference]:
         DamagedHistory: the parent is missing.
     """
     from lakecli.committed.diff import diff
-    from lakecli.model import EMPTY_TREE
-    from lakecli.refs.parents import get_parent
-    from lakecli.refs.ref_store import RefStore
 
     before = EMPTY_TREE
     if commit.parents:
@@ -143,10 +140,7 @@ def _with_staging(
     view: View, left_tree: MetarangeId, between: Iterator[Difference], *, prefix: bytes
 ) -> Iterator[Difference]:
     """Lay staged changes over the differences of two commits."""
-    from heapq import merge
-
     from lakecli.committed.scan import find
-    from lakecli.repository.core.uncommitted import compare_staged
 
     trees = view.repository.trees
     staged_now = ((path, 0, value, None) for path, value in view.staged(prefix=prefix))

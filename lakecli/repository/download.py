@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import (
@@ -19,14 +21,16 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
+from lakecli.model import Entry
 from lakecli.objectstore.base import BucketNotFound
 from lakecli.objectstore.capabilities import PART_SIZE
 from lakecli.objectstore.uri import is_local
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.address import is_external
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.read import content_digest, read_object
-from lakecli.repository.core.view import no_such_path, open_view
+from lakecli.repository.core.view import View, no_such_path, open_view
 from lakecli.repository.transfer.destination import (
     Destination,
     NoRoom,
@@ -39,17 +43,9 @@ from lakecli.repository.transfer.parallel import (
     Workers,
     part_retries,
 )
+from lakecli.repository.transfer.receive import Fetcher
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.uri import as_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from lakecli.model import Entry
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
-
 
 LOOK_AHEAD: Final = 1_024
 """Objects that are announced to the progress together."""
@@ -182,8 +178,6 @@ class Download:
 
         self._fetcher = None
         if not is_local(repository.store.uri):
-            from lakecli.repository.transfer.receive import Fetcher
-
             self._fetcher = Fetcher(
                 repository,
                 workers=self.workers,

@@ -5,29 +5,24 @@ from __future__ import annotations
 import os
 import stat
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 from lakecli.errors import LakeError, Refused
+from lakecli.model import Entry
 from lakecli.objectstore.uri import is_local
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.places import real_path, remembered
-from lakecli.repository.core.view import open_view
+from lakecli.repository.core.view import View, open_view
 from lakecli.repository.core.walk import LinkPolicy, walk
-from lakecli.repository.download import TreeDownload
+from lakecli.repository.download import DownloadOptions, DownloadReport, TreeDownload
 from lakecli.repository.download_plan import TreePlan
 from lakecli.repository.transfer.destination import Destination, UnsafeName
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.readers import FileState
 from lakecli.uri import as_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
-    from lakecli.model import Entry
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
-    from lakecli.repository.download import DownloadOptions, DownloadReport
 
 
 class MirrorOptions(NamedTuple):

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from lakecli.errors import LakeError
+from lakecli.model import Entry
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.read import content_digest
 from lakecli.repository.core.view import open_view
 from lakecli.repository.download import (
@@ -17,14 +22,6 @@ from lakecli.repository.download import (
 from lakecli.repository.transfer.destination import Destination, State, UnsafeName
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.uri import as_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from lakecli.errors import LakeError
-    from lakecli.model import Entry
-    from lakecli.repository.core.lake import Repository
 
 _ACTIONS: Final = {
     State.MISSING: Action.NEW,

@@ -8,22 +8,20 @@ disk, so memory does not grow with their number.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.committed.change_counts import prefix_of
+from lakecli.committed.cursor import Cursor, Standing
 from lakecli.committed.metaranges import ID_PART
 from lakecli.committed.values import decode_entry
+from lakecli.model import Entry
+from lakecli.refs.expression import parse
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.view import open_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import Entry
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.view import View, open_view
 
 _DIGEST: Final = 16
 _CACHE: Final = "PRAGMA cache_size = -16384"
@@ -123,9 +121,6 @@ def _usage_of(entry: Entry, database: sqlite3.Connection) -> Usage:
 
 def _iter_others(view: View) -> Iterator[tuple[bytes]]:
     """Yield the objects of all other branches and tags; a range of several trees is read once."""
-    from lakecli.committed.cursor import Cursor, Standing
-    from lakecli.refs.expression import parse
-
     repository, trees = view.repository, view.repository.trees
     refs = RefStore(view.txn, repository.key)
     own = (parse(view.name).base, view.commit.id)

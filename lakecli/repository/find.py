@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from fnmatch import translate
+from typing import NamedTuple
 
-from lakecli.repository.core.view import open_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.model import Entry
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
+from lakecli.committed.values import decode_entry
+from lakecli.model import Entry
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.view import View, open_view
 
 
 class Wanted(NamedTuple):
@@ -56,9 +54,6 @@ def find(
 
 
 def _matching(view: View, prefix: bytes, wanted: Wanted) -> Iterator[tuple[bytes, Entry]]:
-    from fnmatch import translate
-
-    from lakecli.committed.values import decode_entry
 
     names = [re.compile(translate(name)) for name in wanted.names]
     for path, value in view.scan(prefix=prefix):

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import UsageError
+from lakecli.kv.env import ReadTransaction
+from lakecli.model import Commit
 from lakecli.refs.expression import split_range
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit
     from lakecli.refs.graph_lines import GraphLine
     from lakecli.repository.core.lake import Repository
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lakecli.committed.listing import ListedObject, ListedPrefix, list_prefix
 from lakecli.repository.core.view import open_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.committed.listing import ListedObject, ListedPrefix
     from lakecli.repository.core.lake import Repository
 
 
@@ -31,8 +30,6 @@ def ls(
     Raises:
         NotFound: no such ref.
     """
-    from lakecli.committed.listing import list_prefix
-
     with open_view(repository, ref) as view:
         yield list_prefix(
             lambda start: view.scan(prefix=prefix, start=start),

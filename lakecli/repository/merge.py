@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from lakecli.committed.conflicts import MergeConflict
+from lakecli.committed.diff import compare
+from lakecli.committed.merge import merge as merge_trees
+from lakecli.committed.pairs import type_of
 from lakecli.errors import NothingToDo
-from lakecli.model import ChangeType, Difference, MergeStrategy
+from lakecli.model import ChangeType, Commit, Difference, MergeStrategy
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.commit_gate import claim_commit, claim_head
 from lakecli.repository.core.commit_record import MERGE_STRATEGY
-from lakecli.repository.core.merge_base import find_merge_points
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.merge_base import MergePoints, find_merge_points
 from lakecli.repository.core.transaction import Draft, commit_clean
-from lakecli.repository.core.view import view_of_branch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lakecli.model import Commit
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.merge_base import MergePoints
-    from lakecli.repository.core.view import View
+from lakecli.repository.core.view import View, view_of_branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +53,6 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
     """
 
     def build(view: View) -> Draft:
-        from lakecli.committed.conflicts import MergeConflict
-        from lakecli.committed.merge import merge as merge_trees
 
         points = _points(repository, view, source, options)
         head, merged_commit = claim_head(view), claim_commit(view.txn, repository, points.source)
@@ -118,8 +113,6 @@ def preview(
         DirtyBranch: the destination has uncommitted changes.
         NothingToDo: the source brings nothing that the destination lacks.
     """
-    from lakecli.committed.diff import compare
-
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, destination)
         check_clean(view)
@@ -135,8 +128,6 @@ def preview(
 
 def _decided(changes: Iterator[Difference], strategy: MergeStrategy) -> Iterator[Difference]:
     """Replace conflicts by what a strategy decides."""
-    from lakecli.committed.pairs import type_of
-
     for change in changes:
         if change.type != ChangeType.CONFLICT or strategy == MergeStrategy.FAIL:
             yield change

@@ -7,20 +7,15 @@ leaves both. The repositories have logs of their own, so each takes back its own
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from lakecli.repository.across import AcrossOptions
+from lakecli.model import Entry
+from lakecli.repository.across import AcrossOptions, AcrossReport
 from lakecli.repository.core.attributes import UNCHANGED
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.subtree import BATCH, remove_unchanged
 from lakecli.repository.core.view import check_branch, open_view
-from lakecli.repository.cp_across import copy_view, cp_across
+from lakecli.repository.cp_across import Place, copy_view, cp_across
 from lakecli.uri import as_directory
-
-if TYPE_CHECKING:
-    from lakecli.model import Entry
-    from lakecli.repository.across import AcrossReport
-    from lakecli.repository.cp_across import Place
 
 
 def mv_across(

@@ -11,17 +11,18 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
+from lakecli.model import RepositoryRecord
 from lakecli.objectstore.read_only import ReadOnlyStore
-from lakecli.repository.core.lake import Lake, Repository
+from lakecli.objectstore.uri import normalise
+from lakecli.remote.damage import Damage
+from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
 from lakecli.repository.core.notice import Notice
 from lakecli.repository.sharing.describe import describe_there
 from lakecli.repository.sharing.on_demand import OnDemandStore
+from lakecli.uri import LakeUri
 
 if TYPE_CHECKING:
-    from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.remote.damage import Damage
-    from lakecli.repository.core.lake import Home, Runtime
 
 
 class RemoteRepository(Repository):
@@ -56,8 +57,6 @@ class RemoteRepository(Repository):
 
     def at(self, ref: str, path: str = "") -> str:
         """Return the URI of a path, or of all of a ref, as it is typed."""
-        from lakecli.uri import LakeUri
-
         return f"{LakeUri(self.record.name, ref)}/{path}"
 
     def _leave_out(self, damage: Damage) -> None:
@@ -85,8 +84,6 @@ def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> RemoteR
         NotFound: there is no repository in that namespace.
         Refused: it belongs to lakeFS, or needs a newer lakecli.
     """
-    from lakecli.objectstore.uri import normalise
-
     uri = normalise(storage_namespace)
     store, record = describe_there(runtime, uri, uri)
     return RemoteRepository(home, runtime, record, store)

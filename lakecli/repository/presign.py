@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
 
+from lakecli.model import Entry
+from lakecli.objectstore.presigned import PresignedUrl
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.presigner import Presigner
 from lakecli.repository.stat import stat
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from lakecli.model import Entry
-    from lakecli.objectstore.presigned import PresignedUrl
-    from lakecli.repository.core.lake import Repository
 
 
 def presign(

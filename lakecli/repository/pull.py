@@ -11,33 +11,30 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from lakecli.committed.conflicts import Conflicts, MergeConflict
+from lakecli.committed.diff import diff
 from lakecli.errors import ConflictError, LostRace, NotFound
-from lakecli.kv.tracking import TrackingStore
-from lakecli.model import NAMED_KINDS, Branch, MergeStrategy, RefKind, Tag
+from lakecli.kv.env import ReadTransaction
+from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.model import NAMED_KINDS, Branch, ChangeType, CommitId, MergeStrategy, RefKind, Tag
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free
 from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.repository.core.clean import unstage_unchanged
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.landing import follow_head
 from lakecli.repository.core.pending import finish_pending
+from lakecli.repository.core.staged_conflicts import iter_crossing
 from lakecli.repository.core.transaction import MAX_ATTEMPTS
 from lakecli.repository.core.under_way import check_none_taken_back
-from lakecli.repository.core.view import view_of_branch
-from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.core.view import View, view_of_branch
+from lakecli.repository.merge import MergeOptions, merge, preview
+from lakecli.repository.sharing.fetch import FetchReport, fetch
 from lakecli.repository.sharing.refusals import NonFastForward
-
-if TYPE_CHECKING:
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.tracking import Tracked
-    from lakecli.model import CommitId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
-    from lakecli.repository.merge import MergeOptions
-    from lakecli.repository.sharing.fetch import FetchReport
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
@@ -277,9 +274,6 @@ def _check_staged(
         plan: where it is to move.
         ignores_unchanged: ignore paths staged identically to the head; a pull unstages them first.
     """
-    from lakecli.committed.diff import diff
-    from lakecli.repository.core.staged_conflicts import iter_crossing
-
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, name)
         there = RefStore(txn, repository.key).get_commit(plan.there)
@@ -312,9 +306,6 @@ def _fingerprint(view: View) -> bytes:
 
 def _merge(repository: Repository, report: PullReport, options: PullOptions) -> PullReport:
     """Merge the bucket's branch into one that has commits of its own."""
-    from lakecli.committed.conflicts import MergeConflict
-    from lakecli.repository.merge import MergeOptions, merge
-
     uri = f"{repository.uri}/{report.name}"
     if options.ff_only:
         raise NonFastForward(
@@ -344,10 +335,6 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
 
 def _check_merge(repository: Repository, report: PullReport, options: MergeOptions) -> None:
     """Raise the errors that a merge would raise."""
-    from lakecli.committed.conflicts import Conflicts
-    from lakecli.model import ChangeType
-    from lakecli.repository.merge import preview
-
     conflicts = Conflicts()
     with preview(repository, report.after, report.name, options) as changes:
         for change in changes:

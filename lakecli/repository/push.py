@@ -7,30 +7,28 @@ saw it, or where the caller says. A tag is made once, and moved with a lease onl
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.errors import AlreadyExists, LakeError, LostRace, NotFound, Refused
+from lakecli.kv.env import ReadTransaction
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import NAMED_KINDS, RefKind
+from lakecli.model import NAMED_KINDS, CommitId, RefKind
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.move import Outcome
+from lakecli.remote.ref_records import RemoteRef
+from lakecli.remote.refs import find_ref
 from lakecli.repository.core import tracking
-from lakecli.repository.core.pending import State, finish_pending
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.pending import Finished, State, finish_pending
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch, take_packs
+from lakecli.repository.sharing.publish import check_readable, publish
 from lakecli.repository.sharing.refusals import refused, stale
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import CommitId
-    from lakecli.remote.ref_records import RemoteRef
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.pending import Finished
 
 MAX_ATTEMPTS: Final = 8
 """How often others may move a ref while it is pushed, each time to an ancestor of it."""
@@ -136,8 +134,6 @@ def push(
         AlreadyExists: the tag is in the bucket already, on another commit.
         CannotShare, NewerRepository, NotInBucket, OutcomeUnknown, …: as `publish` does.
     """
-    from lakecli.repository.sharing.publish import check_readable
-
     finished = finish_pending(repository)
     check_readable(repository)
     with repository.lake.kv.read() as txn:
@@ -207,8 +203,6 @@ def push_deletion(
         StaleLease: somebody else has moved it since, or it does not stand where the lease says.
         OutcomeUnknown, Unreachable, …: as `publish` does.
     """
-    from lakecli.repository.sharing.publish import check_readable
-
     finish_pending(repository)
     check_readable(repository)
     with repository.lake.kv.read() as txn:
@@ -301,9 +295,6 @@ def _move(
     has_fetched: bool = False,
 ) -> bool:
     """Move a ref in the bucket; return whether it moved."""
-    from lakecli.remote.move import Outcome
-    from lakecli.repository.sharing.publish import publish
-
     result = publish(
         repository,
         wanted.kind,
@@ -325,8 +316,6 @@ def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:
     It is not tracked yet: after a refused push, a lease still means what was fetched. If it shows
     that the bucket went back in time, all refs are fetched.
     """
-    from lakecli.remote.refs import find_ref
-
     ref = find_ref(repository.store, kind, name)
     if rollback.is_new(repository, kind, name, ref):
         fetch(repository)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from lakecli.errors import NotFound
+from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.model import NAMED_KINDS, RefKind
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.ref_moves import Past
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.ref_moves import LoggedMove
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.ref_moves import LoggedMove, Past
 
 
 def iter_reflog(repository: Repository, name: str) -> Iterator[LoggedMove]:

@@ -6,29 +6,25 @@ is listed and refused unless the caller leaves it out by name.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.errors import Refused
+from lakecli.kv.env import ReadTransaction
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import RefKind
+from lakecli.model import Branch, Commit, CommitId, MetarangeId, RefKind
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.commit_gate import claim_commit, claim_trees
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.lakefs.dump import trees_missing
 from lakecli.repository.lakefs.kept import keep_dump
 from lakecli.repository.lakefs.lists import write_dump
+from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.repository.lakefs.taken_over import confirm_stopped, find_take_over
 from lakecli.staging import area
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Branch, Commit, CommitId, MetarangeId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.lakefs.manifest import RefsManifest
 
 MAX_LISTED: Final = 100
 """Problems of one kind that are listed."""

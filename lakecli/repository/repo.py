@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, NotFound, UsageError
+from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.model import Branch, RefKind, RepositoryRecord, RepositoryUuid
+from lakecli.objectstore.uri import normalise
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import namespace, operations, records, ref_changes, staging_tokens
 from lakecli.repository.core.commit_record import initial_commit
-from lakecli.repository.core.lake import Repository
-
-if TYPE_CHECKING:
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.repository.core.lake import Lake
+from lakecli.repository.core.lake import Lake, Repository
 
 DEFAULT_BRANCH: Final = "main"
 DEFAULT_RANGE_ENTRIES: Final = 8192
@@ -46,8 +44,6 @@ def create(
         AlreadyExists: the name or the namespace is in use.
         NotFound: the bucket does not exist.
     """
-    from lakecli.objectstore.uri import normalise
-
     check_branch_name(default_branch)
     _check_range_entries(range_entries)
     uri = normalise(storage_namespace)

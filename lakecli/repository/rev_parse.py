@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.model import Commit
 from lakecli.repository.core.view import commit_at, resolve_ref
 
 if TYPE_CHECKING:
-    from lakecli.model import Commit
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.core.lake import Repository
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from lakecli.errors import Refused
-from lakecli.model import EMPTY_TREE
+from lakecli.model import EMPTY_TREE, Commit
 from lakecli.repository.core.apply_change import apply_change, parent_of
 from lakecli.repository.core.commit_gate import claim_commit, claim_head
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.transaction import Draft, commit_clean
-from lakecli.repository.core.view import commit_at
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakecli.model import Commit
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
+from lakecli.repository.core.view import View, commit_at
 
 
 def revert(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.subtree import batches_of, remove_unchanged
 from lakecli.repository.core.view import check_branch, no_such_path, open_view
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.staging.area import TOMBSTONE
 from lakecli.uri import as_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from lakecli.repository.core.lake import Repository
 
 
 def rm(repository: Repository, branch: str, path: bytes) -> bool:

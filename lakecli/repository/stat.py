@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.model import Entry
 from lakecli.repository.core.view import open_view
 
 if TYPE_CHECKING:
-    from lakecli.model import Entry
     from lakecli.repository.core.lake import Repository
 
 

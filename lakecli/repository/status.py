@@ -6,22 +6,21 @@ exist in this clone only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.kv.env import ReadTransaction
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import ChangeType, RefKind
+from lakecli.model import Branch, ChangeType, CommitId, RefKind
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import tracking
 from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.sharing import rollback
+from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Branch, CommitId
     from lakecli.repository.core.lake import Repository
 
 
@@ -147,7 +146,6 @@ def _status(txn: ReadTransaction, repository: Repository, branch: Branch) -> Bra
 def _uncommitted(
     txn: ReadTransaction, repository: Repository, branch: Branch
 ) -> Iterator[ChangeType]:
-    from lakecli.staging import area
 
     if all(area.is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens)):
         return

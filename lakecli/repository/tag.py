@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lakecli.errors import AlreadyExists, NotFound
+from lakecli.kv.env import ReadTransaction
 from lakecli.model import Tag
 from lakecli.refs.names import check_tag_name
 from lakecli.refs.ref_store import RefStore
@@ -12,9 +14,6 @@ from lakecli.repository.branch import check_free, claim_ref
 from lakecli.repository.core import operations, ref_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.kv.env import ReadTransaction
     from lakecli.repository.core.lake import Repository
 
 

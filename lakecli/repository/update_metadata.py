@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from lakecli.committed.pairs import is_same
+from lakecli.repository.core.attributes import Attributes
 from lakecli.repository.core.gate import claim_values
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.core.subtree import kept_changing
 from lakecli.repository.core.view import check_branch, no_such_path, open_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lakecli.repository.core.attributes import Attributes
-    from lakecli.repository.core.lake import Repository
 
 
 def update_metadata(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -11,10 +13,13 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from lakecli.committed.encode import Contents, encode_contents, encode_entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.identity import is_md5
+from lakecli.kv import file_hashes
+from lakecli.kv.file_hashes import FileKey
 from lakecli.layout import data_digest, data_key
 from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.objectstore.capabilities import PART_SIZE, clear_temporaries, uploads_of
 from lakecli.progress import NO_PROGRESS, Progress
+from lakecli.repository.core.address import is_external, locate
 from lakecli.repository.core.gate import claim_uploaded, claim_values
 from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.core.view import branch_at, view_of_branch
@@ -29,11 +34,7 @@ from lakecli.staging.area import TOMBSTONE
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
     from lakecli.directories import StrPath
-    from lakecli.kv.file_hashes import FileKey
     from lakecli.objectstore.uploads import Uploads
     from lakecli.repository.core.gate import Change
     from lakecli.repository.core.lake import Repository
@@ -148,7 +149,6 @@ class Upload:
         )
 
     def _known(self, key: FileKey) -> str | None:
-        from lakecli.kv import file_hashes
 
         with self._repository.lake.kv.read() as txn:
             return file_hashes.find(txn, key)
@@ -188,7 +188,6 @@ class Upload:
 
         Outside the namespace it may have been replaced, unless the store reports the same MD5.
         """
-        from lakecli.repository.core.address import is_external, locate
         from lakecli.repository.core.read import md5_of
 
         try:
@@ -261,8 +260,6 @@ class Upload:
             self._stager.write(claimed)
         hashes, self._new_hashes = self._new_hashes, []
         if hashes:
-            from lakecli.kv import file_hashes
-
             with self._repository.lake.kv.write() as txn:
                 file_hashes.remember_many(txn, hashes)
         return deleted

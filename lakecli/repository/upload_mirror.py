@@ -6,30 +6,27 @@ import errno
 import json
 import os
 import stat
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Self
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.listed_less import is_much_less
 from lakecli.repository.core.notice import Notice
 from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.view import check_branch, open_view
 from lakecli.repository.core.walk import Found
 from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_plan import plan_upload
-from lakecli.repository.upload_tree import files_of, upload_tree
+from lakecli.repository.upload_tree import UploadReport, files_of, upload_tree
 from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.upload import UploadOptions
-    from lakecli.repository.upload_tree import UploadReport
-
     _Records = Sequence[tuple[bytes, bytes]]
 
 

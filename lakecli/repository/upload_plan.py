@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.walk import Found, by_own_names, opener_below, size_of
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
-from lakecli.repository.upload import check_branch, is_same
+from lakecli.repository.upload import UploadOptions, check_branch, is_same
 from lakecli.repository.upload_tree import (
     LOOK_AHEAD,
     TreeUpload,
@@ -20,13 +22,6 @@ from lakecli.repository.upload_tree import (
     files_of,
 )
 from lakecli.uri import as_directory, check_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.upload import UploadOptions
 
 
 def plan_file(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
@@ -12,23 +14,17 @@ from typing import TYPE_CHECKING, Final
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.model import MAX_PATH_SIZE
 from lakecli.objectstore.uri import is_local, parse
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import is_own
-from lakecli.repository.core.walk import by_own_names, named, opener_below, size_of, walk
+from lakecli.repository.core.walk import Found, by_own_names, named, opener_below, size_of, walk
+from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget, beside
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
-from lakecli.repository.upload import Upload, check_branch, is_same
+from lakecli.repository.upload import Upload, UploadOptions, check_branch, is_same
 from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.walk import Found
-    from lakecli.repository.transfer.ingested import Ingested
-    from lakecli.repository.upload import UploadOptions
-
     _Item = tuple[Found, bytes | None, int]
     """A file, the encoded entry that the branch has at its path, and its size."""
 

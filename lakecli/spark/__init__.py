@@ -28,15 +28,16 @@ branch.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakecli.spark.entries import read_entries
+from lakecli.spark.sessions import check_planner
+from lakecli.spark.snapshot import home_of
 from lakecli.spark.table import read_table
 from lakecli.spark.write import Written, write_table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
 __all__ = ["Written", "read_entries", "read_table", "register", "write_table"]
@@ -53,8 +54,6 @@ def register(spark: SparkSession, *, home: str | Path | None = None) -> None:
     Raises:
         Unsupported: this machine lacks the Python of the executors, by which Spark plans reads.
     """
-    from lakecli.spark.sessions import check_planner
-    from lakecli.spark.snapshot import home_of
     from lakecli.spark.source import source_class
 
     check_planner(spark)

@@ -7,15 +7,13 @@ belongs to one table, as one batch may write several.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
+from lakecli.model import Commit
 from lakecli.refs.parents import get_commit, get_parent
+from lakecli.refs.reader import CommitReader
 from lakecli.repository.core.commit_record import CHERRY_PICK_ORIGIN
-
-if TYPE_CHECKING:
-    from lakecli.model import Commit
-    from lakecli.refs.reader import CommitReader
 
 APP: Final = "lakecli.txn.app"
 VERSION: Final = "lakecli.txn.version"

@@ -6,14 +6,13 @@ change: the file of a later commit may have narrower numbers. Anything else is r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     Fold = Callable[[str], str]
     """Returns what two names of one column have in common."""
 

@@ -12,6 +12,7 @@ each worker.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,8 +21,6 @@ import pyarrow as pa
 from lakecli.committed.values import MalformedValue, decode_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
     import numpy.typing as npt
 
     Numbers = npt.NDArray[np.int64]

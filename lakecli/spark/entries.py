@@ -6,34 +6,30 @@ Executors decode them: a partition is a group of ranges, or some staged records.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from lakecli.committed.metaranges import decode_range_record
+from lakecli.committed.metaranges import RangeRecord, decode_range_record
 from lakecli.committed.ranges import iter_runs
+from lakecli.committed.tree_store import TreeStore
 from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.decode import RANGE_ID, Waiting, decode_batch
 from lakecli.spark.parts import read_parts
 from lakecli.spark.sessions import explained
-from lakecli.spark.snapshot import opened, snapshot_of, window_of
+from lakecli.spark.snapshot import Snapshot, Window, opened, snapshot_of, window_of
 from lakecli.spark.types import ENTRIES, arrow_schema, chosen
 from lakecli.spark.worker_errors import told
+from lakecli.sstable.reader import Block
+from lakecli.sstable.run import Run
 from lakecli.uri import parse_path, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-    from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.spark.snapshot import Snapshot, Window
-    from lakecli.sstable.reader import Block
-    from lakecli.sstable.run import Run
 
 SHARE: Final = 524_288
 """Entries of a task: half a second of work."""

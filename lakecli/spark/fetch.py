@@ -8,6 +8,7 @@ from __future__ import annotations
 import bz2
 import gzip
 from collections import deque
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
@@ -16,14 +17,12 @@ import pyarrow as pa
 from lakecli.errors import NotFound, Unsupported
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.seekable import Seekable
+from lakecli.pipeline.store_location import StoreLocation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
     from typing_extensions import Buffer
-
-    from lakecli.pipeline.store_location import StoreLocation
 
 TASK_SIZE: Final = 32 << 20
 """Approximate bytes of the files that one task reads."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.view import no_such_path, open_view
 from lakecli.spark.fetch import Remote
 from lakecli.spark.origin import Origin
-from lakecli.uri import parse_path, ref_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.repository.core.lake import Repository
+from lakecli.uri import as_directory, parse_path, ref_of
 
 COPYING = "._COPYING_"
 
@@ -61,9 +59,6 @@ def table_files(repository: Repository, uri: str) -> TableFiles:
         NotFound: the ref does not exist, or there is nothing to read.
         LakeError: the address of a file may not or cannot be read; see `address.Resolver`.
     """
-    from lakecli.committed.values import decode_entry
-    from lakecli.uri import as_directory
-
     parsed = parse_path(uri, allow_empty=True)
     path = parsed.path or b""
     below = as_directory(path)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Unsupported, UsageError
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.view import View
 from lakecli.spark.files import TableFile, is_read, remote_files
 from lakecli.spark.infer import recorded
 from lakecli.spark.options import option_text, quoted
@@ -21,13 +24,8 @@ from lakecli.spark.rows import Fetched
 from lakecli.spark.schemas import merged_type, same_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
 
 _DATED: Final = re.compile(rb"part-([0-9]{8,})-[0-9]{5,}-")
 _MERGE: Final = "mergeschema"

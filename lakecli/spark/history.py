@@ -7,25 +7,29 @@ interval of keys in which the trees differ.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from lakecli.committed.diff import compare
+from lakecli.committed.values import decode_entry
 from lakecli.errors import UsageError
-from lakecli.model import Difference
+from lakecli.model import Difference, MetarangeId
+from lakecli.pipeline.intervals import intervals
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.merge_base import find_merge_points
+from lakecli.repository.core.view import commit_at
+from lakecli.repository.log import LogOptions, log
 from lakecli.spark.snapshot import Window, opened, window_of
 from lakecli.spark.types import COMMITS, REFS, arrow_schema
 from lakecli.spark.worker_errors import told
 from lakecli.uri import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from pyspark.sql.types import StructType
-
-    from lakecli.model import Difference, MetarangeId
 
     Row = dict[str, Any]
 
@@ -42,8 +46,6 @@ def look_at_commits(uri: str, home: str | None) -> list[Row]:
     Raises:
         NotFound: the repository or the ref does not exist.
     """
-    from lakecli.repository.log import LogOptions, log
-
     with opened(uri, home=home) as repository:
         ref = parse(uri).ref or repository.record.default_branch
         with log(repository, ref, LogOptions()) as commits:
@@ -68,8 +70,6 @@ def look_at_refs(uri: str, home: str | None) -> list[Row]:
     Raises:
         NotFound: the repository does not exist.
     """
-    from lakecli.refs.ref_store import RefStore
-
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         rows: list[Row] = []
@@ -126,9 +126,6 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
         NotFound: a ref does not exist.
         Refused: three dots between refs without a common ancestor.
     """
-    from lakecli.repository.core.merge_base import find_merge_points
-    from lakecli.repository.core.view import commit_at
-
     dots = "..." if "..." in refs else ".."
     left, _, right = refs.partition(dots)
     if not left or not right:
@@ -166,8 +163,6 @@ class DiffReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the intervals that differ."""
-        from lakecli.pipeline.intervals import intervals
-
         start, stop = self._window
         with told():
             if self._window.is_empty:
@@ -197,7 +192,6 @@ class DiffReader(DataSourceReader):
                 yield _batch(schema, rows)
 
     def _differences(self, window: Window) -> Iterator[Difference]:
-        from lakecli.committed.diff import compare
 
         trees, (start, stop) = self._trees, window
         return compare(
@@ -211,7 +205,6 @@ class DiffReader(DataSourceReader):
 
 
 def _difference_row(difference: Difference) -> Row:
-    from lakecli.committed.values import decode_entry
 
     row: Row = {"type": str(difference.type), "path": difference.path}
     for side, value in (("left", difference.left), ("right", difference.right)):

@@ -12,6 +12,7 @@ The schema of CSV and JSON Spark infers from lines.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from pathlib import Path
@@ -23,21 +24,18 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from lakecli.errors import Unsupported, UsageError
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.retry import DRIVERS, Retries
 from lakecli.spark.conform import Mismatch, positions_of
-from lakecli.spark.fetch import AT_ONCE, ObjectFile, iter_lines
+from lakecli.spark.fetch import AT_ONCE, ObjectFile, Remote, iter_lines
 from lakecli.spark.options import VALUE, flags_of
 from lakecli.spark.schemas import recorded_schema, schema_of_json
 from lakecli.spark.sessions import is_case_sensitive, is_connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakecli.pipeline.store_location import StoreLocation
     from lakecli.spark.conform import Fold
-    from lakecli.spark.fetch import Remote
 
 _MAGIC: Final = b"PAR1"
 _TAIL: Final = 8

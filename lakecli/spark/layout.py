@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -19,11 +20,9 @@ from blake3 import blake3
 from lakecli.errors import UsageError
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.address import is_outside
+from lakecli.repository.core.lake import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from lakecli.repository.core.lake import Repository
     from lakecli.spark.files import TableFile
 
 KEPT: Final = timedelta(days=7)

@@ -7,6 +7,7 @@ path, as the objects' names say nothing of the table's directories.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -16,7 +17,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakecli.errors import Unsupported
 from lakecli.objectstore.uri import parse
+from lakecli.pipeline.store_location import StoreLocation
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.pins import split_pin
+from lakecli.spark.fetch import Remote
 from lakecli.spark.files import is_read
 from lakecli.spark.infer import first_file, infer_parquet, merges_schemas, recorded
 from lakecli.spark.options import KEY, flags_of
@@ -24,13 +28,7 @@ from lakecli.spark.schemas import schema_of_frame
 from lakecli.spark.sessions import is_connect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import DataFrame, SparkSession
-
-    from lakecli.pipeline.store_location import StoreLocation
-    from lakecli.repository.core.lake import Repository
-    from lakecli.spark.fetch import Remote
 
 _SCHEMES: Final = {"s3": ("s3a", "s3"), "gs": ("gs",), "az": ("abfss",), "local": ("file",)}
 """The schemes of Hadoop for each kind of store, the best first."""

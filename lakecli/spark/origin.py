@@ -7,14 +7,13 @@ views. It is lost where Spark cuts the plan: `checkpoint`, or rows that went thr
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.ids import CommitId
 from lakecli.spark.sessions import is_connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame
 
 _ALIAS: Final = re.compile(r"lakefs://([^/@]+)/(.+)@([0-9a-f]{64})")

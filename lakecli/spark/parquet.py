@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -9,15 +10,12 @@ import pyarrow.parquet as pq
 
 from lakecli.errors import Unsupported
 from lakecli.spark.conform import Mismatch, conform, positions_of
-from lakecli.spark.fetch import READ_AHEAD
+from lakecli.spark.fetch import READ_AHEAD, ObjectFile, Remote
 from lakecli.spark.options import KEY
 from lakecli.spark.schemas import check_calendar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lakecli.spark.conform import Fold
-    from lakecli.spark.fetch import ObjectFile, Remote
 
 BUFFERED: Final = 48 << 20
 """Bytes of compressed pages in memory, for all columns together, approximately."""

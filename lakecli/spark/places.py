@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +25,6 @@ from lakecli.spark.sessions import is_case_sensitive, is_connect
 from lakecli.spark.sink import NO_VALUE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
     from logging import LogRecord
 
     from pyspark.sql import DataFrame, SparkSession

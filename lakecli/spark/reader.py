@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.pipeline.worker_heap import freeze_modules
-from lakecli.spark.fetch import fetched, line_batches
+from lakecli.spark.fetch import Remote, fetched, line_batches
 from lakecli.spark.parquet import parquet_batches
 from lakecli.spark.worker_errors import told
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.spark.fetch import Remote
 
 
 class TableReader(NamedTuple):

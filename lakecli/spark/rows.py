@@ -13,29 +13,25 @@ the table. The way of the data:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from lakecli.errors import Unsupported, UsageError
-from lakecli.spark.fetch import serialised, tasks_of
+from lakecli.pipeline.store_location import StoreLocation
+from lakecli.spark.fetch import Remote, serialised, tasks_of
 from lakecli.spark.infer import LINE, has_header, infer_parquet, infer_text, merges_schemas
 from lakecli.spark.options import KEY, VALUE, flags_of, quoted
 from lakecli.spark.parts import read_parts
-from lakecli.spark.places import find_places, prune
+from lakecli.spark.places import Places, find_places, prune
 from lakecli.spark.reader import TableReader
 from lakecli.spark.sessions import is_case_sensitive
 from lakecli.spark.types import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from pyspark.sql import DataFrame, SparkSession
-
-    from lakecli.pipeline.store_location import StoreLocation
-    from lakecli.spark.fetch import Remote
-    from lakecli.spark.places import Places
 
 _OF_NAMES: frozenset[str] = frozenset(
     {"recursivefilelookup", "pathglobfilter", "basepath", "modifiedbefore", "modifiedafter"}

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from lakecli.errors import UsageError
+from lakecli.spark.fetch import serialised
 from lakecli.spark.options import check_format, quoted
 from lakecli.spark.schemas import nullable
+from lakecli.spark.sink import Shape
 from lakecli.spark.types import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField, StructType
-
-    from lakecli.spark.sink import Shape
 
 _VALUE: Final = "value"
 _COMPRESSIONS: Final = ("snappy", "gzip", "zstd", "lz4", "none", "uncompressed")
@@ -49,9 +48,6 @@ def shape_of(
         UsageError: the format, a column or an option is not valid.
     """
     from pyspark.sql.types import StringType, StructField, StructType
-
-    from lakecli.spark.fetch import serialised
-    from lakecli.spark.sink import Shape
 
     check_format(format)
     names = [name.lower() for name in schema.names]

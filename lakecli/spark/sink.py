@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, cast
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakecli.pipeline.imports.copying import make_ingest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.pipeline.store_location import StoreLocation
-    from lakecli.repository.transfer.ingested import Ingested
+from lakecli.pipeline.store_location import StoreLocation
+from lakecli.repository.transfer.ingested import Ingested
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a partition column's null or empty value."""

@@ -9,22 +9,20 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from lakecli.committed.keys import prefix_end
 from lakecli.errors import LakeError
 from lakecli.home import chosen_home
+from lakecli.model import MetarangeId
+from lakecli.opening import warn_of_notices
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.view import View, open_view
 from lakecli.uri import parse, parse_path, ref_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from lakecli.model import MetarangeId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
 
 _QUICK = 1
 _SIZES = struct.Struct("<II")
@@ -110,8 +108,6 @@ def snapshot_of(repository: Repository, ref: str, *, prefix: bytes) -> Snapshot:
     Raises:
         NotFound: the ref does not exist.
     """
-    from lakecli.repository.core.view import open_view
-
     with open_view(repository, ref) as view:
         return Snapshot(
             StoreLocation.of(repository),
@@ -140,7 +136,6 @@ def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
         NotFound: there is no such repository on this machine.
     """
     import lakecli
-    from lakecli.opening import warn_of_notices
 
     with (
         hints_told(),

@@ -9,6 +9,7 @@ DataFrame: what one filter skips would be missing from all other queries on it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
@@ -21,10 +22,9 @@ from lakecli.spark.snapshot import take_snapshot
 from lakecli.spark.source_table import TableReader, look_at_table, schema_of
 from lakecli.spark.types import COLUMNS, DIFF, ENTRIES, check_schema, chosen, chosen_fields
 from lakecli.spark.worker_errors import told
+from lakecli.spark.writer import TableWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
-
     from pyspark.sql.types import StructType
 
 NAME: Final = "lakefs"
@@ -140,8 +140,6 @@ class LakefsSource(DataSource):
         Raises:
             LakeError: what `TableWriter` raises.
         """
-        from lakecli.spark.writer import TableWriter
-
         with told():
             return TableWriter(self._given, schema, overwrite=overwrite, home=self.home)
 

@@ -9,8 +9,9 @@ refused: `lakecli.spark.read_table` asks Spark.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -26,7 +27,7 @@ from pyspark.sql.types import (
 
 from lakecli.errors import Unsupported, UsageError
 from lakecli.pipeline.store_location import StoreLocation
-from lakecli.spark.fetch import serialised, tasks_of
+from lakecli.spark.fetch import Remote, serialised, tasks_of
 from lakecli.spark.files import remote_files, table_files
 from lakecli.spark.infer import first_file, not_recorded, recorded
 from lakecli.spark.options import KEY, KINDS_HINT
@@ -34,11 +35,6 @@ from lakecli.spark.places import split_directory
 from lakecli.spark.reader import TableReader as FilesReader
 from lakecli.spark.snapshot import opened
 from lakecli.spark.types import arrow_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.spark.fetch import Remote
 
 _INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,17}")
 _TEXT: Final = re.compile(r"(?!nan|inf|t\d|p)[a-z_][^\0]*", re.IGNORECASE)

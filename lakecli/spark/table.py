@@ -8,6 +8,8 @@ the objects by their addresses (`native`). Otherwise executors fetch them throug
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -16,28 +18,22 @@ from pyspark.errors import PySparkException
 from lakecli.errors import Unsupported
 from lakecli.pipeline.session import gist
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.notice import Notice
-from lakecli.spark.files import remote_files, table_files
+from lakecli.spark.fetch import Remote
+from lakecli.spark.files import TableFile, remote_files, table_files
 from lakecli.spark.layout import lay_out, local_files
 from lakecli.spark.native import Native
 from lakecli.spark.options import check_format, names_of, option_text
 from lakecli.spark.places import unlogged
-from lakecli.spark.rows import Fetched, check_options, read_rows
+from lakecli.spark.rows import Fetched, Way, check_options, read_rows
 from lakecli.spark.schemas import schema_of_frame
 from lakecli.spark.sessions import explained, is_here
 from lakecli.spark.snapshot import hints_told, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.spark.fetch import Remote
-    from lakecli.spark.files import TableFile
-    from lakecli.spark.rows import Way
 
 
 @hints_told()

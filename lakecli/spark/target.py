@@ -16,24 +16,28 @@ oldest of several; else the head when the call began.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from heapq import merge
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from lakecli.committed.apply import apply
+from lakecli.committed.diff import diff
 from lakecli.errors import AlreadyExists, ConflictError, LakeError, UsageError
+from lakecli.model import Commit
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.view import branch_at, commit_at, open_view, view_of_branch
+from lakecli.repository.core.clean import check_clean
+from lakecli.repository.core.commit_gate import claim_head
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.stager import Stager
+from lakecli.repository.core.transaction import Draft, commit_clean
+from lakecli.repository.core.view import View, branch_at, commit_at, open_view, view_of_branch
+from lakecli.spark.batches import Batch
+from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from lakecli.model import Commit
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.transaction import Draft
-    from lakecli.repository.core.view import View
-    from lakecli.spark.batches import Batch
     from lakecli.spark.origin import Origin
-    from lakecli.staging.area import ClaimedValue
 
     Change = tuple[bytes, ClaimedValue | None]
     Addition = tuple[bytes, ClaimedValue]
@@ -119,8 +123,6 @@ class Target:
             TableExists: there are objects below the path, and the mode is ``error``.
             TableChanged: all that is below the path is to be replaced, and it has changed.
         """
-        from lakecli.repository.core.clean import check_clean
-
         with self._repository.lake.kv.read() as txn:
             branch_at(self._repository, txn, self._branch)
             view = view_of_branch(self._repository, txn, self._branch)
@@ -166,8 +168,6 @@ class Target:
         Raises:
             TableChanged: naming the paths, `MAX_LISTED` of them at most.
         """
-        from lakecli.committed.diff import diff
-
         base = self.base
         trees = self._repository.trees
         changes = chain.from_iterable(
@@ -231,10 +231,6 @@ class Target:
         Returns:
             The commit; ``None`` if nothing changes, or the batch is written already.
         """
-        from lakecli.committed.apply import apply
-        from lakecli.repository.core.commit_gate import claim_head
-        from lakecli.repository.core.transaction import Draft, commit_clean
-
         trees = self._repository.trees
         batch = self._batch
 
@@ -262,11 +258,6 @@ class Target:
 
     def stage(self, additions: Sequence[Addition]) -> None:
         """Stage the changes."""
-        from contextlib import suppress
-
-        from lakecli.repository.core.stager import Stager
-        from lakecli.staging.area import TOMBSTONE
-
         with suppress(_Nothing):
             with open_view(self._repository, self._branch) as view:
                 changes = [

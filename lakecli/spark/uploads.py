@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from lakecli.committed.encode import encode_entry
+from lakecli.layout import data_key
+from lakecli.model import Entry
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.uri import check_path
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.repository.core.lake import Repository
 
 
 class Uploaded(NamedTuple):
@@ -36,11 +37,6 @@ def new_entries(
     Raises:
         UsageError: a path is too long.
     """
-    from lakecli.committed.encode import encode_entry
-    from lakecli.layout import data_key
-    from lakecli.model import Entry
-    from lakecli.repository.transfer.content_types import content_type_of
-
     now = repository.lake.now()
     additions = []
     for name, checksum, size, _ in files:

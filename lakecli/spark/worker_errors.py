@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark import TaskContext
 
 from lakecli.errors import LakeError, PermissionDenied
 from lakecli.spark.snapshot import hints_told
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
 """The variable by which PySpark leaves the traceback out of the error that it sends."""

@@ -7,11 +7,18 @@ collection.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import LakeError, UsageError
+from lakecli.model import Commit
+from lakecli.pipeline.errors_as_json import carried, new_nonce
+from lakecli.pipeline.spark_runner import raise_translated
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.repository.core.gate import claim_values
+from lakecli.repository.core.lake import Repository
 from lakecli.retry import DRIVERS, Retries
 from lakecli.spark.batches import batch_of
 from lakecli.spark.fit import Fit
@@ -19,21 +26,16 @@ from lakecli.spark.options import names_of, option_text
 from lakecli.spark.origin import origins
 from lakecli.spark.sessions import user_of
 from lakecli.spark.shape import arranged, header_of, shape_of
+from lakecli.spark.sink import RESULT_DDL, Shape, Sink
 from lakecli.spark.snapshot import hints_told, opened
 from lakecli.spark.target import Target
 from lakecli.spark.uploads import Uploaded, new_entries, new_write_id, uploads_in
-from lakecli.uri import parse_path, ref_of
+from lakecli.spark.worker_errors import hint_for_executors
+from lakecli.uri import as_directory, parse_path, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-    from lakecli.model import Commit
-    from lakecli.repository.core.lake import Repository
-    from lakecli.spark.sink import Shape
 
 
 class Written(NamedTuple):
@@ -132,9 +134,6 @@ def write_table(
             hint="leave out one of them",
         )
     with opened(uri, home=home) as repository:
-        from lakecli.repository.core.gate import claim_values
-        from lakecli.uri import as_directory
-
         prefix = as_directory(parsed.path or b"")
         batch = batch_of(txn, prefix)
         given = options or {}
@@ -189,11 +188,6 @@ def _upload(
     frame: DataFrame, repository: Repository, shape: Shape, options: Mapping[str, Any]
 ) -> list[Uploaded]:
     """Write and upload all rows."""
-    from lakecli.pipeline.errors_as_json import carried, new_nonce
-    from lakecli.pipeline.spark_runner import raise_translated
-    from lakecli.spark.sink import RESULT_DDL, Sink
-    from lakecli.spark.worker_errors import hint_for_executors
-
     sink = Sink(StoreLocation.of(repository), shape, new_write_id(repository))
     rows = arranged(frame, shape, {name: option_text(value) for name, value in options.items()})
 

@@ -8,6 +8,7 @@ the writer and the answers contain.
 from __future__ import annotations
 
 import getpass
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakecli.errors import UsageError
 from lakecli.pipeline.store_location import StoreLocation
+from lakecli.repository.core.gate import claim_values
+from lakecli.repository.core.lake import Repository
 from lakecli.retry import DRIVERS, Retries
 from lakecli.spark.batches import batch_of
 from lakecli.spark.fit import Fit
@@ -31,11 +34,7 @@ from lakecli.spark.worker_errors import told
 from lakecli.uri import as_directory, parse_path, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from pyspark.sql.types import StructType
-
-    from lakecli.repository.core.lake import Repository
 
 OPTIONS: Final = {
     name.lower(): name
@@ -158,8 +157,6 @@ class TableWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the files of the successful tasks."""
-        from lakecli.repository.core.gate import claim_values
-
         with told(), opened(self._uri, home=self._home) as repository:
             target = self._target(repository, self._fit(repository))
             if not self._is_needed or not target.begin(expected=self._base, read=(), commits=True):

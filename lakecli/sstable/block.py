@@ -7,10 +7,10 @@ are one loop each, with one call per header and none per field.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice, repeat
 from operator import lt
 from struct import Struct, pack
-from typing import TYPE_CHECKING
 
 from cramjam import snappy
 from google_crc32c import value as crc32c
@@ -29,9 +29,6 @@ from lakecli.sstable.format import (
     STORED_RAW,
     STORED_SNAPPY,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _SHARING_BUDGET = 64 << 20
 """Bytes that shared prefixes of 128 bytes or more may add to the keys of a block, at most."""

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import encode_restarts, seal, shared_prefix_size
@@ -21,9 +22,6 @@ from lakecli.sstable.format import (
     RECORD_TRAILER,
     SEPARATOR_TRAILER,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def separator(last: bytes, following: bytes | None) -> bytes:

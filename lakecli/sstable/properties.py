@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import encode_pairs
@@ -12,9 +12,6 @@ from lakecli.sstable.format import (
     INDEX_TWO_LEVEL,
     INDEX_TYPE,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _ONE_RESTART = 2**31 - 1
 

@@ -5,7 +5,8 @@ Every defect of a file raises `CorruptTable`, which names the file and the offse
 
 from __future__ import annotations
 
-from _bisect import bisect_left, bisect_right  # `bisect` first defines them in Python
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,8 +19,6 @@ from lakecli.sstable.run import RUN_SIZE, Run
 from lakecli.sstable.source import BytesSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-
     from lakecli.sstable.source import Source
 
     BlockCache = MutableMapping[tuple[str, int], Mapping[bytes, bytes]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _bisect import bisect_left, bisect_right  # `bisect` first defines them in Python
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 from google_crc32c import value as crc32c

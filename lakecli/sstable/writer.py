@@ -5,6 +5,7 @@ The bytes depend on the records and the properties alone, not on how the records
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING
@@ -37,8 +38,6 @@ from lakecli.sstable.index import IndexWriter, encode_handle, separator
 from lakecli.sstable.properties import encode_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from lakecli.sstable.run import Run
 
 _WAITING_MAX = 256

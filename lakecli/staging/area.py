@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NewType
 
 from lakecli.kv import paths
-from lakecli.kv.env import Table
+from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
     from lakecli.model import StagingToken
 
 ClaimedValue = NewType("ClaimedValue", bytes)

@@ -8,30 +8,25 @@ changed are conflicts, and the policy says what becomes of them.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError
-from lakecli.model import EMPTY_TREE
+from lakecli.model import EMPTY_TREE, Commit, MetarangeId
+from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import UploadOptions
+from lakecli.uri import LakeUri
 from lakecli.worktree.fetching import Expected, Wanted
 from lakecli.worktree.hard_links import restore_objects
-from lakecli.worktree.index import NO_DIGEST, is_settled
+from lakecli.worktree.index import NO_DIGEST, FileState, is_settled
 from lakecli.worktree.keep import keep
+from lakecli.worktree.scan import LocalChange
+from lakecli.worktree.worktree import Worktree
 from lakecli.worktree.writer import Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lakecli.model import Commit, MetarangeId
-    from lakecli.repository.download import DownloadOptions
-    from lakecli.uri import LakeUri
-    from lakecli.worktree.index import FileState
-    from lakecli.worktree.scan import LocalChange
-    from lakecli.worktree.worktree import Worktree
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""

@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
+from lakecli.committed.apply import apply
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.pairs import is_same
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
-from lakecli.model import ChangeType
+from lakecli.model import ChangeType, Commit, Entry
 from lakecli.repository.core.clean import unstage_equal
 from lakecli.repository.core.commit_gate import claim_head
 from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.core.read import digest_of
 from lakecli.repository.core.transaction import Draft, commit_on_top
-from lakecli.repository.core.view import view_of_branch
+from lakecli.repository.core.view import View, view_of_branch
 from lakecli.repository.core.walk import LinkPolicy, open_below
+from lakecli.repository.download import DownloadOptions
+from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile, changed
-from lakecli.repository.upload import Upload
+from lakecli.repository.transfer.selection import Selection
+from lakecli.repository.upload import Upload, UploadOptions
 from lakecli.uri import check_path
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.index import state_of
 from lakecli.worktree.posix import permissions_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from lakecli.model import Commit, Entry
-    from lakecli.repository.core.view import View
-    from lakecli.repository.download import DownloadOptions
-    from lakecli.repository.transfer.ingested import Ingested
-    from lakecli.repository.transfer.selection import Selection
-    from lakecli.repository.upload import UploadOptions
-    from lakecli.worktree.scan import LocalChange, Scan
-    from lakecli.worktree.worktree import Worktree
+from lakecli.worktree.scan import LocalChange, Scan
+from lakecli.worktree.worktree import Worktree
 
 BATCH: Final = 16_384
 """Files whose objects become durable together."""
@@ -279,7 +274,6 @@ class _Committing:
     # -- the commit --------------------------------------------------------------------------
 
     def _build(self, view: View) -> Draft:
-        from lakecli.committed.apply import apply
 
         options = self._options
         head = claim_head(view)

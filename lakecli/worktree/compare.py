@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from lakecli.committed.encode import encode_entry
-from lakecli.model import ChangeType, Difference, Entry
+from lakecli.model import ChangeType, Commit, CommitId, Difference, Entry
 from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.selection import Selection
 from lakecli.worktree.hard_links import problems_of
-from lakecli.worktree.scan import hash_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.model import Commit, CommitId
-    from lakecli.repository.transfer.selection import Selection
-    from lakecli.worktree.scan import Problem
-    from lakecli.worktree.worktree import Worktree
+from lakecli.worktree.scan import Problem, hash_file
+from lakecli.worktree.worktree import Worktree
 
 
 class Item(NamedTuple):

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
+from lakecli.committed.scan import find
 from lakecli.directories import make_durable
 from lakecli.errors import AlreadyExists, Refused, UsageError
+from lakecli.model import Commit
 from lakecli.objectstore.uri import parse
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import INCOMING, LINK_FILE
 from lakecli.repository.core.view import commit_at
+from lakecli.repository.download import DownloadOptions
 from lakecli.uri import LakeUri, as_directory, ref_of
 from lakecli.worktree.bring import Brought, Policy, bring
 from lakecli.worktree.ignore import selection_of
 from lakecli.worktree.link import Link, find_root, read_link, write_link
 from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.worktree import Worktree, lock
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from lakecli.model import Commit
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.download import DownloadOptions
 
 
 def init(
@@ -122,8 +119,6 @@ def link_target(repository: Repository, uri: LakeUri) -> tuple[LakeUri, Commit]:
         NotFound: no such ref.
         UsageError: the path is an object.
     """
-    from lakecli.committed.scan import find
-
     expression = ref_of(uri)
     with repository.lake.kv.read() as txn:
         head = commit_at(repository, txn, expression)

@@ -8,13 +8,14 @@ directory, they have their final names in a new one beside, which takes its plac
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 from functools import partial
 from itertools import count, groupby
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from blake3 import blake3
 
@@ -28,27 +29,21 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.identity import h
+from lakecli.model import Entry
 from lakecli.objectstore.base import BucketNotFound, ObjectNotFound
 from lakecli.objectstore.local.files import write_all
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.address import is_external, locate
 from lakecli.repository.core.own_files import INCOMING
 from lakecli.repository.core.read import damaged, digest_of, gone
-from lakecli.repository.download import Download
+from lakecli.repository.download import Download, DownloadOptions
 from lakecli.repository.transfer.destination import Destination, NoRoom, State, translated
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.worktree.index import FileState, state_of
 from lakecli.worktree.linking import LinkMode, digest_at, hard_link, reflink, unsupported
 from lakecli.worktree.posix import is_executable, make_executable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lakecli.model import Entry
-    from lakecli.repository.download import DownloadOptions
-    from lakecli.worktree.worktree import Worktree
-
+from lakecli.worktree.worktree import Worktree
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.errors import IntegrityError, Refused
 from lakecli.repository.core.own_files import LINK_FILE
-from lakecli.worktree.link import read_link
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from lakecli.worktree.link import Link
+from lakecli.worktree.link import Link, read_link
 
 
 class Linked(NamedTuple):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.repository.core.own_files import LINK_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MARKER: Final = "# ignored by lakectl local"
 _END: Final = "# end of what lakectl local ignores"

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from blake3 import blake3
 
 from lakecli.errors import IntegrityError
+from lakecli.ids import DataDigest
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY
 from lakecli.repository.core.data_index import check_object
@@ -22,15 +24,8 @@ from lakecli.repository.repair.objects import repair_data
 from lakecli.repository.repair.records import Damage
 from lakecli.repository.transfer.readers import PIECE, PieceReader
 from lakecli.worktree.index import NO_DIGEST
-from lakecli.worktree.scan import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import BinaryIO
-
-    from lakecli.ids import DataDigest
-    from lakecli.worktree.scan import LocalChange
-    from lakecli.worktree.worktree import Worktree
+from lakecli.worktree.scan import LocalChange, Problem
+from lakecli.worktree.worktree import Worktree
 
 
 class _Overwritten(NamedTuple):

@@ -8,15 +8,13 @@ that matches.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
 from lakecli.repository.transfer.patterns import Patterns
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.worktree.names import IGNORE_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_SIZE: Final = 1 << 20
 """Bytes of a `.lakefsignore`, at most."""

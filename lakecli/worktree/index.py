@@ -20,15 +20,13 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from blake3 import blake3
 
 from lakecli.directories import make_private
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _MAGIC: Final = b"lakecli index 2\n"
 _HEAD: Final = struct.Struct(">IIII")

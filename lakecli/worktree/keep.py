@@ -10,39 +10,32 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
 from lakecli.kv import operations as log
-from lakecli.kv.operations import StagingChange
-from lakecli.model import EMPTY_TREE, ChangeType, CommitId, StagingToken
+from lakecli.kv.operations import Operation, StagingChange
+from lakecli.model import EMPTY_TREE, ChangeType, CommitId, MetarangeId, StagingToken
 from lakecli.repository.core import operations
 from lakecli.repository.core.gate import claim_uploaded
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.walk import opener_below
+from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import Upload, UploadOptions
 from lakecli.staging import area
+from lakecli.staging.area import ClaimedValue
 from lakecli.worktree.fetching import Expected, Wanted
-from lakecli.worktree.index import root_of, state_of
+from lakecli.worktree.index import FileState, root_of, state_of
 from lakecli.worktree.link import read_link
 from lakecli.worktree.posix import permissions_of
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree, identity_of, index_file_of, lock
-from lakecli.worktree.writer import Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.kv.operations import Operation
-    from lakecli.model import MetarangeId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.download import DownloadOptions
-    from lakecli.staging.area import ClaimedValue
-    from lakecli.worktree.index import FileState
-    from lakecli.worktree.writer import Written
+from lakecli.worktree.writer import Writer, Written
 
 PULL: Final = "local pull"
 

@@ -20,20 +20,16 @@ import errno
 import os
 import shlex
 import stat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LakeError, Refused, UsageError
 from lakecli.model import CommitId
 from lakecli.repository.core.own_files import LINK_FILE
-from lakecli.uri import parse_path, ref_of
+from lakecli.uri import LakeUri, parse_path, ref_of
 from lakecli.validation import Invalid, Record, identifier, list_of, optional, or_empty, text
 from lakecli.worktree import flat_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from pathlib import Path
-
-    from lakecli.uri import LakeUri
 
 MAX_SIZE: Final = 64 << 20
 """Bytes of `.lakefs_ref.yaml`, at most, which can list many paths."""

@@ -12,15 +12,13 @@ import os
 import stat
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from blake3 import blake3
 
 from lakecli.errors import Unsupported
 from lakecli.repository.transfer.readers import PIECE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _CLONE: Final = 0x40049409
 """Linux's ``FICLONE``."""

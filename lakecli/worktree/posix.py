@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakecli.model import Entry
+from lakecli.model import Entry
 
 PERMISSIONS: Final = "::lakefs::posix-permissions"
 """JSON with UID, GID and Mode, of which lakecli uses the executable bit of the owner."""

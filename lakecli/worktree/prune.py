@@ -7,14 +7,12 @@ is kept where the directory may only be away: on a disk that is not mounted, for
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.worktree.index import root_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DIRECTORIES: Final = "directories"
 """The directory of the index files, beside the local store."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
+from lakecli.model import Commit, MetarangeId
+from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree.bring import Brought
 from lakecli.worktree.fetching import Expected, Wanted
 from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.keep import RESTORE, keep
+from lakecli.worktree.scan import LocalChange
+from lakecli.worktree.worktree import Worktree
 from lakecli.worktree.writer import Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.model import Commit, MetarangeId
-    from lakecli.repository.download import DownloadOptions
-    from lakecli.worktree.scan import LocalChange
-    from lakecli.worktree.worktree import Worktree
 
 
 def restore(

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.model import ChangeType
 from lakecli.repository.core.own_files import LINK_FILE, is_own
 from lakecli.repository.core.walk import OPEN_DIRECTORY, LinkPolicy, open_below
 from lakecli.repository.transfer.readers import PIECE
-from lakecli.worktree.index import NO_DIGEST, STATES, FileState, is_settled, state_of
+from lakecli.repository.transfer.selection import Selection
+from lakecli.worktree.ignore import Ignore
+from lakecli.worktree.index import NO_DIGEST, STATES, Block, FileState, Index, is_settled, state_of
 from lakecli.worktree.names import is_possible
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from lakecli.repository.transfer.selection import Selection
-    from lakecli.worktree.ignore import Ignore
-    from lakecli.worktree.index import Block, Index
 
 _Directory = tuple[bytes, frozenset[tuple[int, int]]]
 """The path of a directory, and device and inode of those that lead there."""

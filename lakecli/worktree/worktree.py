@@ -6,36 +6,34 @@ import errno
 import fcntl
 import json
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lakecli.committed.diff import diff
+from lakecli.committed.scan import find, scan
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.identity import h
-from lakecli.model import EMPTY_TREE, ChangeType
+from lakecli.model import EMPTY_TREE, ChangeType, Commit, CommitId, Difference, Entry, MetarangeId
+from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.read import check_of, digest_of
 from lakecli.repository.core.view import commit_at
 from lakecli.repository.core.walk import LinkPolicy, opener_below
 from lakecli.repository.transfer.readers import PIECE, FileChanged, OpenFile, SpecialFile
+from lakecli.repository.transfer.selection import Selection
 from lakecli.worktree.ignore import Ignore, selection_of
 from lakecli.worktree.index import NO_DIGEST, FileState, Index, state_of
-from lakecli.worktree.link import read_link, write_link
+from lakecli.worktree.link import Link, read_link, write_link
 from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.names import is_possible
 from lakecli.worktree.prune import DIRECTORIES, clear_unused, note_use
 from lakecli.worktree.scan import LocalChange, Scan, Scanner, hash_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import Commit, CommitId, Difference, Entry, MetarangeId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.selection import Selection
-    from lakecli.worktree.link import Link
 
 _SETTLED_AT_ONCE: Final = 1 << 16
 _NO_LOCKS: Final = frozenset({errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
@@ -172,8 +170,6 @@ class Worktree:
         That happens when a commit is undone. Its changes are then changes of the directory again;
         no file changes.
         """
-        from lakecli.refs.graph import is_ancestor
-
         head = self.head()
         at_head = self.link.at_head
         if at_head in {None, head.id} or self.branch is None or self.link.active:
@@ -197,8 +193,6 @@ class Worktree:
 
     def differences(self, left: MetarangeId, right: MetarangeId) -> Iterator[Difference]:
         """Yield how two trees differ in what the directory can have, in path order."""
-        from lakecli.committed.diff import diff
-
         prefix = self.link.prefix
         for change in diff(self.repository.trees, left, right, prefix=prefix):
             relative = change.path[len(prefix) :]
@@ -209,8 +203,6 @@ class Worktree:
 
     def find(self, tree: MetarangeId, relative: bytes) -> bytes | None:
         """Return the encoded entry that a tree has at a path below the prefix, or ``None``."""
-        from lakecli.committed.scan import find
-
         return find(self.repository.trees, tree, self.link.prefix + relative)
 
     def unseen(self, value: bytes) -> tuple[FileState, bytes]:
@@ -250,7 +242,6 @@ class Worktree:
         return self._index
 
     def _make_index(self, key: str) -> Index:
-        from lakecli.committed.scan import scan
 
         index = Index(key, os.fsencode(self.root))
         prefix = self.link.prefix

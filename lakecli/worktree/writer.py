@@ -10,17 +10,21 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from lakecli.errors import (
     UsageError,
 )
+from lakecli.model import Entry
 from lakecli.objectstore.local.files import sync_file, sync_file_system, sync_names
 from lakecli.repository.core.own_files import INCOMING
 from lakecli.repository.core.read import digest_of
+from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.destination import (
     Destination,
     UnsafeName,
@@ -30,14 +34,7 @@ from lakecli.worktree.fetching import Expected, Fetched, Fetcher, Wanted, direct
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
 from lakecli.worktree.posix import is_executable, make_executable
 from lakecli.worktree.scan import hash_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lakecli.model import Entry
-    from lakecli.repository.download import DownloadOptions
-    from lakecli.worktree.worktree import Worktree
+from lakecli.worktree.worktree import Worktree
 
 CHUNK: Final = 16_384
 """Files that become durable together."""

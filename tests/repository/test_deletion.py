@@ -248,7 +248,7 @@ def test_what_cannot_be_put_back_stays_deleted_here(
     sharing.catch_up()
     branch.delete(sharing.repository, "dev")
     theirs = push_theirs(world)
-    monkeypatch.setattr("lakecli.repository.undo.claims.claim_operations", refuse)
+    monkeypatch.setattr("lakecli.repository.undo.put_back.claim_operations", refuse)
     with pytest.raises(LostRace, match="branch dev was deleted here, not in the bucket") as told:
         sharing.finish()
     assert "undone here" not in told.value.message

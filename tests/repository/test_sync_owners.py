@@ -19,7 +19,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core import unsent
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
-from lakecli.repository.sharing import notes
+from lakecli.repository.sharing import mover, notes
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.refusals import NonFastForward, StaleLease
 from lakecli.repository.undo.log import iter_log, logged_repository
@@ -608,7 +608,8 @@ class TestProcesses:
                 second.catch_up()
             pushing(repository, note, **options)
 
-        monkeypatch.setattr(notes, "push_note", push)
+        for module in (notes, mover):
+            monkeypatch.setattr(module, "push_note", push)
         first.finish()
         assert there(one, "new") == here(one)
         assert position(one, "new") == here(one)
@@ -763,7 +764,8 @@ class TestFollowing:
             tag.create(synced_bob, "t", "main")
         sharing = synced(bob, "bob")
         with monkeypatch.context() as patch:
-            patch.setattr(notes, "push_note", refuse)
+            for module in (notes, mover):
+                patch.setattr(module, "push_note", refuse)
             assert [type(each) for each in sharing.catch_up().unsent] == [PermissionDenied]
         sharing.finish()
         assert there(bob, "t", RefKind.TAG) is None  # it moved nothing, so it pushes nothing

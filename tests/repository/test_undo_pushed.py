@@ -175,7 +175,7 @@ def test_nothing_is_undone_where_no_ref_can_be_moved(
 
     ada = world.ada
     before = newest(ada)
-    monkeypatch.setattr("lakecli.repository.sharing.publish.check_writable", refuse)
+    monkeypatch.setattr("lakecli.repository.undo.pushed.check_writable", refuse)
     with pytest.raises(CannotShare):
         undo(ada, remote=True, committer="ada")
     assert newest(ada) == before

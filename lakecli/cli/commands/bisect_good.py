@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakecli.cli.bisecting import BisectRefs, say_and_answer
 from lakecli.cli.context import Context
+from lakecli.repository.bisect import GOOD
 
 
 def bisect_good(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
@@ -16,6 +17,4 @@ def bisect_good(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 
         lakecli bisect good
         lakecli bisect good lakefs://demo/v1.0 lakefs://demo/main~20
     """
-    from lakecli.repository.bisect import GOOD
-
     say_and_answer(context, GOOD, refs, is_old_new=False)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.changes import Verdict
 from lakecli.cli.bisecting import BisectRepository, find_named
 from lakecli.cli.context import Context
-
-if TYPE_CHECKING:
-    from lakecli.repository.bisect import Said
+from lakecli.repository.bisect import Said, show
 
 
 def bisect_log(context: Context, repository: BisectRepository = "") -> None:
@@ -22,8 +18,6 @@ def bisect_log(context: Context, repository: BisectRepository = "") -> None:
         lakecli bisect log
         lakecli bisect log lakefs://demo > session.sh
     """
-    from lakecli.repository.bisect import show
-
     opened, _ = find_named(context, [repository] if repository else [])
     session = show(opened)
     context.out.say(f"lakecli bisect start {opened.uri}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakecli.cli.bisecting import BisectRefs, say_and_answer
 from lakecli.cli.context import Context
+from lakecli.repository.bisect import BAD
 
 
 def bisect_new(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
@@ -16,6 +17,4 @@ def bisect_new(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 -
         lakecli bisect new
         lakecli bisect new lakefs://demo/main
     """
-    from lakecli.repository.bisect import BAD
-
     say_and_answer(context, BAD, refs, is_old_new=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakecli.cli.bisecting import BisectRepository, find_named
 from lakecli.cli.context import Context
+from lakecli.repository.bisect import names_with_session, reset
 
 
 def bisect_reset(context: Context, repository: BisectRepository = "") -> None:
@@ -15,8 +16,6 @@ def bisect_reset(context: Context, repository: BisectRepository = "") -> None:
         lakecli bisect reset
         lakecli bisect reset lakefs://demo
     """
-    from lakecli.repository.bisect import names_with_session, reset
-
     cleared = False
     if repository or names_with_session(context.lake()):
         opened, _ = find_named(context, [repository] if repository else [])

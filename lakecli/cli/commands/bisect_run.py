@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 from lakecli import uri
 from lakecli.cli.bisecting import answer, find_named, subject
@@ -11,13 +12,9 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import Refused, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.model import Commit
-    from lakecli.repository.bisect import Session
-    from lakecli.repository.core.lake import Repository
+from lakecli.model import Commit
+from lakecli.repository.bisect import BAD, GOOD, SKIP, Session, say, show
+from lakecli.repository.core.lake import Repository
 
 SKIP_CODE: Final = 125
 """The exit code of a test that says that a commit cannot be tested."""
@@ -53,8 +50,6 @@ def bisect_run(
         lakecli bisect run sh -c 'lakecli fs cat "$BISECT_URI/orders.csv" | grep -q 2026'
         lakecli bisect run python check.py --commit :BISECT_ID:
     """
-    from lakecli.repository.bisect import BAD, GOOD, SKIP, say, show
-
     first = command[0] if command[0].startswith(uri.SCHEME) else ""
     words = command[1:] if first else command
     if not words:

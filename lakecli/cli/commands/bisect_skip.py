@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakecli.cli.bisecting import BisectRefs, say_and_answer
 from lakecli.cli.context import Context
+from lakecli.repository.bisect import SKIP
 
 
 def bisect_skip(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 - never changed
@@ -16,6 +17,4 @@ def bisect_skip(context: Context, refs: BisectRefs = []) -> None:  # noqa: B006 
         lakecli bisect skip
         lakecli bisect skip lakefs://demo/main~3
     """
-    from lakecli.repository.bisect import SKIP
-
     say_and_answer(context, SKIP, refs)

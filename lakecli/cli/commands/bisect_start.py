@@ -10,6 +10,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import RepositoryOrRefExpression
 from lakecli.cli.reading import Completion, Kind
+from lakecli.repository.bisect import start
 
 
 def bisect_start(
@@ -36,8 +37,6 @@ def bisect_start(
         lakecli bisect start lakefs://demo/main main~100 v1.0
         lakecli bisect start lakefs://demo
     """
-    from lakecli.repository.bisect import start
-
     base = context.base_uri
     uris = [uri.parse_ref(each, base=base) for each in good if _is_uri(each, base)]
     repository = context.synced_repository(bad, *uris)

@@ -6,6 +6,7 @@ from lakecli.cli.bisecting import BisectRepository, find_named
 from lakecli.cli.context import Context
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
+from lakecli.repository.bisect import show
 
 
 def bisect_view(context: Context, repository: BisectRepository = "") -> None:
@@ -15,8 +16,6 @@ def bisect_view(context: Context, repository: BisectRepository = "") -> None:
         lakecli bisect view
         lakecli bisect view lakefs://demo --json
     """
-    from lakecli.repository.bisect import show
-
     opened, _ = find_named(context, [repository] if repository else [])
     state = show(opened).state
     context.out.stream(

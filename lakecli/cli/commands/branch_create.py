@@ -9,6 +9,7 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.params import BranchUri
 from lakecli.cli.reading import Completion, Kind, read_ref
 from lakecli.cli.records import ref_record
+from lakecli.repository import branch as branches
 from lakecli.uri import LakeUri, parse_ref, ref_of
 
 
@@ -30,8 +31,6 @@ def branch_create(
         lakecli branch create lakefs://demo/experiment -s lakefs://demo/main
         lakecli branch create lakefs://demo/rescue -s main~3
     """
-    from lakecli.repository import branch as branches
-
     start = _read_source(source, branch, context)
     context.out.say(f"Source ref: {start}")
     repository = context.synced_repository(branch, start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakecli.cli.context import Context
 from lakecli.cli.params import BranchUris, Yes
 from lakecli.cli.records import ref_record
+from lakecli.repository import branch as library
 from lakecli.uri import ref_of
 
 
@@ -22,8 +23,6 @@ def branch_delete(context: Context, branches: BranchUris, *, yes: Yes = False) -
         lakecli branch delete lakefs://demo/experiment
         lakecli branch delete lakefs://demo/try-1 lakefs://demo/try-2 -y
     """
-    from lakecli.repository import branch as library
-
     unique = list(dict.fromkeys(branches))
     context.out.say(*(f"Branch: {branch}" for branch in unique))
     repository = context.synced_repository(*unique)

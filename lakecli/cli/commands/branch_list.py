@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
+from lakecli.cli.answers import pick
 from lakecli.cli.context import Context
+from lakecli.cli.here import repository_here
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions
 from lakecli.cli.records import ref_record
+from lakecli.model import Branch
+from lakecli.repository import branch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lakecli.model import Branch
     from lakecli.repository.core.lake import Repository
 
 
@@ -45,11 +47,7 @@ def branch_list(
         lakecli branch list lakefs://demo --prefix dev- --amount 0
         lakecli branch list s3://my-bucket/demo
     """
-    from lakecli.repository import branch
-
     if repository is None:
-        from lakecli.cli.here import repository_here
-
         repository = repository_here(None, context)
 
     opened = context.synced_repository(repository, at_op=at_op)
@@ -68,7 +66,6 @@ def branch_list(
 
 
 def _list_shared(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
-    from lakecli.cli.answers import pick
     from lakecli.cli.answers.history import ListedBranch
     from lakecli.cli.sharing import distance_text
     from lakecli.repository.status import with_distances

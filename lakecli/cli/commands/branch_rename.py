@@ -9,6 +9,7 @@ from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import BranchUri
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import ref_record
+from lakecli.repository.branch import is_shared, rename, show
 from lakecli.uri import SCHEME, parse_ref, ref_of
 
 
@@ -32,8 +33,6 @@ def branch_rename(
         lakecli branch rename lakefs://demo/experiment trial
         lakecli branch rename lakefs://demo/experiment lakefs://demo/trial
     """
-    from lakecli.repository.branch import is_shared, rename, show
-
     context.out.say(f"Branch: {branch}")
     uris = [parse_ref(name)] if name.startswith(SCHEME) else []
     # A push that ends while this fetches can make the branch follow an older state for a moment.

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import BranchUri, ForceWithLease, Yes
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import ref_record
+from lakecli.cli.sharing import pushed_line, read_lease, short
 from lakecli.cli.text import quote_path
 from lakecli.errors import UsageError
-from lakecli.uri import LakeUri, check_path, ref_of
-
-if TYPE_CHECKING:
-    from lakecli.model import Branch
-    from lakecli.repository.core.lake import Repository
+from lakecli.model import Branch, RefKind
+from lakecli.repository import branch as branches
+from lakecli.repository.branch import is_put_back, is_shared, reset
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.push import PushOptions, push
+from lakecli.repository.rev_parse import show_commit
+from lakecli.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
 
 
 def branch_reset(
@@ -55,8 +58,6 @@ def branch_reset(
         lakecli branch reset lakefs://demo/main --to main~2
         lakecli branch reset lakefs://demo/main --to v1.0 --force-with-lease -y
     """
-    from lakecli.repository import branch as branches
-
     if prefix is not None and object is not None:
         raise UsageError("--prefix and --object exclude each other", hint="give one of them")
     if to and (prefix is not None or object is not None):
@@ -97,13 +98,6 @@ def _move(
     yes: bool,
 ) -> None:
     """Move a branch to the commit that a ref or its URI names, and in the bucket with a lease."""
-    from lakecli.cli.sharing import pushed_line, read_lease, short
-    from lakecli.model import RefKind
-    from lakecli.repository.branch import is_put_back, is_shared, reset
-    from lakecli.repository.push import PushOptions, push
-    from lakecli.repository.rev_parse import show_commit
-    from lakecli.uri import SCHEME, parse_ref
-
     name = branch.name
     expression = to
     if to.startswith(SCHEME):

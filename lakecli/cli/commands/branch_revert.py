@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
@@ -10,11 +10,13 @@ from lakecli.cli.params import AllowEmptyCommit, BranchUri, ParentNumber, Yes
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import one_line
+from lakecli.model import Commit
+from lakecli.refs.expression import parse
+from lakecli.repository import branch as branches
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.rev_parse import show_commit
+from lakecli.repository.revert import revert
 from lakecli.uri import SCHEME, parse_ref, ref_of
-
-if TYPE_CHECKING:
-    from lakecli.model import Commit
-    from lakecli.repository.core.lake import Repository
 
 
 def branch_revert(
@@ -41,9 +43,6 @@ def branch_revert(
         lakecli branch revert lakefs://demo/main 8d7c1b02 44fe19a3 -y
         lakecli branch revert lakefs://demo/main main -m 1
     """
-    from lakecli.repository import branch as branches
-    from lakecli.repository.revert import revert
-
     name = ref_of(branch)
     uris = {text: parse_ref(text) for text in refs if text.startswith(SCHEME)}
     expressions = [ref_of(uris[text]) if text in uris else text for text in refs]
@@ -74,9 +73,6 @@ def branch_revert(
 
 def _check(repository: Repository, branch: str, expressions: list[str]) -> None:
     """Look up what does not move with the branch, so that a typing error reverts nothing."""
-    from lakecli.refs.expression import parse
-    from lakecli.repository.rev_parse import show_commit
-
     for expression in expressions:
         if parse(expression).base != branch:
             show_commit(repository, expression)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from lakecli.cli.answers import pick
+from lakecli.cli.answers.history import BranchShown
 from lakecli.cli.context import Context
 from lakecli.cli.params import AtOp, BranchUri
+from lakecli.cli.records import commit_record
+from lakecli.cli.sharing import distance_text
+from lakecli.cli.text import local_date, one_line
+from lakecli.model import Commit
+from lakecli.repository.branch import show
+from lakecli.repository.rev_parse import show_commit
+from lakecli.repository.status import BranchStatus, status
 from lakecli.uri import ref_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.cli.answers.history import BranchShown
-    from lakecli.model import Commit
-    from lakecli.repository.status import BranchStatus
 
 
 def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> None:
@@ -26,10 +28,6 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
         lakecli branch show lakefs://demo/main
         lakecli branch show lakefs://demo/main --json
     """
-    from lakecli.repository.branch import show
-    from lakecli.repository.rev_parse import show_commit
-    from lakecli.repository.status import status
-
     context.out.say(f"Branch: {branch}")
     repository = context.synced_repository(branch, at_op=at_op)
     found = show(repository, ref_of(branch))
@@ -40,9 +38,6 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
     commit = show_commit(repository, found.commit_id)
 
     def record() -> BranchShown:
-        from lakecli.cli.answers import pick
-        from lakecli.cli.answers.history import BranchShown
-        from lakecli.cli.records import commit_record
 
         is_default = found.name == repository.record.default_branch
         return pick(
@@ -53,8 +48,6 @@ def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> Non
 
 
 def _lines(state: BranchStatus, commit: Commit) -> Iterator[str]:
-    from lakecli.cli.sharing import distance_text
-    from lakecli.cli.text import local_date, one_line
 
     yield f"Commit ID: {state.commit_id}"
     yield f"Date: {local_date(commit.created_at)}"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from lakecli.cli.context import Context
+from lakecli.cli.lakefs import read_table
 from lakecli.cli.line.declare import Option
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import one_line, rfc3339
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from lakecli.repository.lakefs.records import iter_records, kind_of
 
 
 def cat_sst(
@@ -42,9 +42,6 @@ def cat_sst(
         lakecli cat-sst -f /var/lake/demo/_lakefs/RANGE_ID --amount 10
         lakecli cat-sst -f s3://my-bucket/demo/_lakefs/METARANGE_ID --json
     """
-    from lakecli.cli.lakefs import read_table
-    from lakecli.repository.lakefs.records import iter_records, kind_of
-
     table = read_table(context, file)
     columns = kind_of(table).columns
     records = iter_records(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.answers.worktree import Ignored
 from lakecli.cli.context import Context
@@ -11,9 +11,7 @@ from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import quote_path
 from lakecli.cli.worktrees import open_ignore
-
-if TYPE_CHECKING:
-    from lakecli.worktree.ignore import Match
+from lakecli.worktree.ignore import Match
 
 
 def check_ignore(

@@ -11,7 +11,7 @@ from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.working_directory import checkout_worktree
 from lakecli.cli.worktrees import open_worktree
 from lakecli.errors import UsageError
-from lakecli.uri import SCHEME
+from lakecli.uri import SCHEME, parse_ref, ref_of
 
 
 def checkout(
@@ -41,8 +41,6 @@ def checkout(
     """
     worktree = open_worktree(context)
     if ref.startswith(SCHEME):
-        from lakecli.uri import parse_ref, ref_of
-
         parsed = parse_ref(ref)
         if parsed.repository != worktree.link.src.repository:
             raise UsageError(

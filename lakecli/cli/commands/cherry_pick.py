@@ -6,6 +6,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.params import AllowEmptyCommit, BranchUri, ParentNumber, RefUri
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
+from lakecli.repository.cherry_pick import cherry_pick as pick
 from lakecli.uri import ref_of
 
 
@@ -27,8 +28,6 @@ def cherry_pick(
         lakecli cherry-pick lakefs://demo/experiment lakefs://demo/main
         lakecli cherry-pick lakefs://demo/8d7c1b02 lakefs://demo/main
     """
-    from lakecli.repository.cherry_pick import cherry_pick as pick
-
     context.out.say(f"Branch: {branch}")
     made = pick(
         context.synced_repository(ref, branch),

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import Damage, RefUpdate
 from lakecli.cli.context import Context
+from lakecli.cli.engine import open_runner
+from lakecli.cli.lakefs import left_out_record, read_manifest, show_restored, show_updates
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.params import EngineOptions, RepositoryUri
 from lakecli.cli.reading import Completion, EngineName, Kind
+from lakecli.cli.sharing import show_clone, update_lines
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.lakefs.manifest import RefsManifest
+from lakecli.pipeline.rebuild import count_heads, rebuild_heads
+from lakecli.repository.clone import clone_counted, clone_known
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.lakefs.manifest import RefsManifest
+from lakecli.repository.lakefs.restore import clone_from_lakefs
+from lakecli.repository.lakefs.update import update_refs
+from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 
 
 def clone(
@@ -103,10 +109,6 @@ def clone(
             hint="add --rebuild and --take-over, or leave out --engine, --master and --conf",
         )
     if from_lakefs:
-        from lakecli.cli.lakefs import read_manifest, show_restored
-        from lakecli.repository.lakefs.restore import clone_from_lakefs
-        from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
-
         manifest = None if refs is None else read_manifest(context, refs)
         known = _update(context, storage_namespace, repository, manifest, take_over=take_over)
         if known is not None:
@@ -132,8 +134,6 @@ def clone(
             "--refs, --default-branch, --take-over and --rebuild need --from-lakefs",
             hint="add --from-lakefs, or leave them away",
         )
-    from lakecli.cli.sharing import show_clone, update_lines
-    from lakecli.repository.clone import clone_counted
 
     with context.out.progress("clone") as progress:
         made = clone_counted(
@@ -164,11 +164,6 @@ def _update(
     take_over: bool,
 ) -> Repository | None:
     """Take a newer dump into a repository that exists here or in the bucket, and return it."""
-    from lakecli.cli.lakefs import left_out_record, show_updates
-    from lakecli.cli.sharing import show_clone
-    from lakecli.repository.clone import clone_known
-    from lakecli.repository.lakefs.update import update_refs
-
     with context.out.progress("clone") as progress:
         known = clone_known(
             context.lake(),
@@ -199,9 +194,6 @@ def _update(
 
 def _rebuild(context: Context, repository: Repository, engine: EngineOptions) -> int:
     """Rebuild the trees of all branches, and return how many there are."""
-    from lakecli.cli.engine import open_runner
-    from lakecli.pipeline.rebuild import count_heads, rebuild_heads
-
     size = None if repository.record.is_borrowed else count_heads(repository)
     with open_runner(context, engine, repository=repository, size=size) as runner:
         return rebuild_heads(repository, runner)

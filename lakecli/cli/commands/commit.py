@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from datetime import UTC, datetime
+from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
@@ -20,11 +21,10 @@ from lakecli.cli.reading import NO_METADATA, Parser, check_message, read_texts
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.errors import UsageError
+from lakecli.model import MergeStrategy
+from lakecli.repository.commit import Part
+from lakecli.repository.commit import commit as make_commit
 from lakecli.uri import ref_of
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
 
 _Paths = Annotated[
     Sequence[str],
@@ -107,9 +107,6 @@ def commit(
             return
         branch = ref_here(None, context)
     created_at = None if epoch_time_seconds < 0 else _date(epoch_time_seconds)
-    from lakecli.model import MergeStrategy
-    from lakecli.repository.commit import Part
-    from lakecli.repository.commit import commit as make_commit
 
     if "" in (*paths, *prefixes):
         raise UsageError("--path or --prefix is empty", hint="leave it out to commit everything")
@@ -134,7 +131,6 @@ def commit(
 
 
 def _date(seconds: int) -> datetime:
-    from datetime import UTC, datetime
 
     try:
         return datetime.fromtimestamp(seconds, UTC)

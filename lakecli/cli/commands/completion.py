@@ -5,8 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
+from lakecli.cli.completion.scripts import completion_script
+from lakecli.cli.completion.table import make_table
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
+from lakecli.cli.line.describe import describe_all
 
 
 class Shell(StrEnum):
@@ -37,9 +40,5 @@ def completion(
         eval "$(lakecli completion zsh)"
         lakecli completion fish | source
     """
-    from lakecli.cli.completion.scripts import completion_script
-    from lakecli.cli.completion.table import make_table
-    from lakecli.cli.line.describe import describe_all
-
     script = completion_script(shell, make_table(describe_all()))
     context.out.emit({"shell": shell, "script": script}, text=script.splitlines)

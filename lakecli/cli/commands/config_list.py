@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.context import Context
+from lakecli.cli.lakectl import ignored_lines
 from lakecli.cli.line.declare import Option
-from lakecli.config import OriginKind
-
-if TYPE_CHECKING:
-    from lakecli.config import Setting
+from lakecli.config import OriginKind, Setting
 
 
 def config_list(
@@ -40,8 +38,6 @@ def config_list(
         if show_origin:
             fields |= {"origin": setting.origin, "place": setting.place or None}
         return fields
-
-    from lakecli.cli.lakectl import ignored_lines
 
     context.out.table(columns, context.settings, row=row, record=record)
     for line in ignored_lines(context):

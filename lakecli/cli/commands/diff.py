@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.context import Context
 from lakecli.cli.differences import show_counts, stream_differences, stream_paths
+from lakecli.cli.here import linked, ref_here
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.params import AtOp, EngineOptions, Prefix, StatOptions
 from lakecli.cli.reading import Kind, Parser, read_ref_or_own_file
 from lakecli.errors import UsageError
+from lakecli.model import Difference
 from lakecli.refs.expression import split_range
+from lakecli.repository.diff import Compared, compare_here, diff_refs, diff_uncommitted
+from lakecli.repository.rev_parse import rev_parse
 from lakecli.uri import LakeUri, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from lakecli.cli.exit_codes import ExitCode
-    from lakecli.model import Difference
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.diff import Compared
 
 SPARK_FROM_RANGES: Final = 4_000
 """Changed ranges from which ``--engine auto`` selects Spark, if it is installed."""
@@ -93,8 +94,6 @@ def diff(
         lakecli diff -z lakefs://demo/main | xargs -0 -n 1 echo
         lakecli diff s3://my-bucket/demo@v1.0 s3://my-bucket/demo@main
     """
-    from lakecli.repository.diff import diff_refs, diff_uncommitted
-
     given = {"--json": context.out.json and not stat.stat, "--stat": stat.stat}
     _check_forms(given | {"--name-only": name_only, "-z": null and not name_only})
     files = [each for each in (left, right) if each is not None and each.path is not None]
@@ -152,15 +151,11 @@ def _found(count: int) -> ExitCode:
 
 def _ref_here(context: Context) -> LakeUri:
     """Return the ref that is meant without one."""
-    from lakecli.cli.here import ref_here
-
     return ref_here(None, context)
 
 
 def _is_linked(context: Context) -> bool:
     """Return whether this directory is linked; without a ref, its files are meant."""
-    from lakecli.cli.here import linked
-
     return linked(context) is not None
 
 
@@ -244,7 +239,6 @@ def _compare(
             from lakecli.pipeline.differences import compare_by
 
             return compare_by(repository, compared, runner=runner)
-    from lakecli.repository.diff import compare_here
 
     return compare_here(repository.trees, compared)
 
@@ -267,8 +261,6 @@ def _is_large(repository: Repository, compared: Compared) -> bool:
 
 def _check_branch(repository: Repository, uri: LakeUri, *, two_way: bool) -> None:
     """Refuse a ref that cannot have uncommitted changes."""
-    from lakecli.repository.rev_parse import rev_parse
-
     compare = f"compare two refs: lakecli diff {uri} {uri._replace(ref='REF')}"
     if two_way:
         raise UsageError("--two-way needs two refs", hint=compare)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.checks import Check as CheckRecord
 from lakecli.cli.context import Context
+from lakecli.cli.lakectl import ignored_lines
 from lakecli.cli.line.declare import Argument
+from lakecli.cli.output import Output
 from lakecli.cli.reading import Kind, Parser, read_repository
 from lakecli.cli.text import one_line
+from lakecli.objectstore.probe.check import Check
+from lakecli.objectstore.probe.run import Instruments
+from lakecli.objectstore.uri import normalise
+from lakecli.repository.check import doctor as library
+from lakecli.repository.check.doctor import WIDTH, Examination
+from lakecli.repository.check.purposes import problem_of, verdict_of
+from lakecli.repository.core.lake import Home
 from lakecli.uri import SCHEME, LakeUri
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.cli.output import Output
-    from lakecli.objectstore.probe.check import Check
-    from lakecli.repository.check.doctor import Examination
 
 _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "bright red", "skipped": "dim"}
 
@@ -29,7 +32,6 @@ def read_target(text: str, context: Context) -> LakeUri | str:
     is_namespace = text.startswith("/") or ("://" in text and not text.startswith(SCHEME))
     if not is_namespace and (text.startswith(SCHEME) or context.base_uri):
         return read_repository(text, context)
-    from lakecli.objectstore.uri import normalise
 
     return normalise(text)
 
@@ -70,9 +72,6 @@ def doctor(
         lakecli doctor s3://my-bucket/demo
         lakecli doctor /var/lake/demo --json
     """
-    from lakecli.cli.lakectl import ignored_lines
-    from lakecli.repository.check.purposes import problem_of, verdict_of
-
     for line in ignored_lines(context):
         context.out.note(line)
     examination = _examine(context, target)
@@ -98,9 +97,6 @@ def doctor(
 
 
 def _examine(context: Context, target: LakeUri | str) -> Examination:
-    from lakecli.objectstore.probe.run import Instruments
-    from lakecli.repository.check import doctor as library
-    from lakecli.repository.core.lake import Home
 
     if isinstance(target, str):
         return library.examine_namespace(target, context.runtime, free_space=_free_space)
@@ -118,7 +114,6 @@ def _free_space(directory: str) -> int:
 
 
 def _lines(out: Output, check: Check) -> Iterator[str]:
-    from lakecli.repository.check.doctor import WIDTH
 
     mark = out.style(f"{check.verdict:<7}", _STYLES[check.verdict])
     yield f"{mark}  {check.name:<{WIDTH}}  {one_line(check.seen)}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Export, ExportManifest, ExportSymlinks
 from lakecli.cli.context import Context
 from lakecli.cli.engine import SPARK_FROM, open_runner
+from lakecli.cli.files import check_writable, replacing
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
 from lakecli.cli.reading import Completion, Kind
@@ -24,13 +26,13 @@ from lakecli.cli.transfers import (
     show_steps,
 )
 from lakecli.errors import UsageError
-from lakecli.uri import parse_ref, ref_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.pipeline.exports.records import ExportReport
-    from lakecli.uri import LakeUri
+from lakecli.objectstore.uri import normalise
+from lakecli.pipeline.exports.manifest import check_can_write, write_manifest
+from lakecli.pipeline.exports.records import ExportOptions, ExportReport
+from lakecli.pipeline.exports.run import count_exported, summarise
+from lakecli.pipeline.exports.run import export as run
+from lakecli.pipeline.exports.symlinks import write_symlinks
+from lakecli.uri import LakeUri, parse_ref, ref_of
 
 
 def export(
@@ -135,9 +137,6 @@ def export(
             )
         _write_manifest(context, path, destination, hidden=transfer.no_progress)
         return
-    from lakecli.pipeline.exports.records import ExportOptions
-    from lakecli.pipeline.exports.run import count_exported, summarise
-    from lakecli.pipeline.exports.run import export as run
 
     target = _destination(destination)
     repository = context.synced_repository(path)
@@ -176,8 +175,6 @@ def export(
 
 
 def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden: bool) -> None:
-    from lakecli.cli.files import check_writable, replacing
-    from lakecli.pipeline.exports.manifest import check_can_write, write_manifest
 
     check_can_write()
     if not destination or "://" in destination:
@@ -204,8 +201,6 @@ def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden
 def _write_symlinks(
     context: Context, path: LakeUri, destination: str, *, dry: bool, hidden: bool
 ) -> None:
-    from lakecli.objectstore.uri import normalise
-    from lakecli.pipeline.exports.symlinks import write_symlinks
 
     target = _destination(destination)
     repository, ref = context.synced_repository(path), ref_of(path)

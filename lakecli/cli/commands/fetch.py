@@ -7,6 +7,8 @@ from lakecli.cli.answers.sharing import Damage, Fetched, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.here import repository_here
 from lakecli.cli.params import HereRepositoryUri
+from lakecli.cli.sharing import UP_TO_DATE, finish_interrupted, update_lines
+from lakecli.repository.sharing.fetch import fetch as fetch_refs
 
 
 def fetch(context: Context, repository: HereRepositoryUri = None) -> None:
@@ -19,13 +21,6 @@ def fetch(context: Context, repository: HereRepositoryUri = None) -> None:
         lakecli fetch lakefs://demo
         lakecli log lakefs://demo/main@{upstream}
     """
-    from lakecli.cli.sharing import (
-        UP_TO_DATE,
-        finish_interrupted,
-        update_lines,
-    )
-    from lakecli.repository.sharing.fetch import fetch as fetch_refs
-
     opened = context.repository(repository_here(repository, context))
     finish_interrupted(context, opened)
     with context.out.progress("fetch") as progress:

@@ -8,6 +8,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import AtOp
 from lakecli.cli.reading import Kind, Parser, read_ref
+from lakecli.repository.core import merge_base as merging
 from lakecli.uri import LakeUri, ref_of
 
 
@@ -33,8 +34,6 @@ def find_merge_base(
     Examples:
         lakecli find-merge-base lakefs://demo/experiment lakefs://demo/main
     """
-    from lakecli.repository.core import merge_base as merging
-
     context.out.say(f"Source: {source}", f"Destination: {destination}")
     points = merging.find_merge_base(
         context.synced_repository(source, destination, at_op=at_op),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.cli.context import Context
@@ -10,14 +11,14 @@ from lakecli.cli.names import NamesOptions, are_given
 from lakecli.cli.params import AtOp, PathOrDirectoryUris
 from lakecli.cli.transfers import PreSign
 from lakecli.errors import UsageError
-from lakecli.uri import path_of, ref_of
+from lakecli.model import Entry
+from lakecli.repository.core.address import is_external
+from lakecli.repository.core.read import read_object
+from lakecli.repository.stat import stat
+from lakecli.uri import LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import Entry
     from lakecli.repository.core.lake import Repository
-    from lakecli.uri import LakeUri
 
 SMALL: Final = 8 << 20
 """Bytes of an object that is read whole, and verified, before any of it is written."""
@@ -62,7 +63,6 @@ def fs_cat(
             raise UsageError("--files-from takes one PATH", hint="lakecli fs cat --help")
         _write_many(context, paths[0], names, verify=verify, at_op=at_op)
         return
-    from lakecli.repository.stat import stat
 
     wanted = [(ref_of(path), path_of(path)) for path in paths]
     repository = context.synced_repository(*paths, at_op=at_op)
@@ -103,9 +103,6 @@ def _write_many(
 
 def _pieces(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:
     """Yield the bytes of an object, the first of them when a small one is verified."""
-    from lakecli.repository.core.address import is_external
-    from lakecli.repository.core.read import read_object
-
     if is_external(entry):
         from lakecli.repository.check.external import check_unchanged
 

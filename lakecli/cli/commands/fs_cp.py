@@ -10,6 +10,8 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.params import PrefixUri, Recursive, TransferOptions
 from lakecli.cli.places import TargetUri, across, answer, target_of
 from lakecli.cli.reading import Parser, read_new_metadata
+from lakecli.repository.core.attributes import Attributes
+from lakecli.repository.cp import cp, cp_tree
 from lakecli.uri import ref_of
 
 
@@ -52,9 +54,6 @@ def fs_cp(
         lakecli fs cp lakefs://demo/main/a.csv lakefs://demo/main/b.csv --meta owner=ada
         lakecli fs cp -r lakefs://demo/main/data/ lakefs://sales/main/demo-data/
     """
-    from lakecli.repository.core.attributes import Attributes
-    from lakecli.repository.cp import cp, cp_tree
-
     attributes = Attributes(content_type, metadata)
     if source.repository != destination.repository:
         across(

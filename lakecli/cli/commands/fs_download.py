@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Download
@@ -30,15 +31,22 @@ from lakecli.cli.transfers import (
     summary_lines,
 )
 from lakecli.errors import UsageError
+from lakecli.objectstore.capabilities import PART_SIZE
+from lakecli.repository.core.address import full_address
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.own_files import is_own
+from lakecli.repository.download import (
+    DownloadOptions,
+    DownloadReport,
+    download_object,
+    download_tree,
+)
+from lakecli.repository.download_mirror import MirrorOptions, download_mirror, plan_download_mirror
+from lakecli.repository.download_plan import plan_download, plan_object
+from lakecli.repository.transfer.plan import Step
 from lakecli.uri import LakeUri, path_of, ref_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.download import DownloadOptions, DownloadReport
-    from lakecli.repository.download_mirror import MirrorOptions
-    from lakecli.repository.transfer.plan import Step
+from lakecli.worktree.ignore import Ignore
+from lakecli.worktree.names import IGNORE_FILE
 
 
 def fs_download(
@@ -122,8 +130,6 @@ def fs_download(
     check_mirror(
         delete=delete, max_delete=max_delete, recursive=recursive, is_listed=listed is not None
     )
-    from lakecli.objectstore.capabilities import PART_SIZE
-    from lakecli.repository.download import DownloadOptions
 
     matching = selection(chosen, recursive=recursive, may_plan=True)
     repository = context.synced_repository(path, at_op=at_op)
@@ -166,10 +172,7 @@ class _Tree(NamedTuple):
         where = (self.repository, ref_of(self.uri), self.uri.path or b"")
         target, options = self.target, self.options
         if self.mirror is not None:
-            from lakecli.repository.download_mirror import plan_download_mirror
-
             return plan_download_mirror(*where, target=target, options=options, mirror=self.mirror)
-        from lakecli.repository.download_plan import plan_download
 
         return plan_download(*where, target=target, options=options, names=self.names)
 
@@ -178,18 +181,12 @@ class _Tree(NamedTuple):
         where = (self.repository, ref_of(self.uri), self.uri.path or b"")
         target, options = self.target, self.options
         if self.mirror is not None:
-            from lakecli.repository.download_mirror import download_mirror
-
             return download_mirror(*where, target=target, options=options, mirror=self.mirror)
-        from lakecli.repository.download import download_tree
 
         return download_tree(*where, target=target, options=options, names=self.names)
 
 
 def _mirror(target: Path, max_delete: int | None) -> MirrorOptions:
-    from lakecli.repository.download_mirror import MirrorOptions
-    from lakecli.worktree.ignore import Ignore
-    from lakecli.worktree.names import IGNORE_FILE
 
     ignore = Ignore(os.fsencode(target))
 
@@ -201,8 +198,6 @@ def _mirror(target: Path, max_delete: int | None) -> MirrorOptions:
 
 def _target(uri: LakeUri, destination: str) -> Path:
     """Return the file that one object is downloaded to."""
-    from lakecli.repository.core.own_files import is_own
-
     name = os.fsdecode(path_of(uri).rpartition(b"/")[2])
     target = Path(destination)
     if destination.endswith("/") or target.is_dir():
@@ -215,7 +210,6 @@ def _target(uri: LakeUri, destination: str) -> Path:
 
 
 def _plan_one(context: Context, repository: Repository, uri: LakeUri, target: Path) -> None:
-    from lakecli.repository.download_plan import plan_object
 
     step = plan_object(repository, ref_of(uri), path_of(uri), target=target)
     context.out.note(f"the file is {quote_path(str(target.absolute()))}")
@@ -229,8 +223,6 @@ def _download_one(
     target: Path,
     options: DownloadOptions,
 ) -> None:
-    from lakecli.repository.core.address import full_address
-    from lakecli.repository.download import download_object
 
     path = path_of(uri)
     entry = download_object(repository, ref_of(uri), path, target=target, options=options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Usage as UsageRecord
@@ -10,10 +10,8 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import AtOp, PrefixUri
 from lakecli.cli.text import human_size, quote_path
+from lakecli.repository.du import Usage, du
 from lakecli.uri import ref_of
-
-if TYPE_CHECKING:
-    from lakecli.repository.du import Usage
 
 
 def fs_du(
@@ -44,8 +42,6 @@ def fs_du(
         lakecli fs du lakefs://demo/main/raw/ --depth 2 --shared
         lakecli fs du lakefs://demo/v1.0/ --depth 0 --json
     """
-    from lakecli.repository.du import du
-
     repository = context.synced_repository(path, at_op=at_op)
     size_of = human_size if context.out.terminal else str
 

@@ -13,6 +13,8 @@ from lakecli.cli.params import AtOp, PrefixUri
 from lakecli.cli.reading import Parser, read_size, read_texts, read_time
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import quote_path
+from lakecli.repository.core.address import full_address
+from lakecli.repository.find import Wanted, find
 from lakecli.uri import ref_of
 
 
@@ -61,9 +63,6 @@ def fs_find(
         lakecli fs find lakefs://demo/main/raw/ --since yesterday --json
         lakecli fs find lakefs://demo/v1.0/ --max-size 0 -z | xargs -0 -n 1 lakecli fs stat
     """
-    from lakecli.repository.core.address import full_address
-    from lakecli.repository.find import Wanted, find
-
     repository, ref = context.synced_repository(path, at_op=at_op), ref_of(path)
     wanted = Wanted(names, min_size or 0, max_size, since, until)
     with find(repository, ref, path.path or b"", wanted) as found:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import human_size, local_date, quote_path
+from lakecli.committed.listing import ListedObject, ListedPrefix
+from lakecli.committed.values import decode_entry
+from lakecli.model import Entry
+from lakecli.repository.core.address import full_address
+from lakecli.repository.ls import ls
 from lakecli.uri import ref_of
-
-if TYPE_CHECKING:
-    from lakecli.committed.listing import ListedObject, ListedPrefix
-    from lakecli.model import Entry
 
 DELIMITER = b"/"
 _OBJECT = "object"
@@ -54,11 +55,6 @@ def fs_ls(
         lakecli fs ls lakefs://demo/main/data/ --amount 100 --after data/100.csv
         lakecli fs ls s3://my-bucket/demo@main/
     """
-    from lakecli.committed.listing import ListedObject
-    from lakecli.committed.values import decode_entry
-    from lakecli.repository.core.address import full_address
-    from lakecli.repository.ls import ls
-
     repository = context.synced_repository(path, at_op=at_op)
     prefix = path.path or b""
     cut = 0 if recursive else prefix.rfind(DELIMITER) + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakecli.cli.context import Context
 from lakecli.cli.params import BranchPathUri, Recursive, TransferOptions
 from lakecli.cli.places import TargetUri, across, answer, target_of
+from lakecli.repository.mv import mv, mv_tree
 from lakecli.uri import ref_of
 
 
@@ -36,7 +37,6 @@ def fs_mv(
     if source.repository != destination.repository:
         across(context, source, destination, moves=True, recursive=recursive, transfer=transfer)
         return
-    from lakecli.repository.mv import mv, mv_tree
 
     repository = context.synced_repository(source, destination)
     origin, branch = ref_of(source), ref_of(destination)

@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Annotated
 
 from lakecli.cli.answers import pick
+from lakecli.cli.answers.handoff import Presigned
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.handoff import check_manifest, presign_put, presign_tree
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.params import Expires, Recursive
+from lakecli.cli.presigned import presigned
 from lakecli.cli.reading import Completion, Kind, Parser, read_prefixes
 from lakecli.cli.text import local_date
 from lakecli.errors import UsageError
+from lakecli.repository.stat import stat
 from lakecli.uri import LakeUri, path_of, ref_of
 
 _PROGRAM = "lakecli fs presign"
@@ -137,18 +141,13 @@ def fs_presign(
     if check is not None:
         if expires is not None:
             raise UsageError("--expires and --check exclude each other")
-        from lakecli.cli.handoff import check_manifest
 
         return check_manifest(context, check)
     if path is None:
         raise UsageError("PATH is missing", hint=f"{_PROGRAM} PATH")
     if put:
-        from lakecli.cli.handoff import presign_put
-
         presign_put(context, path, expires, count=count)
     elif recursive or listed is not None:
-        from lakecli.cli.handoff import presign_tree
-
         name = None if format_ is None else format_.value
         presign_tree(
             context,
@@ -194,9 +193,6 @@ def _check_options(
 def _presign_each(
     context: Context, paths: list[LakeUri], expires: timedelta | None, *, inline: bool
 ) -> None:
-    from lakecli.cli.answers.handoff import Presigned
-    from lakecli.cli.presigned import presigned
-    from lakecli.repository.stat import stat
 
     hint = f"for all objects: {_PROGRAM} -r {paths[0]}"
     wanted = [(ref_of(path), path_of(path, hint=hint)) for path in paths]

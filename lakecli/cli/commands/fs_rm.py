@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
@@ -11,10 +11,10 @@ from lakecli.cli.params import BranchPathUris, DryRun, Recursive
 from lakecli.cli.text import human_size
 from lakecli.cli.transfers import step_line, step_record
 from lakecli.errors import UsageError
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.rm import is_directory, plan_rm_paths, plan_rm_trees, rm_paths, rm_trees
+from lakecli.repository.transfer.plan import Plan
 from lakecli.uri import LakeUri, as_directory, check_path, path_of, ref_of
-
-if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
 
 
 def fs_rm(
@@ -88,8 +88,6 @@ def _plan(
     *,
     recursive: bool,
 ) -> None:
-    from lakecli.repository.rm import plan_rm_paths, plan_rm_trees
-    from lakecli.repository.transfer.plan import Plan
 
     plan = Plan()
     steps = (plan_rm_trees if recursive else plan_rm_paths)(repository, ref_of(uri), targets)
@@ -114,7 +112,6 @@ def _remove(
     *,
     must_exist: bool,
 ) -> None:
-    from lakecli.repository.rm import is_directory, rm_paths
 
     branch = ref_of(uri)
     absent = rm_paths(repository, branch, targets, must_exist=must_exist)
@@ -134,7 +131,6 @@ def _remove_trees(
     *,
     must_exist: bool,
 ) -> None:
-    from lakecli.repository.rm import rm_trees
 
     removed = rm_trees(repository, ref_of(uri), targets, must_exist=must_exist)
     if removed:

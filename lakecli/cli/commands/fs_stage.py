@@ -12,6 +12,9 @@ from lakecli.cli.reading import NO_METADATA
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
 from lakecli.errors import UsageError
+from lakecli.repository.core.address import full_address
+from lakecli.repository.handoff.foreign import record_object
+from lakecli.repository.handoff.incoming import take_in
 from lakecli.uri import ref_of
 
 
@@ -68,14 +71,12 @@ def fs_stage(
     of_location = {"--size": size, "--checksum": checksum, "--mtime": mtime}
     if (incoming is None) == (location is None):
         raise UsageError("give either --incoming or --location")
-    from lakecli.repository.core.address import full_address
 
     repository, branch, name = context.synced_repository(path), ref_of(path), path.path or b""
     if incoming is not None:
         surplus = [option for option, value in of_location.items() if value is not None]
         if surplus:
             raise UsageError(f"{surplus[0]} needs --location")
-        from lakecli.repository.handoff.incoming import take_in
 
         entry, has_more = take_in(
             repository, branch, name, incoming, content_type=content_type, metadata=metadata
@@ -86,7 +87,6 @@ def fs_stage(
         assert location is not None
         if size is None or checksum is None or not checksum.strip():
             raise UsageError("--location needs --size and --checksum")
-        from lakecli.repository.handoff.foreign import record_object
 
         entry = record_object(
             repository,

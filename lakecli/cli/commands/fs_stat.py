@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from lakecli.cli.batch import Missing, answer, iter_found
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.names import NamesOptions, are_given
@@ -11,16 +14,15 @@ from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines, quote_path
 from lakecli.errors import UsageError
-from lakecli.uri import path_of, ref_of
+from lakecli.model import Entry
+from lakecli.repository.core.address import full_address
+from lakecli.repository.stat import stat
+from lakecli.uri import LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lakecli.cli.answers.objects import AskedEntry
     from lakecli.cli.answers.objects import Entry as EntryRecord
-    from lakecli.model import Entry
     from lakecli.repository.core.lake import Repository
-    from lakecli.uri import LakeUri
 
 
 _PreSign = Annotated[
@@ -58,8 +60,6 @@ def fs_stat(
         raise UsageError("--expires needs --pre-sign")
     if are_given(names) and pre_sign:
         raise UsageError("--files-from and --pre-sign exclude each other", hint="use fs presign -r")
-    from lakecli.repository.core.address import full_address
-    from lakecli.repository.stat import stat
 
     repository = context.synced_repository(path, at_op=at_op)
     if are_given(names):
@@ -89,10 +89,6 @@ def fs_stat(
 def _answer_many(
     context: Context, repository: Repository, root: LakeUri, names: NamesOptions
 ) -> None:
-    from functools import partial
-
-    from lakecli.cli.batch import Missing, answer, iter_found
-    from lakecli.repository.core.address import full_address
 
     seen = Missing()
     with repository.reader(ref_of(root)) as reader:

@@ -11,6 +11,10 @@ from lakecli.cli.params import BranchPathUris
 from lakecli.cli.reading import Parser, read_new_metadata
 from lakecli.cli.records import entry_record
 from lakecli.errors import UsageError
+from lakecli.repository.core.address import full_address
+from lakecli.repository.core.attributes import Attributes
+from lakecli.repository.stat import stat
+from lakecli.repository.update_metadata import update_metadata
 from lakecli.uri import path_of, ref_of
 
 
@@ -42,10 +46,6 @@ def fs_update_metadata(
     first, *others = paths
     if any(ref_of(other) != ref_of(first) for other in others):
         raise UsageError("the paths are not of the same branch", hint="run one command for each")
-    from lakecli.repository.core.address import full_address
-    from lakecli.repository.core.attributes import Attributes
-    from lakecli.repository.stat import stat
-    from lakecli.repository.update_metadata import update_metadata
 
     repository, branch = context.synced_repository(*paths), ref_of(first)
     names = list(dict.fromkeys(map(path_of, paths)))

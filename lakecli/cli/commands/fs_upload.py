@@ -24,11 +24,12 @@ from lakecli.cli.transfers import (
     show_plan,
 )
 from lakecli.errors import UsageError
+from lakecli.repository.core.address import full_address
+from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.uri import SCHEME, LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.upload import UploadOptions
 
 
 _Source = Annotated[
@@ -129,7 +130,6 @@ def fs_upload(
     policy = link_policy(links)
     listed = read_names(context, names)
     _check_sources(sources, recursive=recursive, is_listed=listed is not None)
-    from lakecli.repository.upload import UploadOptions
 
     check_mirror(
         delete=delete, max_delete=max_delete, recursive=recursive, is_listed=listed is not None
@@ -223,8 +223,6 @@ def _upload_one(
     *,
     is_whole: bool,
 ) -> None:
-    from lakecli.repository.core.address import full_address
-    from lakecli.repository.upload import upload_file, upload_stream
 
     branch = ref_of(target)
     if source in (STANDARD_INPUT, os.devnull):

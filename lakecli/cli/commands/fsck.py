@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from lakecli.cli.answers.checks import Checked
 from lakecli.cli.context import Context
@@ -17,16 +17,17 @@ from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.cli.reading import Parser, read_texts
 from lakecli.cli.text import human_size, one_line, quote_path
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.progress import Progress
-    from lakecli.repository.check.thoroughness import Thoroughness
-    from lakecli.repository.core.findings import Finding, FsckCounts
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.outside import Place
-    from lakecli.repository.repair.records import Lost, Repaired
+from lakecli.pipeline.fsck.bulk import RunnerBulk
+from lakecli.progress import Progress
+from lakecli.repository.check.fsck import fsck as check
+from lakecli.repository.check.fsck import summarise
+from lakecli.repository.check.thoroughness import Thoroughness
+from lakecli.repository.core.findings import Finding, FsckCounts
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.outside import Place, places_in
+from lakecli.repository.repair.objects import repair_cache
+from lakecli.repository.repair.records import Lost, RepairCounts, Repaired
+from lakecli.repository.repair.run import repair
 
 SHOWN_PATHS: Final = 10
 
@@ -95,13 +96,6 @@ def fsck(
         lakecli fsck lakefs://demo --sample 1%
         lakecli fsck lakefs://demo --data --repair --from ./originals --dry-run
     """
-    from lakecli.repository.check.fsck import fsck as check
-    from lakecli.repository.check.fsck import summarise
-    from lakecli.repository.check.thoroughness import Thoroughness
-    from lakecli.repository.core.findings import FsckCounts
-    from lakecli.repository.core.outside import places_in
-    from lakecli.repository.repair.objects import repair_cache
-
     if repair and external:
         raise UsageError(
             "--repair and --external exclude each other",
@@ -117,8 +111,6 @@ def fsck(
     ):
         bulk = None
         if reads or runner.name != "local":
-            from lakecli.pipeline.fsck.bulk import RunnerBulk
-
             bulk = RunnerBulk(opened, runner, progress=shown)
         part = 1.0 if data or sample is None else sample
         how = Thoroughness(reads, part, bulk, external=external)
@@ -159,10 +151,6 @@ def _repair(
     progress: Progress,
 ) -> FsckCounts:
     """Repair, list everything, and return the counts of the last check."""
-    from lakecli.repository.check.fsck import fsck as check
-    from lakecli.repository.repair.records import RepairCounts
-    from lakecli.repository.repair.run import repair
-
     counts = RepairCounts()
     results = repair(
         repository,
@@ -195,7 +183,6 @@ def read_part(text: str, _context: Context) -> float:
 
 
 def _record(item: Finding | Repaired | Lost, *, dry_run: bool) -> Checked:
-    from lakecli.repository.repair.records import Lost, Repaired
 
     if isinstance(item, Repaired):
         kind = "repairable" if dry_run else "repaired"
@@ -223,7 +210,6 @@ def _record(item: Finding | Repaired | Lost, *, dry_run: bool) -> Checked:
 
 
 def _text(item: Finding | Repaired | Lost, *, dry_run: bool) -> str:
-    from lakecli.repository.repair.records import Lost, Repaired
 
     if isinstance(item, Repaired):
         verb = "can be repaired" if dry_run else "repaired"

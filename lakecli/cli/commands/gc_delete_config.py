@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakecli.cli.context import Context
 from lakecli.cli.params import RepositoryUri
+from lakecli.pipeline.gc.rules import delete_rules, get_rules, rules_fields
 
 
 def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
@@ -12,8 +13,6 @@ def gc_delete_config(context: Context, repository: RepositoryUri) -> None:
     Examples:
         lakecli gc delete-config lakefs://demo
     """
-    from lakecli.pipeline.gc.rules import delete_rules, get_rules, rules_fields
-
     store = context.repository(repository).store
     rules = get_rules(store)
     delete_rules(store)

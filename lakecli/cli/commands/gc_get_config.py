@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.pipeline.gc.rules import Rules
+from lakecli.pipeline.gc.rules import Rules, get_rules, rules_fields
 
 
 def gc_get_config(
@@ -29,8 +26,6 @@ def gc_get_config(
         lakecli gc get-config lakefs://demo
         lakecli gc get-config lakefs://demo -p | lakecli gc set-config lakefs://other -f -
     """
-    from lakecli.pipeline.gc.rules import get_rules, rules_fields
-
     store = context.repository(repository).store
     rules = get_rules(store)
     fields = rules_fields(rules)

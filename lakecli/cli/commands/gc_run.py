@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.collection import report_lines, report_record
 from lakecli.cli.context import Context
@@ -12,9 +12,7 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
 from lakecli.cli.reading import Parser, read_duration
 from lakecli.cli.transfers import progress
-
-if TYPE_CHECKING:
-    from lakecli.pipeline.gc.run import GcReport
+from lakecli.pipeline.gc.run import GcOptions, GcReport, advance
 
 
 def gc_run(
@@ -102,8 +100,6 @@ def gc_run(
         lakecli gc run lakefs://demo -y
         lakecli gc run lakefs://taken --lakefs-stopped
     """
-    from lakecli.pipeline.gc.run import GcOptions, advance
-
     opened = context.synced_repository(repository)
     with (
         open_runner_of(context, engine, opened, workers=transfer.workers) as runner,

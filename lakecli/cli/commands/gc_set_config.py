@@ -8,6 +8,9 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
+from lakecli.errors import NotFound
+from lakecli.parsing import read_text
+from lakecli.pipeline.gc.rules import parse_rules, put_rules, rules_fields
 
 
 def gc_set_config(
@@ -39,10 +42,6 @@ def gc_set_config(
         lakecli gc set-config lakefs://demo -f rules.json
         lakecli gc set-config lakefs://demo -f -
     """
-    from lakecli.errors import NotFound
-    from lakecli.parsing import read_text
-    from lakecli.pipeline.gc.rules import parse_rules, put_rules, rules_fields
-
     if filename == "-":
         text = context.stdin.read()
     else:

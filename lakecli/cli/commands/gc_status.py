@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakecli.cli.collection import status_lines, status_record
 from lakecli.cli.context import Context
 from lakecli.cli.params import RepositoryUri
+from lakecli.pipeline.gc.run import status
 
 
 def gc_status(context: Context, repository: RepositoryUri) -> None:
@@ -15,8 +16,6 @@ def gc_status(context: Context, repository: RepositoryUri) -> None:
     Examples:
         lakecli gc status lakefs://demo
     """
-    from lakecli.pipeline.gc.run import status
-
     opened = context.repository(repository)
     found = status(opened, grace=context.settings.gc_grace)
     context.out.emit(lambda: status_record(found), text=lambda: status_lines(found, opened.uri))

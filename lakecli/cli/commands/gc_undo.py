@@ -8,6 +8,7 @@ from lakecli.cli.collection import status_record
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
+from lakecli.pipeline.gc.run import undo
 
 
 def gc_undo(
@@ -36,8 +37,6 @@ def gc_undo(
         lakecli gc undo lakefs://demo
         lakecli gc undo lakefs://demo --force
     """
-    from lakecli.pipeline.gc.run import undo
-
     opened = context.repository(repository)
     found = undo(opened, force=force, grace=context.settings.gc_grace)
     lines = ["Cancelled: nothing is condemned any more."]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Imported
@@ -39,13 +40,13 @@ from lakecli.cli.transfers import (
     show_steps,
 )
 from lakecli.errors import UsageError
+from lakecli.pipeline.imports import job
+from lakecli.pipeline.imports import verify as verify_objects
+from lakecli.pipeline.imports.addresses import COPY_IT
+from lakecli.pipeline.imports.report import ImportOptions, ImportReport
+from lakecli.pipeline.imports.rows import Failure
+from lakecli.pipeline.imports.sources import Bucket, Directory, open_source, roots_of
 from lakecli.uri import LakeUri, ref_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.pipeline.imports.report import ImportReport
-    from lakecli.pipeline.imports.rows import Failure
 
 SHOWN_FAILURES = 100
 COUNTED = ("added", "changed", "removed", "unchanged")
@@ -175,15 +176,6 @@ lakefs://demo/main/
         raise UsageError("--copy and --pin-versions exclude each other", hint="give one of them")
     policy = link_policy(links)
     check_message(message, allow_empty=allow_empty_message)
-    from lakecli.pipeline.imports import job
-    from lakecli.pipeline.imports import verify as verify_objects
-    from lakecli.pipeline.imports.report import ImportOptions
-    from lakecli.pipeline.imports.sources import (
-        Bucket,
-        Directory,
-        open_source,
-        roots_of,
-    )
 
     repository = context.synced_repository(target)
     opened = open_source(
@@ -262,8 +254,6 @@ def _has_links(failures: list[Failure]) -> bool:
 
 def _has_uncopied(failures: list[Failure]) -> bool:
     """Whether objects are among them that --copy would import."""
-    from lakecli.pipeline.imports.addresses import COPY_IT
-
     return any(failure.why.endswith(COPY_IT) for failure in failures)
 
 

@@ -15,6 +15,8 @@ from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.transfers import PreSign, progress
 from lakecli.cli.worktrees import answer_synced, downloads, find_worktree, linking
 from lakecli.errors import UsageError
+from lakecli.worktree.create import clone
+from lakecli.worktree.worktree import Worktree
 
 
 def local_clone(
@@ -46,8 +48,6 @@ def local_clone(
         lakecli local clone lakefs://demo/main/events/ --include 'dt=2026-11-*/**'
     """
     del pre_sign
-    from lakecli.worktree.create import clone
-    from lakecli.worktree.worktree import Worktree
 
     name = os.fsdecode((path.path or b"").rstrip(b"/").rpartition(b"/")[2]) or path.repository
     if not directory and name in {".", ".."}:

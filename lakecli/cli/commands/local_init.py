@@ -11,6 +11,7 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.linking import GitIgnore, ignore_in_git
 from lakecli.cli.params import Exclude, Include, PrefixUri
 from lakecli.cli.worktrees import NewDirectory
+from lakecli.worktree.create import init
 
 
 def local_init(
@@ -35,8 +36,6 @@ def local_init(
     Examples:
         lakecli local init lakefs://demo/main/data/ ./data
     """
-    from lakecli.worktree.create import init
-
     root = absolute(directory)
     git = ignore_in_git(context, root, wanted=gitignore)
     worktree = init(

@@ -12,6 +12,10 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.text import quote_path
 from lakecli.cli.worktrees import SearchedDirectory
 from lakecli.errors import NotFound
+from lakecli.worktree.find import find_linked
+from lakecli.worktree.git import find_git
+from lakecli.worktree.prune import DIRECTORIES
+from lakecli.worktree.prune import prune as prune_indexes
 
 
 def local_list(
@@ -36,13 +40,7 @@ def local_list(
         lakecli local list --prune
         lakecli local list ~/projects --json
     """
-    from lakecli.worktree.find import find_linked
-    from lakecli.worktree.git import find_git
-
     if prune:
-        from lakecli.worktree.prune import DIRECTORIES
-        from lakecli.worktree.prune import prune as prune_indexes
-
         for gone in prune_indexes(Path(context.home.store).with_name(DIRECTORIES)):
             context.out.note(f"index deleted: {quote_path(gone)} is gone")
     start = absolute(directory)

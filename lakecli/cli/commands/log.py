@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from lakecli.cli.context import Context
 from lakecli.cli.here import ref_here
+from lakecli.cli.history_graph import DOT_END, DOT_START, Drawn, dot_text, draw, ref_names
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import Amount, AtOp, RefOrFileUri, ShowMetarangeId
 from lakecli.cli.reading import Parser, read_list, read_patterns, read_time
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
 from lakecli.errors import UsageError
+from lakecli.model import Commit
+from lakecli.repository.branch import iter_branches
+from lakecli.repository.log import LogOptions, log_graph
+from lakecli.repository.log import log as open_log
 from lakecli.uri import as_directory, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from lakecli.cli.history_graph import Drawn
-    from lakecli.model import Commit
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.log import LogOptions
 
 T = TypeVar("T")
 
@@ -141,9 +141,6 @@ def log(
         lakecli log lakefs://demo/main --dot | dot -Tsvg -o history.svg
         lakecli log s3://my-bucket/demo@main
     """
-    from lakecli.repository.log import LogOptions
-    from lakecli.repository.log import log as open_log
-
     ref = ref_here(ref, context)
     _check_forms(
         {"--json": context.out.json, "--graph": graph, "--dot": dot, "--format": bool(format)},
@@ -214,9 +211,7 @@ def _formatted(
     """Return the function that writes commits in a format, ``None`` without one."""
     if not text:
         return None
-    from lakecli.cli.history_graph import ref_names
     from lakecli.cli.log_format import Surroundings, compile_format, needs_names
-    from lakecli.repository.branch import iter_branches
     from lakecli.repository.tag import iter_tags
 
     line = compile_format(text)
@@ -242,9 +237,6 @@ def _paths(option: str, texts: Sequence[str]) -> list[bytes]:
 def _draw(
     context: Context, repository: Repository, ref: str, options: LogOptions
 ) -> Iterator[Iterator[Drawn]]:
-    from lakecli.cli.history_graph import draw, ref_names
-    from lakecli.repository.branch import iter_branches
-    from lakecli.repository.log import log_graph
     from lakecli.repository.tag import iter_tags
 
     with log_graph(repository, ref, options) as lines:
@@ -253,7 +245,6 @@ def _draw(
 
 
 def _write_dot(context: Context, commits: Iterable[Commit]) -> None:
-    from lakecli.cli.history_graph import DOT_END, DOT_START, dot_text
 
     context.out.say(*DOT_START)
     for commit in commits:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Iterator
+from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.differences import show_counts, stream_differences
@@ -17,13 +18,11 @@ from lakecli.cli.params import (
 )
 from lakecli.cli.reading import NO_METADATA, Kind, Parser, check_message, read_ref
 from lakecli.cli.records import commit_record
+from lakecli.committed.conflicts import Conflicts
 from lakecli.errors import UsageError
+from lakecli.model import ChangeType, Difference, MergeStrategy
+from lakecli.repository import merge as merging
 from lakecli.uri import LakeUri, ref_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.model import Difference
 
 
 def merge(
@@ -70,9 +69,6 @@ def merge(
         lakecli merge lakefs://demo/experiment lakefs://demo/main --dry-run --stat
         lakecli merge lakefs://demo/v1.1 lakefs://demo/main --strategy source-wins -m "Take 1.1"
     """
-    from lakecli.model import MergeStrategy
-    from lakecli.repository import merge as merging
-
     if stat.stat and not dry_run:
         raise UsageError("--stat needs --dry-run", hint="add --dry-run")
     check_message(message, allow_empty=allow_empty_message)
@@ -100,9 +96,6 @@ def merge(
 
 def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) -> None:
     """List or count changes, and fail as the merge would if conflicts are among them."""
-    from lakecli.committed.conflicts import Conflicts
-    from lakecli.model import ChangeType
-
     conflicts = Conflicts()
 
     def collected() -> Iterator[Difference]:

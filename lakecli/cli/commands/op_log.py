@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
+from lakecli.cli.here import repository_here
+from lakecli.cli.operations import COLUMNS, operation_record, operation_row
 from lakecli.cli.params import Amount, HereRepositoryUri
+from lakecli.repository.undo.log import iter_log
 
 
 def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Amount = 100) -> None:
@@ -19,10 +22,6 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
         lakecli op log lakefs://demo
         lakecli op log lakefs://demo --amount 5 --json
     """
-    from lakecli.cli.here import repository_here
-    from lakecli.cli.operations import COLUMNS, operation_record, operation_row
-    from lakecli.repository.undo.log import iter_log
-
     found = iter_log(context.logged_repository(repository_here(repository, context)))
     context.out.table(
         COLUMNS,

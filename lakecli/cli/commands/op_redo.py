@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakecli.cli.context import Context
 from lakecli.cli.params import RepositoryUri
+from lakecli.cli.undoing import run_redo
 
 
 def op_redo(context: Context, repository: RepositoryUri) -> None:
@@ -12,6 +13,4 @@ def op_redo(context: Context, repository: RepositoryUri) -> None:
     Examples:
         lakecli op redo lakefs://demo
     """
-    from lakecli.cli.undoing import run_redo
-
     run_redo(context, repository)

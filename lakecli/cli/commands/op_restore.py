@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
+from lakecli.cli.operations import changes_line, operation_record
 from lakecli.cli.params import OperationId, Remote, RepositoryUri, Yes
+from lakecli.cli.undoing import warn_of_gone
+from lakecli.repository.undo.log import find_operation
+from lakecli.repository.undo.undo import restore
 
 
 def op_restore(
@@ -25,11 +29,6 @@ def op_restore(
         lakecli op restore lakefs://demo 4f0c21aa83de
         lakecli op restore lakefs://demo 4f0c -y
     """
-    from lakecli.cli.operations import changes_line, operation_record
-    from lakecli.cli.undoing import warn_of_gone
-    from lakecli.repository.undo.log import find_operation
-    from lakecli.repository.undo.undo import restore
-
     logged = context.logged_repository(repository, operation=operation)
     opened = context.synced(logged, restores=True)
     wanted = find_operation(opened, operation).operation

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from lakecli.cli.context import Context
+from lakecli.cli.operations import operation_lines, operation_record
 from lakecli.cli.params import Amount, OperationId, RepositoryUri
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.kv.operations import Operation
-    from lakecli.repository.core.lake import Repository
+from lakecli.cli.text import quote_path
+from lakecli.kv.operations import Operation
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.undo.log import find_operation, staged_paths
 
 
 def op_show(
@@ -27,10 +26,6 @@ def op_show(
         lakecli op show lakefs://demo 4f0c21aa83de
         lakecli op show lakefs://demo 4f0c --amount 0 --json
     """
-    from lakecli.cli.operations import operation_lines, operation_record
-    from lakecli.cli.text import quote_path
-    from lakecli.repository.undo.log import find_operation
-
     opened = context.logged_repository(repository, operation=operation)
     logged = find_operation(opened, operation)
     paths, more = _paths(opened, logged.operation, amount)
@@ -56,8 +51,6 @@ def _paths(
     repository: Repository, operation: Operation, amount: int
 ) -> tuple[list[tuple[str, bytes, str]], bool]:
     """Return what was staged where, and whether there is more."""
-    from lakecli.repository.undo.log import staged_paths
-
     words = {None: "nothing", b"": "deletion"}
     staged = (
         (branch, path, words.get(before, "object"))

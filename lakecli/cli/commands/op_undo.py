@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakecli.cli.context import Context
 from lakecli.cli.params import Remote, RepositoryUri
+from lakecli.cli.undoing import run_undo
 
 
 def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = False) -> None:
@@ -12,6 +13,4 @@ def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = Fal
     Examples:
         lakecli op undo lakefs://demo
     """
-    from lakecli.cli.undoing import run_undo
-
     run_undo(context, repository, remote=remote)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.program import Plugin
 from lakecli.cli.context import Context
+from lakecli.cli.plugins import list_plugins
 from lakecli.cli.text import quote_path
 
 
@@ -18,8 +19,6 @@ def plugin_list(context: Context) -> None:
     Examples:
         lakecli plugin list
     """
-    from lakecli.cli.plugins import list_plugins
-
     found = list_plugins(context.environ)
     if not found:
         context.out.note("No lakecli plugins found in your PATH.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import Damage, Pulled, RefUpdate
@@ -10,9 +10,11 @@ from lakecli.cli.context import Context
 from lakecli.cli.here import linked, ref_here
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, Message, Winner
-
-if TYPE_CHECKING:
-    from lakecli.repository.pull import PullReport
+from lakecli.cli.sharing import finish_interrupted, ref_of, short
+from lakecli.cli.working_directory import bring_along
+from lakecli.model import MergeStrategy
+from lakecli.repository.pull import Pulling, PullOptions, PullReport
+from lakecli.repository.pull import pull as pull_branch
 
 
 def pull(
@@ -43,14 +45,6 @@ def pull(
         lakecli pull lakefs://demo/main --strategy source-wins
         lakecli pull lakefs://demo/main --dry-run
     """
-    from lakecli.cli.sharing import (
-        finish_interrupted,
-        ref_of,
-    )
-    from lakecli.model import MergeStrategy
-    from lakecli.repository.pull import PullOptions
-    from lakecli.repository.pull import pull as pull_branch
-
     directory = linked(context) if ref is None and not dry_run else None
     ref = ref_here(ref, context)
     repository = context.synced_repository(ref)
@@ -76,14 +70,10 @@ def pull(
         text=lambda: [_line(report, dry_run=dry_run)],
     )
     if directory is not None:
-        from lakecli.cli.working_directory import bring_along
-
         bring_along(context, repository, *directory)
 
 
 def _line(report: PullReport, *, dry_run: bool) -> str:
-    from lakecli.cli.sharing import short
-    from lakecli.repository.pull import Pulling
 
     told = {
         Pulling.CREATED: "created at {after}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import FailedRef, Pushed, PushedRef
@@ -10,10 +10,10 @@ from lakecli.cli.context import Context
 from lakecli.cli.here import ref_here, repository_here
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
-from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from lakecli.repository.push import PushReport
+from lakecli.cli.sharing import UP_TO_DATE, finish_interrupted, pushed_line, read_lease, ref_of
+from lakecli.errors import PartialFailure, UsageError
+from lakecli.repository import push as pushing
+from lakecli.repository.push import Pushing, PushReport
 
 
 def push(
@@ -46,9 +46,6 @@ def push(
         lakecli push lakefs://demo --all
         lakecli push lakefs://demo/experiment --delete
     """
-    from lakecli.cli.sharing import finish_interrupted, read_lease, ref_of
-    from lakecli.repository import push as pushing
-
     ref = repository_here(ref, context) if all_refs and ref is None else ref_here(ref, context)
     if all_refs and (delete or ref.ref is not None or force_with_lease is not None):
         raise UsageError(
@@ -85,8 +82,6 @@ def push(
         text=lambda: _lines(report, dry_run=dry_run),
     )
     if report.failed:
-        from lakecli.errors import PartialFailure
-
         count = len(report.failed) + len(report.pushed)
         raise PartialFailure(
             f"{len(report.failed)} of {count} refs were not pushed",
@@ -95,8 +90,6 @@ def push(
 
 
 def _lines(report: PushReport, *, dry_run: bool) -> list[str]:
-    from lakecli.cli.sharing import UP_TO_DATE, pushed_line
-    from lakecli.repository.push import Pushing
 
     lines = [
         pushed_line(each, dry_run=dry_run)

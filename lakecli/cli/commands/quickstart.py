@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
+import sysconfig
+from collections.abc import Iterator
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.reading import Completion, Kind
+from lakecli.cli.text import one_line
+from lakecli.cli.tree import PROGRAM
 from lakecli.errors import NotFound
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from lakecli.repository.core.walk import LinkPolicy, walk
 
 NAME = "quickstart"
 MAX_FILES = 300
@@ -74,15 +76,11 @@ def _free_name(context: Context) -> tuple[str, Path]:
 
 def _sources(directory: str | None) -> Iterator[tuple[Path, Path]]:
     """Yield files and their names relative to their directory."""
-    from lakecli.repository.core.walk import LinkPolicy, walk
-
     if directory is not None:
         root = Path(directory)
         if not root.is_dir():
             raise NotFound(f"no such directory: {directory}")
     else:
-        import sysconfig
-
         root = Path(sysconfig.get_path("stdlib"))
     for found in walk(os.fsencode(root.absolute()), LinkPolicy.SKIP):
         relative = Path(os.fsdecode(found.relative))
@@ -204,7 +202,5 @@ class _Tour:
 
 
 def _typed(words: tuple[str, ...]) -> str:
-    from lakecli.cli.text import one_line
-    from lakecli.cli.tree import PROGRAM
 
     return one_line(shlex.join([PROGRAM, *words]))

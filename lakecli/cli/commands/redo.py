@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakecli.cli.context import Context
 from lakecli.cli.here import repository_here
 from lakecli.cli.params import HereRepositoryUri
+from lakecli.cli.undoing import run_redo
 
 
 def redo(context: Context, repository: HereRepositoryUri = None) -> None:
@@ -18,6 +19,4 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     Examples:
         lakecli redo lakefs://demo
     """
-    from lakecli.cli.undoing import run_redo
-
     run_redo(context, repository_here(repository, context))

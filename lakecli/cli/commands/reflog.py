@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.history import ReflogEntry
@@ -13,10 +13,10 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.cli.text import local_date, one_line
 from lakecli.errors import UsageError
+from lakecli.refs.expression import parse
+from lakecli.repository.core.ref_moves import LoggedMove
+from lakecli.repository.reflog import is_shared, iter_reflog
 from lakecli.uri import ref_of
-
-if TYPE_CHECKING:
-    from lakecli.repository.core.ref_moves import LoggedMove
 
 
 def reflog(
@@ -43,9 +43,6 @@ def reflog(
         lakecli reflog lakefs://demo/main --amount 10 --after 9
         lakecli diff lakefs://demo/main@{yesterday} lakefs://demo/main
     """
-    from lakecli.refs.expression import parse
-    from lakecli.repository.reflog import is_shared, iter_reflog
-
     name = parse(ref_of(ref)).base
     if name != ref_of(ref):
         raise UsageError(

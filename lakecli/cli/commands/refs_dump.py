@@ -7,10 +7,16 @@ from typing import Annotated, cast
 
 from lakecli.cli.answers.sharing import RefsManifest
 from lakecli.cli.context import Context
+from lakecli.cli.files import check_writable, write_whole
+from lakecli.cli.lakefs import next_steps, parse_losses
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind, Parser, read_texts
-from lakecli.cli.text import one_line
+from lakecli.cli.text import local_date, one_line
+from lakecli.repository.lakefs.manifest import format_manifest, manifest_fields
+from lakecli.repository.push import PushOptions, push_all
+from lakecli.repository.refs_dump import NotDumped
+from lakecli.repository.refs_dump import refs_dump as dump
 
 
 def refs_dump(
@@ -55,14 +61,6 @@ def refs_dump(
         lakecli refs-dump lakefs://demo -o refs.json
         lakecli refs-dump lakefs://demo --push-first --leave-out uncommitted
     """
-    from lakecli.cli.files import check_writable, write_whole
-    from lakecli.cli.lakefs import next_steps, parse_losses
-    from lakecli.cli.text import local_date
-    from lakecli.repository.lakefs.manifest import format_manifest, manifest_fields
-    from lakecli.repository.push import PushOptions, push_all
-    from lakecli.repository.refs_dump import NotDumped
-    from lakecli.repository.refs_dump import refs_dump as dump
-
     losses = parse_losses(leave_out)
     is_file = output not in ("", "-")
     if is_file:

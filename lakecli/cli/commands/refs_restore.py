@@ -7,9 +7,18 @@ from typing import Annotated
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import RestoredRefs
 from lakecli.cli.context import Context
+from lakecli.cli.lakefs import (
+    NOT_IN_A_DUMP,
+    left_out_lines,
+    left_out_record,
+    read_manifest,
+    show_updates,
+)
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
+from lakecli.repository.lakefs.restore import restore_refs
+from lakecli.repository.lakefs.update import update_refs
 
 
 def refs_restore(
@@ -47,9 +56,6 @@ def refs_restore(
         lakecli refs-restore lakefs://demo --manifest refs.json
         lakectl refs-dump lakefs://demo | lakecli refs-restore --update lakefs://demo
     """
-    from lakecli.cli.lakefs import NOT_IN_A_DUMP, left_out_lines, left_out_record, read_manifest
-    from lakecli.repository.lakefs.restore import restore_refs
-
     context.out.say(f"Repository: {repository}")
     if update:
         _update(context, repository, manifest)
@@ -74,8 +80,6 @@ def refs_restore(
 
 
 def _update(context: Context, uri: RepositoryUri, source: str) -> None:
-    from lakecli.cli.lakefs import NOT_IN_A_DUMP, left_out_record, read_manifest, show_updates
-    from lakecli.repository.lakefs.update import update_refs
 
     manifest = read_manifest(context, source)
     updated = update_refs(context.synced_repository(uri), manifest)

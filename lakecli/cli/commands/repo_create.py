@@ -10,6 +10,7 @@ from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import repository_record
 from lakecli.cli.text import one_line
+from lakecli.repository import repo
 
 
 def repo_create(
@@ -46,8 +47,6 @@ def repo_create(
         lakecli repo create lakefs://demo local:///var/lake/demo
         lakecli repo create lakefs://demo s3://my-bucket/demo -d trunk
     """
-    from lakecli.repository import repo
-
     context.out.say(f"Repository: {repository}")
     record = repo.create(
         context.lake(),

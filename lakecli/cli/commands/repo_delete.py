@@ -6,6 +6,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.params import RepositoryUri, Yes
 from lakecli.cli.records import repository_record
 from lakecli.cli.text import one_line
+from lakecli.repository import repo
 
 
 def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False) -> None:
@@ -19,8 +20,6 @@ def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False
         lakecli repo delete lakefs://demo
         lakecli repo delete lakefs://demo -y
     """
-    from lakecli.repository import repo
-
     context.out.say(f"Repository: {repository}")
     name = context.synced_repository(repository).name
     context.confirm(f"delete repository '{name}' and all its branches, tags and commits", yes=yes)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from lakecli.cli.batch import Missing, answer, iter_questions
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.names import bytes_of
 from lakecli.cli.params import AtOp, RefUris
-from lakecli.errors import UsageError
-from lakecli.uri import ref_of
+from lakecli.cli.reading import read_ref
+from lakecli.errors import NotFound, UsageError
+from lakecli.repository.rev_parse import rev_parse as resolve
+from lakecli.uri import LakeUri, ref_of
 
 if TYPE_CHECKING:
     from lakecli.cli.answers.history import AskedRef
     from lakecli.cli.answers.history import Resolved as ResolvedRecord
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.core.lake import Repository
-    from lakecli.uri import LakeUri
 
 
 _Stdin = Annotated[bool, Option("--stdin", help="Read refs from standard input, one a line")]
@@ -53,7 +57,6 @@ def rev_parse(
     if stdin:
         _answer_many(context, at_op=at_op)
         return
-    from lakecli.repository.rev_parse import rev_parse as resolve
 
     found = [
         (uri, resolve(context.synced_repository(uri, at_op=at_op), ref_of(uri))) for uri in refs
@@ -64,13 +67,6 @@ def rev_parse(
 
 
 def _answer_many(context: Context, *, at_op: str) -> None:
-    from functools import partial
-
-    from lakecli.cli.batch import Missing, answer, iter_questions
-    from lakecli.cli.names import bytes_of
-    from lakecli.cli.reading import read_ref
-    from lakecli.errors import NotFound
-    from lakecli.repository.rev_parse import rev_parse as resolve
 
     opened: dict[str, Repository] = {}
     seen = Missing()

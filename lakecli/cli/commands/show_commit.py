@@ -8,10 +8,11 @@ from lakecli.cli.context import Context
 from lakecli.cli.params import AtOp, RefUri, ShowMetarangeId, StatOptions
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
+from lakecli.model import Commit
+from lakecli.repository import rev_parse
 from lakecli.uri import ref_of
 
 if TYPE_CHECKING:
-    from lakecli.model import Commit
     from lakecli.repository.core.lake import Repository
 
 
@@ -33,8 +34,6 @@ def show_commit(
         lakecli show commit --stat lakefs://demo/main
         lakecli show commit lakefs://demo/v1.0~2 --json
     """
-    from lakecli.repository import rev_parse
-
     repository = context.synced_repository(ref, at_op=at_op)
     found = rev_parse.show_commit(repository, ref_of(ref))
     if stat.stat:

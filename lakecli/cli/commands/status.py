@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lakecli.cli.answers import pick
 from lakecli.cli.context import Context
 from lakecli.cli.here import linked, repository_or_ref_here
 from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
+from lakecli.cli.progress import human_seconds
+from lakecli.cli.sharing import distance_text, finish_interrupted
+from lakecli.errors import Unreachable
+from lakecli.model import CommitId
+from lakecli.repository import status as states
+from lakecli.repository.status import BranchStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
     from pathlib import Path
 
     from lakecli.cli.answers.history import Status
     from lakecli.cli.worktrees import Compared
-    from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.pending import Finished
-    from lakecli.repository.status import BranchStatus
     from lakecli.worktree.link import Link
 
 
@@ -37,8 +42,6 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
         lakecli status lakefs://demo
         lakecli status lakefs://demo/main --json
     """
-    from lakecli.repository import status as states
-
     here = linked(context) if branch is None and not at_op else None
     branch = repository_or_ref_here(branch, context)
     repository = context.synced_repository(branch, at_op=at_op)
@@ -51,7 +54,6 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
     missing = list(states.only_in_bucket(repository)) if branch.ref is None else []
 
     def record() -> Status:
-        from lakecli.cli.answers import pick
         from lakecli.cli.answers.history import BranchStatus as BranchRecord
         from lakecli.cli.answers.history import Move, Ref, RefName, Status
 
@@ -88,8 +90,6 @@ def _compare(repository: Repository, root: Path, link: Link) -> Compared:
 
 
 def _finish(context: Context, repository: Repository) -> list[Finished]:
-    from lakecli.cli.sharing import finish_interrupted
-    from lakecli.errors import Unreachable
 
     try:
         return finish_interrupted(context, repository)
@@ -100,7 +100,6 @@ def _finish(context: Context, repository: Repository) -> list[Finished]:
 
 def _seen_line(fetched_at: datetime | None, pushed_at: datetime | None, *, now: datetime) -> str:
     """Return when this clone last saw the bucket: the last fetch, and a push after it."""
-    from lakecli.cli.progress import human_seconds
 
     def ago(at: datetime) -> str:
         return f"{human_seconds(max(0, int((now - at).total_seconds())))} ago"
@@ -115,7 +114,6 @@ def _lines(
     branches: Sequence[BranchStatus],
     missing: Sequence[tuple[str, CommitId]],
 ) -> Iterator[str]:
-    from lakecli.cli.sharing import distance_text
 
     uncommitted = False
     for branch in branches:

@@ -8,6 +8,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RefUri, TagUri
 from lakecli.cli.records import ref_record
+from lakecli.repository import tag as tags
 from lakecli.uri import ref_of
 
 
@@ -24,8 +25,6 @@ def tag_create(
         lakecli tag create lakefs://demo/v1.0 lakefs://demo/main
         lakecli tag create lakefs://demo/latest lakefs://demo/main~1 -f
     """
-    from lakecli.repository import tag as tags
-
     made = tags.create(context.synced_repository(tag, ref), ref_of(tag), ref_of(ref), force=force)
     context.out.emit(
         lambda: ref_record(made),

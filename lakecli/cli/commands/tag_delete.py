@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakecli.cli.context import Context
 from lakecli.cli.params import TagUris, Yes
 from lakecli.cli.records import ref_record
+from lakecli.repository import tag as library
 from lakecli.uri import ref_of
 
 
@@ -18,8 +19,6 @@ def tag_delete(context: Context, tags: TagUris, *, yes: Yes = False) -> None:
         lakecli tag delete lakefs://demo/v1.0
         lakecli tag delete lakefs://demo/v1.0 lakefs://demo/v1.1 -y
     """
-    from lakecli.repository import tag as library
-
     unique = list(dict.fromkeys(tags))
     repository = context.synced_repository(*unique)
     names = [ref_of(tag) for tag in unique]

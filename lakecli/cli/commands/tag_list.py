@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
+from lakecli.cli.here import repository_here
 from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions
 from lakecli.cli.records import ref_record
+from lakecli.repository import tag
 
 
 def tag_list(
@@ -23,11 +25,7 @@ def tag_list(
         lakecli tag list
         lakecli tag list lakefs://demo --prefix v1. --amount 0
     """
-    from lakecli.repository import tag
-
     if repository is None:
-        from lakecli.cli.here import repository_here
-
         repository = repository_here(None, context)
 
     found = tag.iter_tags(

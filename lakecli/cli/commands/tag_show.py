@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakecli.cli.context import Context
 from lakecli.cli.params import AtOp, TagUri
 from lakecli.cli.records import ref_record
+from lakecli.repository import tag as tags
 from lakecli.uri import ref_of
 
 
@@ -14,8 +15,6 @@ def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:
     Examples:
         lakecli tag show lakefs://demo/v1.0
     """
-    from lakecli.repository import tag as tags
-
     found = tags.show(context.synced_repository(tag, at_op=at_op), ref_of(tag))
     context.out.emit(
         lambda: ref_record(found),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakecli.cli.context import Context
 from lakecli.cli.here import repository_here
 from lakecli.cli.params import HereRepositoryUri, Remote
+from lakecli.cli.undoing import run_undo
 
 
 def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remote = False) -> None:
@@ -33,6 +34,4 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
         lakecli undo lakefs://demo --remote
         lakecli op log lakefs://demo
     """
-    from lakecli.cli.undoing import run_undo
-
     run_undo(context, repository_here(repository, context), remote=remote)

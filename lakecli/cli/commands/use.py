@@ -8,8 +8,10 @@ from lakecli.cli.answers.worktree import Used
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.reading import Kind, Parser, read_repository_or_ref
+from lakecli.config_file import set_value, unset_value
 from lakecli.config_keys import USE
 from lakecli.errors import UsageError
+from lakecli.repository.core.view import commit_at
 from lakecli.uri import LakeUri
 
 
@@ -36,8 +38,6 @@ def use(
         lakecli use
         lakecli use --unset
     """
-    from lakecli.config_file import set_value, unset_value
-
     if unset and default is not None:
         raise UsageError("--unset takes no URI", hint="lakecli use --unset")
     if unset:
@@ -49,8 +49,6 @@ def use(
         if default.ref is None:
             context.repository(default)
         else:
-            from lakecli.repository.core.view import commit_at
-
             repository = context.repository(default)
             with repository.lake.kv.read() as txn:
                 commit_at(repository, txn, default.ref)

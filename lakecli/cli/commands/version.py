@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakecli import __version__
+from lakecli import __version__, native
 from lakecli.cli.context import Context
 
 
@@ -15,8 +15,6 @@ def version(context: Context) -> None:
         lakecli version
     """
     if context.verbose:
-        from lakecli import native
-
         problem = native.problem()
         context.out.debug(f"compiled core: {f'not used, {problem}' if problem else 'used'}")
     context.out.emit({"version": __version__}, text=lambda: [f"lakecli version: {__version__}"])

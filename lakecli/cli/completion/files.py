@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 from lakecli.cli.completion.paths import names_at
 from lakecli.cli.here import relative_path
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.view import open_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.worktree.link import Link
+from lakecli.worktree.link import Link
 
 
 def iter_files(

@@ -7,16 +7,16 @@ namespace that is a directory is read itself.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from lakecli.cli.completion.refs import iter_refs_and_paths
+from lakecli.cli.context import Context
+from lakecli.cli.in_place import opened
+from lakecli.layout import REPOSITORY
+from lakecli.objectstore.uri import normalise
+from lakecli.repository.core.lake import Repository
 from lakecli.uri import is_namespace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.cli.context import Context
-    from lakecli.repository.core.lake import Repository
 
 IN_PLACE: Final = "@"
 """At the end of a kind: the command takes NAMESPACE@REF, too."""
@@ -28,7 +28,6 @@ def is_in_place(typed: str) -> bool:
     """Tell whether a word begins with a storage namespace; a directory is one if it is used."""
     if not typed.startswith("/"):
         return is_namespace(typed)
-    from lakecli.layout import REPOSITORY
 
     namespace, at, _ = typed.partition("@")
     directory = namespace.replace(_ENCODED_AT, "@")
@@ -65,14 +64,10 @@ def _clones(context: Context) -> dict[str, str]:
 
 def _find(context: Context, namespace: str) -> Repository | None:
     """Return the clone of a namespace, or the repository in a directory; else ``None``."""
-    from lakecli.objectstore.uri import normalise
-
     uri = normalise(namespace.replace(_ENCODED_AT, "@"))
     name = _clones(context).get(uri)
     if name is not None:
         return context.lake().repository(name)
     if uri.startswith("local://"):
-        from lakecli.cli.in_place import opened
-
         return opened(context, uri, at_op="")
     return None

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from lakecli.committed.keys import common_start, prefix_end
 from lakecli.committed.listing import list_prefix
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.repository.core.view import View
+from lakecli.repository.core.view import View
 
 
 def names_at(view: View, prefix: bytes, *, limit: int) -> list[bytes]:

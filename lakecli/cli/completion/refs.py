@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lakecli.cli.completion.paths import names_at
 from lakecli.committed.keys import common_start
+from lakecli.kv.env import ReadTransaction
 from lakecli.model import RefKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.repository.core.lake import Repository
+from lakecli.refs.expression import parse
+from lakecli.refs.parents import get_commit, get_parent
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository import branch, tag
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.view import commit_at, open_view, past_of, resolve_ref
 
 PATHS: Final = frozenset({"path", "ref-or-file", "path-or-file"})
 """Kinds whose URIs may have a path."""
@@ -46,9 +49,6 @@ def iter_refs_and_paths(
         for found in iter_refs(repository, kind, ref, limit=limit):
             yield f"{start}{found}{end}"
     elif kind in PATHS:
-        from lakecli.cli.completion.paths import names_at
-        from lakecli.repository.core.view import open_view
-
         with open_view(repository, ref) as view:
             for each in names_at(view, os.fsencode(path), limit=limit):
                 yield f"{start}{ref}/{os.fsdecode(each)}"
@@ -79,7 +79,6 @@ def iter_refs(repository: Repository, kind: str, typed: str, *, limit: int) -> I
 
 
 def _names(repository: Repository, kind: str, prefix: str, limit: int) -> Iterator[str]:
-    from lakecli.repository import branch, tag
 
     if kind != "tag":
         yield from _some(
@@ -128,8 +127,6 @@ def _modified(repository: Repository, base: str, typed: str) -> Iterator[str]:
 
 def _marks(repository: Repository, txn: ReadTransaction, base: str) -> Iterator[str]:
     """Yield what may follow the name of a branch or tag from its ``@`` on."""
-    from lakecli.repository.core.view import past_of, resolve_ref
-
     past = past_of(repository, txn)
     kind = past.find_kind(base)
     if kind is None:
@@ -147,11 +144,6 @@ def _marks(repository: Repository, txn: ReadTransaction, base: str) -> Iterator[
 
 def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator[str]:
     """Yield the ancestors or the parents of the commit before the last ``~`` or ``^``."""
-    from lakecli.refs.expression import parse
-    from lakecli.refs.parents import get_commit, get_parent
-    from lakecli.refs.ref_store import RefStore
-    from lakecli.repository.core.view import commit_at
-
     step = _LAST_STEP.fullmatch(typed)
     if step is None:
         return

@@ -11,13 +11,11 @@ bash-completion package nor a bash newer than 3.2.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from lakecli.cli.completion.table import Option, Table
+from lakecli.cli.completion.table import Option, Table
 
 SHELLS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fish"}
 """The file of each shell's script."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from lakecli.cli.completion.in_place import IN_PLACE
 from lakecli.cli.in_place import READ_IN_PLACE
-from lakecli.cli.line.describe import global_options
+from lakecli.cli.line.describe import CommandHelp, OptionHelp, global_options
 from lakecli.cli.reading import Kind
 from lakecli.cli.topics import topic_names
 from lakecli.cli.tree import GROUPS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lakecli.cli.line.describe import CommandHelp, OptionHelp
 
 FILES: Final = {
     Kind.FILE: "file",

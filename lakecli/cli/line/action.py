@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lakecli.cli.line.argv import normalise
-from lakecli.cli.line.declare import declaration
+from lakecli.cli.line.argv import Globals, normalise
+from lakecli.cli.line.declare import Declaration, declaration
 from lakecli.cli.line.plain import plain
 from lakecli.cli.tree import COMMANDS, PROGRAM
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from lakecli.cli.context import Context
-    from lakecli.cli.line.argv import Globals
-    from lakecli.cli.line.declare import Declaration
 
 
 def find_action(words: str, rest: Sequence[str], given: Globals) -> Callable[[Context], int] | None:

@@ -10,22 +10,20 @@ options that several commands take together (a class of `params`), and kinds of 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 from typer.exceptions import TyperException
 from typer.main import get_command
 
+from lakecli.cli.context import Context
 from lakecli.cli.line.declare import REQUIRED, Declaration, Option, Parameter, declaration
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from typer.core import TyperCommand
-
-    from lakecli.cli.context import Context
 
 
 _TYPER_CONTEXT: Final = inspect.Parameter(

@@ -7,16 +7,15 @@ a `Completion` or a `ValueIfBare`. The docstring of the package has an example.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
 
 from lakecli.cli.line.argv import OptionSyntax
 from lakecli.cli.reading import Completion, Kind, Parser, ValueIfBare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from lakecli.cli.context import Context
 
 REQUIRED: Final = object()
@@ -194,7 +193,6 @@ def _evaluated(declared: Any, names: Mapping[str, Any]) -> dict[str, Any]:  # no
     given = {name: text for name, text in annotations.items() if name != "return"}
     if all(text in names for text in given.values()):
         return {name: names[text] for name, text in given.items()}
-    from typing import get_type_hints
 
     return get_type_hints(declared, include_extras=True)
 

@@ -6,16 +6,12 @@ readers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from lakecli.cli.line.declare import REQUIRED, Argument, Option, is_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.cli.line.argv import OptionSyntax
-    from lakecli.cli.line.declare import Declaration, Parameter
+from lakecli.cli.line.argv import OptionSyntax
+from lakecli.cli.line.declare import REQUIRED, Argument, Declaration, Option, Parameter, is_path
 
 _MAX_DIGITS: Final = 18
 

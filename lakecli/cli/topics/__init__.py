@@ -9,11 +9,11 @@ A test runs every indented line that begins with ``$`` (``tests/cli/test_example
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from lakecli.cli.topics.tables import TABLES
 
 _DIRECTORY = Path(__file__).parent
 _CODE = "    "
@@ -75,8 +75,6 @@ def _text_blocks(lines: list[str]) -> Iterator[Block]:
     if lines[0].startswith(_CODE):
         yield Block("code", "\n".join(line.removeprefix(_CODE) for line in lines))
     elif lines[0].startswith(_TABLE):
-        from lakecli.cli.topics.tables import TABLES
-
         yield from (Block("item", item) for item in TABLES[lines[0]]())
     elif lines[0].startswith(_ITEM):
         items: list[list[str]] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from lakecli.cli.line.argv import GLOBAL_OPTIONS
+from lakecli.cli.line.declare import declaration
+from lakecli.cli.tree import COMMANDS as PRESENT
 
 
 class Gap(NamedTuple):
@@ -71,8 +73,6 @@ refs-restore --timeout: nothing is polled, since nothing runs on a server
 
 def command_items() -> Iterator[str]:
     """Yield an item for each group of commands that are lacking."""
-    from lakecli.cli.tree import COMMANDS as PRESENT
-
     return _items(COMMANDS, set(PRESENT))
 
 
@@ -83,10 +83,6 @@ def option_items() -> Iterator[str]:
 
 def options_present() -> set[str]:
     """Return every option of lakecli: alone if it is global, else behind its command."""
-    from lakecli.cli.line.argv import GLOBAL_OPTIONS
-    from lakecli.cli.line.declare import declaration
-    from lakecli.cli.tree import COMMANDS as PRESENT
-
     present = {flag for option in GLOBAL_OPTIONS for flag in option.flags}
     for words, command in PRESENT.items():
         for option in declaration(command.load()).option_syntax():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from lakecli.cli.exit_codes import MEANINGS
 from lakecli.cli.schemas import ANSWERS, RECORDS, TYPES
 from lakecli.cli.topics.lakectl_gaps import command_items, option_items
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def _exit_codes() -> Iterator[str]:

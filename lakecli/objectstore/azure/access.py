@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from lakecli.objectstore.access import Access, beginning_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakecli.objectstore.azure.login import AzureLogin
+from lakecli.objectstore.azure.login import AzureLogin
 
 _CLIENT = "AZURE_CLIENT_ID"
 

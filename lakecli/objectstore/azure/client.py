@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from hashlib import md5
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -12,27 +14,22 @@ from azure.core import MatchConditions
 from azure.storage.blob import BlobBlock, ContentSettings
 
 from lakecli.objectstore.answer_checks import UnusableAnswerError, required, token_of
+from lakecli.objectstore.azure.login import AzureLogin
 from lakecli.objectstore.azure.presign import end_of
 from lakecli.objectstore.azure.service import new_service
-from lakecli.objectstore.dates import date_of
+from lakecli.objectstore.base import Attributes
+from lakecli.objectstore.dates import ServerDate, date_of
 from lakecli.objectstore.presigning import LONGEST
 from lakecli.objectstore.streams import parts_of, send_all
 from lakecli.retry import COPIES, Retries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime, timedelta
-
     from azure.storage.blob import (
         BlobClient,
         BlobProperties,
         StorageStreamDownloader,
         UserDelegationKey,
     )
-
-    from lakecli.objectstore.azure.login import AzureLogin
-    from lakecli.objectstore.base import Attributes
-    from lakecli.objectstore.dates import ServerDate
 
 PAGE_SIZE = 1_000
 
@@ -300,8 +297,6 @@ class AzureClient:
 
     def delegated_key(self, *, now: datetime, lifetime: timedelta) -> UserDelegationKey:
         """Return a key that signs for the caller's identity; it is requested once and kept."""
-        from datetime import timedelta
-
         with self._lock:
             known = self._delegated
             if known is None or end_of(known) < now + min(lifetime, LONGEST) - timedelta(hours=1):

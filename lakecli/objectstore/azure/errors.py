@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakecli.errors import (
     LakeError,
@@ -28,9 +29,6 @@ from lakecli.objectstore.cloud_errors import (
     Words,
     one_line,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _AGAIN = "wait and repeat the command, or check the account's name and the network"
 _ROLE = (

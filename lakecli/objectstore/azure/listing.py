@@ -8,13 +8,12 @@ of the whole directory could correct that, so it is an error.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from lakecli.objectstore.answer_checks import name_below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from azure.storage.blob import BlobProperties
 
     from lakecli.objectstore.azure.store import AzureStore

@@ -10,15 +10,13 @@ In this order: ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_KEY``,
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.objectstore.cloud_errors import has_credentials
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CONNECTION_STRING: Final = "AZURE_STORAGE_CONNECTION_STRING"
 KEY: Final = "AZURE_STORAGE_KEY"

@@ -8,12 +8,9 @@ blobs, so lakecli refuses them.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LONGEST_NAME = 1_024
 """Characters, as UTF-16 counts them."""

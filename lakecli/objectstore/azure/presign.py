@@ -11,18 +11,14 @@ from binascii import Error as Base64Error
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from hmac import digest
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import quote
 
 from lakecli.errors import PermissionDenied
 from lakecli.objectstore.answer_checks import UnusableAnswerError
-from lakecli.objectstore.azure.login import HOW_TO_LOG_IN
-from lakecli.objectstore.presigned import PresignedUrl
+from lakecli.objectstore.azure.login import HOW_TO_LOG_IN, AzureLogin
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 from lakecli.objectstore.presigning import LONGEST, lifetime_of, quoted_path, response_headers
-
-if TYPE_CHECKING:
-    from lakecli.objectstore.azure.login import AzureLogin
-    from lakecli.objectstore.presigned import PresignRequest
 
 VERSION = "2022-11-02"
 _PERMISSIONS = {"GET": "r", "PUT": "cw"}

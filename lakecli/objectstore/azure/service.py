@@ -13,15 +13,13 @@ from azure.storage.blob import BlobServiceClient, ExponentialRetry
 
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.objectstore.answer_checks import read_xml
-from lakecli.objectstore.azure.login import HOW_TO_LOG_IN
+from lakecli.objectstore.azure.login import HOW_TO_LOG_IN, AzureLogin
 from lakecli.objectstore.bounded_adapter import BoundedAdapter
+from lakecli.objectstore.dates import ServerDate
 from lakecli.retry import REQUESTS, random_number
 
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential
-
-    from lakecli.objectstore.azure.login import AzureLogin
-    from lakecli.objectstore.dates import ServerDate
 
 CONNECTIONS = 32
 """In the client's pool: more threads than that open and close their own."""

@@ -14,17 +14,24 @@ first; and listing after a key, for which the names before it are listed and ski
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import cached_property
+from io import BytesIO
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from lakecli.errors import Unsupported
+from lakecli.objectstore.access import Access
 from lakecli.objectstore.answer_checks import UnusableAnswerError
+from lakecli.objectstore.azure.access import describe
 from lakecli.objectstore.azure.errors import AzureTranslator
 from lakecli.objectstore.azure.listing import current_blobs, in_byte_order
-from lakecli.objectstore.azure.login import HOW_TO_LOG_IN, find_login
+from lakecli.objectstore.azure.login import HOW_TO_LOG_IN, AzureLogin, find_login
 from lakecli.objectstore.azure.names import check_name, decode_metadata, encode_metadata
+from lakecli.objectstore.azure.presign import presign
+from lakecli.objectstore.azure.uploads import AzureUploads
 from lakecli.objectstore.azure.versions import (
     TRIES,
     replaced,
@@ -36,6 +43,7 @@ from lakecli.objectstore.base import (
     PLAIN,
     Absent,
     Attributes,
+    Condition,
     ConditionFailed,
     Match,
     ObjectInfo,
@@ -45,24 +53,18 @@ from lakecli.objectstore.base import (
 from lakecli.objectstore.capabilities import HasVersions, Renews, WritesGarbled
 from lakecli.objectstore.cloud_store import MatchingCloudStore, Refusal
 from lakecli.objectstore.dates import ServerDate
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 from lakecli.objectstore.streams import PART_SIZE, read_exactly
+from lakecli.objectstore.uri import NamespaceUri
 from lakecli.objectstore.versions import not_versioned
 from lakecli.retry import REQUESTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from azure.storage.blob import BlobProperties
 
-    from lakecli.objectstore.access import Access
     from lakecli.objectstore.azure.client import AzureClient
-    from lakecli.objectstore.azure.login import AzureLogin
     from lakecli.objectstore.azure.reading import AzureReader
-    from lakecli.objectstore.azure.uploads import AzureUploads
-    from lakecli.objectstore.base import Condition, ObjectStore
-    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
-    from lakecli.objectstore.uri import NamespaceUri
+    from lakecli.objectstore.base import ObjectStore
 
 
 class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
@@ -125,8 +127,6 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
 
         Streams of 8 MiB or more are sent in parallel blocks.
         """
-        from io import BytesIO
-
         from lakecli.objectstore.azure.client import ONCE
         from lakecli.objectstore.azure.service import SINGLE_LIMIT
 
@@ -257,8 +257,6 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         Raises:
             Unsupported: the credentials are a SAS token, which cannot sign.
         """
-        from lakecli.objectstore.azure.presign import presign
-
         login = self._login()
         if login.sas_token:
             raise Unsupported(
@@ -281,8 +279,6 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
 
     def access(self) -> Access:
         """Describe the credentials in use, and where requests go."""
-        from lakecli.objectstore.azure.access import describe
-
         return describe(self._login(), os.environ)
 
     def put_garbled(self, key: str, body: bytes) -> None:
@@ -296,8 +292,6 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
 
     def uploads(self) -> AzureUploads:
         """Return the uploads in parts."""
-        from lakecli.objectstore.azure.uploads import AzureUploads
-
         return AzureUploads(self, options_of=_options_of)
 
     def put_new(self, key: str, body: bytes) -> bool:

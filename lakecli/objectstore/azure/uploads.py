@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from hashlib import md5
 from io import BytesIO
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -25,6 +27,7 @@ from lakecli.errors import IntegrityError
 from lakecli.objectstore.base import (
     Absent,
     AnyVersion,
+    Condition,
     ConditionFailed,
     ObjectNotFound,
     Version,
@@ -32,11 +35,8 @@ from lakecli.objectstore.base import (
 from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from lakecli.objectstore.azure.client import StagedBlock
     from lakecli.objectstore.azure.store import AzureStore
-    from lakecli.objectstore.base import Condition
 
 _NAME = re.compile(r"([0-9a-f]{16}([0-9a-f]{8}))-([0-9]{5})([0-9a-f]{8})")
 _MARK = 0
@@ -229,8 +229,6 @@ def _measure(stream: BinaryIO, crc32c: int, key: str) -> tuple[int, str]:
     Raises:
         IntegrityError: it has another CRC32C.
     """
-    from hashlib import md5
-
     from google_crc32c import extend
 
     digest, actual, size = md5(usedforsecurity=False), 0, 0

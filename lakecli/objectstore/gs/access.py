@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from lakecli.objectstore.access import Access
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakecli.objectstore.gs.credentials import GsLogin
+from lakecli.objectstore.gs.credentials import GsLogin
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _UNKNOWN = "the application default credentials"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import requests
 import urllib3
@@ -12,9 +13,6 @@ from google.auth.exceptions import TransportError
 
 from lakecli.objectstore.gs.errors import TRANSIENT_STATUS
 from lakecli.retry import REQUESTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Attempts(Retry):

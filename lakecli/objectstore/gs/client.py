@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
@@ -28,21 +29,17 @@ from requests.adapters import HTTPAdapter
 from lakecli.objectstore.answer_checks import UnusableAnswerError, read_json, token_of
 from lakecli.objectstore.base import PLAIN, Attributes
 from lakecli.objectstore.bounded_adapter import BoundedAdapter
+from lakecli.objectstore.dates import ServerDate
 from lakecli.objectstore.gs.attempts import Attempts
-from lakecli.objectstore.gs.credentials import DEFAULT_DOMAIN
+from lakecli.objectstore.gs.credentials import DEFAULT_DOMAIN, GsLogin
 from lakecli.objectstore.gs.errors import TRANSIENT_STATUS
 from lakecli.objectstore.gs.streams import CountedStream
 from lakecli.objectstore.streams import PART_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     import requests
     from google.api_core.retry import Retry
     from google.cloud.storage import Blob, Bucket
-
-    from lakecli.objectstore.dates import ServerDate
-    from lakecli.objectstore.gs.credentials import GsLogin
 
 CONNECTIONS = 32
 """In the client's pool: more threads than that open and close their own."""

@@ -9,19 +9,17 @@ from the SDK.
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Callable
 from datetime import timedelta
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
 from lakecli.objectstore.cloud_errors import has_credentials
+from lakecli.objectstore.gs.key_file import VARIABLE, ServiceKey, key_of_this_machine
 from lakecli.objectstore.presigning import LONGEST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lakecli.objectstore.gs.key_file import ServiceKey
 
 DEFAULT_DOMAIN = "googleapis.com"
 
@@ -116,8 +114,6 @@ class GsLogin:
         """
         with self._lock:
             if self._signer is None:
-                from lakecli.objectstore.gs.key_file import key_of_this_machine
-
                 self._key = key_of_this_machine()
                 if self._key is None:
                     self._signer = _signer_of(self.credentials)
@@ -132,7 +128,6 @@ def _domain_of(key: ServiceKey) -> str:
 
 def _default_credentials() -> Any:  # noqa: ANN401 - one of the SDK's many classes
     import logging
-    import warnings
 
     import google.auth
 
@@ -149,8 +144,6 @@ def _signer_with(key: ServiceKey) -> Signer:
         try:
             return key.key.sign(text)
         except ValueError:
-            from lakecli.objectstore.gs.key_file import VARIABLE
-
             raise PermissionDenied(
                 f"cannot presign, {VARIABLE} names a file whose private key is damaged",
                 hint=_GET_A_KEY,

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from lakecli.objectstore.presigned import PresignedUrl
+from lakecli.objectstore.gs.credentials import Signer
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 from lakecli.objectstore.presigning import V4, V4Form, lifetime_of
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
-    from lakecli.objectstore.gs.credentials import Signer
-    from lakecli.objectstore.presigned import PresignRequest
 
 GOOG4: Final = V4("GOOG4-RSA-SHA256", "X-Goog-", "storage/goog4_request")
 

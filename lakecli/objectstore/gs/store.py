@@ -10,17 +10,22 @@ won race as lost. Their callers read back. Every other request is repeated by `r
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
+from io import BytesIO
 from threading import RLock
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from lakecli.errors import UsageError
+from lakecli.objectstore.access import Access
 from lakecli.objectstore.answer_checks import UnusableAnswerError, etag_of, name_below
 from lakecli.objectstore.base import (
     PLAIN,
     Absent,
     Attributes,
     BucketNotFound,
+    Condition,
     ConditionFailed,
     Match,
     ObjectInfo,
@@ -30,26 +35,24 @@ from lakecli.objectstore.base import (
 from lakecli.objectstore.capabilities import HasVersions, WritesGarbled
 from lakecli.objectstore.cloud_store import MatchingCloudStore, Refusal
 from lakecli.objectstore.dates import ServerDate
-from lakecli.objectstore.gs.credentials import GsLogin
+from lakecli.objectstore.gs.access import describe
+from lakecli.objectstore.gs.credentials import GsLogin, Signer
 from lakecli.objectstore.gs.errors import GsTranslator
+from lakecli.objectstore.gs.presign import unsigned
+from lakecli.objectstore.gs.streams import ObjectStream
+from lakecli.objectstore.gs.uploads import GsUploads
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 from lakecli.objectstore.presigning import quoted_path
 from lakecli.objectstore.streams import PART_SIZE, read_exactly
+from lakecli.objectstore.uri import NamespaceUri
 from lakecli.objectstore.versions import not_versioned
 from lakecli.retry import REQUESTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from google.cloud.storage import Blob
 
-    from lakecli.objectstore.access import Access
-    from lakecli.objectstore.base import Condition, ObjectStore
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.objectstore.gs.client import GsClient, Piece
-    from lakecli.objectstore.gs.credentials import Signer
-    from lakecli.objectstore.gs.uploads import GsUploads
-    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
-    from lakecli.objectstore.uri import NamespaceUri
 
     _Signing = tuple[Signer, str, Callable[..., PresignedUrl]]
 
@@ -126,8 +129,6 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
 
     def open(self, key: str, *, version_id: str = "") -> BinaryIO:
         """Open an object, or a version of it, for one pass of reading."""
-        from lakecli.objectstore.gs.streams import ObjectStream
-
         full = self.full(key)
 
         def read_piece(start: int, end: int, generation: int | None) -> Piece:
@@ -149,8 +150,6 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
 
         Bodies of 8 MiB or more go in chunks, one after the other.
         """
-        from io import BytesIO
-
         generation = _generation_for(condition)
         if isinstance(body, bytes | bytearray | memoryview):
             body = BytesIO(body)
@@ -264,8 +263,6 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
 
     def _find_signer(self) -> _Signing:
         """Return the signer, whose errors are translated, the URL of the server, and a function."""
-        from lakecli.objectstore.gs.presign import unsigned
-
         with self.translated():
             self._login.emulator  # noqa: B018 - a wrong address comes before missing credentials
             found = self._login.signer()
@@ -280,8 +277,6 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
 
     def access(self) -> Access:
         """Describe the credentials in use, and where requests go."""
-        from lakecli.objectstore.gs.access import describe
-
         with self.translated():
             return describe(self._login)
 
@@ -296,8 +291,6 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
 
     def uploads(self) -> GsUploads:
         """Return the uploads in parts; see `lakecli.objectstore.uploads`."""
-        from lakecli.objectstore.gs.uploads import GsUploads
-
         return GsUploads(self)
 
     def put_new(self, key: str, body: bytes) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakecli.errors import IntegrityError
@@ -10,8 +11,6 @@ from lakecli.objectstore.base import ConditionFailed, ObjectNotFound
 from lakecli.objectstore.streams import ReadStream, read_exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lakecli.objectstore.gs.client import Piece
 
 READ_SIZE = 4 << 20

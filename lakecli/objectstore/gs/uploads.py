@@ -7,6 +7,7 @@ condition, and unfinished uploads are kept and billed until a lifecycle rule del
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from io import SEEK_END
@@ -24,13 +25,10 @@ from lakecli.objectstore.answer_checks import (
     required,
     upload_id_of,
 )
-from lakecli.objectstore.base import AnyVersion, Version
+from lakecli.objectstore.base import AnyVersion, Condition, Version
 from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.objectstore.base import Condition
     from lakecli.objectstore.gs.store import GsStore
 
 _GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import weakref
-from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import groupby
+from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.objectstore.base import key_bytes
-from lakecli.objectstore.local.directory import TEMPORARY, are_possible, split_key
+from lakecli.objectstore.local.directory import TEMPORARY, Directory, are_possible, split_key
 from lakecli.objectstore.local.files import (
     FEW,
     SyncError,
@@ -23,10 +24,7 @@ from lakecli.objectstore.local.files import (
 from lakecli.objectstore.local.staging_dirs import StagingDirs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
     from threading import Condition
-
-    from lakecli.objectstore.local.directory import Directory
 
 
 class LocalBatch:
@@ -40,10 +38,10 @@ class LocalBatch:
         self._files = files
         with files.translated("temporary files"):
             self._temporaries = files.open_directory(TEMPORARY, create=True)
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._idle: Condition | None = None
         """What a flush waits for, if it waits."""
-        self._flushing = allocate_lock()
+        self._flushing = Lock()
         self._open_dirs: dict[bool, StagingDirs] = {}
         """The staging directories of `put_new`, and (``True``) of `put_content`, for writing."""
         self._unpublished_dirs: list[StagingDirs] = []

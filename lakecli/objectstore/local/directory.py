@@ -14,11 +14,12 @@ symbolic links: a writer of the namespace cannot make a key point outside of it.
 from __future__ import annotations
 
 import errno
+import fcntl
 import itertools
 import os
 import stat
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from lakecli.errors import (
     LakeError,
@@ -41,9 +42,6 @@ from lakecli.objectstore.local.files import (
     status_of,
     sync_names,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 TEMPORARY = (b"_lakecli", b"tmp")
 LOCK_NAME = b"lock"
@@ -277,8 +275,6 @@ class Directory:
     @contextmanager
     def locked(self, temporaries: int) -> Iterator[None]:
         """Hold the namespace's lock, which excludes other threads and processes."""
-        import fcntl
-
         descriptor = os.open(
             LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE, dir_fd=temporaries
         )

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from lakecli.objectstore.base import ObjectInfo, Version
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
@@ -64,8 +62,6 @@ def info_of(key: str, status: os.stat_result) -> ObjectInfo:
 
 def hold(descriptor: int) -> None:
     """Mark an open temporary file or directory as in use, by a shared lock."""
-    import fcntl
-
     with suppress(OSError):  # not on every file system
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
@@ -97,8 +93,6 @@ def sync_file(descriptor: int) -> None:
     Raises:
         SyncError: some may be lost.
     """
-    import fcntl
-
     full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync does not flush the drive's cache
     try:
         if full_sync is None:

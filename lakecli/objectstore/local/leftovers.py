@@ -12,13 +12,9 @@ import fcntl
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from lakecli.objectstore.local.directory import LOCK_NAME, TEMPORARY
+from lakecli.objectstore.local.directory import LOCK_NAME, TEMPORARY, Directory
 from lakecli.objectstore.local.files import names_in, status_of
-
-if TYPE_CHECKING:
-    from lakecli.objectstore.local.directory import Directory
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 

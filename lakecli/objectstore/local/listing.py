@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from lakecli.objectstore.base import ObjectInfo
 from lakecli.objectstore.local.directory import TEMPORARY
 from lakecli.objectstore.local.files import info_of, open_below, status_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.objectstore.base import ObjectInfo
 
 RESERVED = b"/".join((*TEMPORARY, b""))
 

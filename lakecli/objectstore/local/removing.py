@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from lakecli.objectstore.base import key_bytes
-from lakecli.objectstore.local.directory import TEMPORARY, split_key
+from lakecli.objectstore.base import Version, key_bytes
+from lakecli.objectstore.local.directory import TEMPORARY, Directory, split_key
 from lakecli.objectstore.local.files import object_status, version_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lakecli.objectstore.base import Version
-    from lakecli.objectstore.local.directory import Directory
 
 
 def delete(files: Directory, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:

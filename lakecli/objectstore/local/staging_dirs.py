@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,6 @@ from lakecli.objectstore.local.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lakecli.objectstore.local.directory import Directory
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW

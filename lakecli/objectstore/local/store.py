@@ -9,7 +9,10 @@ nanoseconds, its inode and its size: they need no read of the file, each put mak
 from __future__ import annotations
 
 import os
+import pwd
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import Unsupported
@@ -18,6 +21,7 @@ from lakecli.objectstore.base import (
     ANY,
     PLAIN,
     Attributes,
+    Condition,
     ConditionFailed,
     ObjectInfo,
     ObjectNotFound,
@@ -34,11 +38,7 @@ from lakecli.objectstore.local.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-    from datetime import datetime, timedelta
-
     from lakecli.objectstore.access import Access
-    from lakecli.objectstore.base import Condition
     from lakecli.objectstore.local.batch import LocalBatch
     from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
     from lakecli.objectstore.uri import NamespaceUri
@@ -207,8 +207,6 @@ class LocalStore:
 
     def access(self) -> Access:
         """Return the user who opens the files."""
-        import pwd
-
         from lakecli.objectstore.access import Access
 
         user = os.geteuid()

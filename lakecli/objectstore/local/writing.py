@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-from lakecli.objectstore.base import Absent, ConditionFailed, Match
-from lakecli.objectstore.local.directory import TEMPORARY, split_key
+from lakecli.objectstore.base import Absent, Condition, ConditionFailed, Match, Version
+from lakecli.objectstore.local.directory import TEMPORARY, Directory, split_key
 from lakecli.objectstore.local.files import (
     object_status,
     sync_file,
@@ -16,12 +17,6 @@ from lakecli.objectstore.local.files import (
     version_of,
     write_all,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lakecli.objectstore.base import Condition, Version
-    from lakecli.objectstore.local.directory import Directory
 
 COPY_SIZE = 1 << 20
 COPY_LIMIT = 1 << 30

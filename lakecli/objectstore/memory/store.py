@@ -12,11 +12,12 @@ The data ends with the process, so the command line has no such buckets.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from lakecli.errors import Unsupported
 from lakecli.objectstore.base import (
@@ -25,6 +26,7 @@ from lakecli.objectstore.base import (
     Absent,
     Attributes,
     BucketNotFound,
+    Condition,
     ConditionFailed,
     Match,
     ObjectInfo,
@@ -33,15 +35,11 @@ from lakecli.objectstore.base import (
     check_range,
     key_bytes,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
-    from lakecli.objectstore.base import Condition
-    from lakecli.objectstore.memory.uploads import MemoryUpload, MemoryUploads
-    from lakecli.objectstore.memory.versions import MemoryVersions
-    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
-    from lakecli.objectstore.uri import NamespaceUri
+from lakecli.objectstore.contents import put_content
+from lakecli.objectstore.memory.uploads import MemoryUpload, MemoryUploads
+from lakecli.objectstore.memory.versions import MemoryVersions
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
+from lakecli.objectstore.uri import NamespaceUri
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +173,10 @@ class MemoryStore:
 
     def uploads(self) -> MemoryUploads:
         """Return the uploads in parts; they live as long as the bucket."""
-        from lakecli.objectstore.memory.uploads import MemoryUploads
-
         return MemoryUploads(self, self._bucket, self._prefix)
 
     def versions(self) -> MemoryVersions:
         """Return what reads versions; see `versions.versions_of`."""
-        from lakecli.objectstore.memory.versions import MemoryVersions
-
         return MemoryVersions(self, self._bucket, self._prefix)
 
     def put_new(self, key: str, body: bytes) -> bool:
@@ -324,8 +318,6 @@ class _MemoryBatch:
 
     def flush(self) -> Collection[str]:
         """Write everything queued; see `protocol.Batch`."""
-        from lakecli.objectstore.contents import put_content
-
         existing: set[str] = set()
         with self._lock:
             pending, self._pending = self._pending, []

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import google_crc32c
 
 from lakecli.errors import IntegrityError
-from lakecli.objectstore.base import PLAIN, Attributes
+from lakecli.objectstore.base import PLAIN, Attributes, Condition, Version
 from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.objectstore.base import Condition, Version
     from lakecli.objectstore.memory.store import MemoryBucket
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import Unsupported
-from lakecli.objectstore.base import ObjectNotFound, check_range
+from lakecli.objectstore.base import ObjectInfo, ObjectNotFound, check_range
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from lakecli.objectstore.base import ObjectInfo
     from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore, Stored
-    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 
 
 class MemoryVersions:

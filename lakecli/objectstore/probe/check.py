@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakecli.errors import ErrorKind, LakeError
+from lakecli.errors import ErrorKind, LakeError
 
 
 class Verdict(StrEnum):

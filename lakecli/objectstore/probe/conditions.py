@@ -6,20 +6,27 @@ send writes that must be refused, one after the other and many at once, and read
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.errors import Unreachable, Unsupported
-from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound
+from lakecli.objectstore.base import (
+    ABSENT,
+    ANY,
+    Condition,
+    ConditionFailed,
+    Match,
+    ObjectNotFound,
+    Version,
+)
 from lakecli.objectstore.probe.check import Check, ok, warning
+from lakecli.objectstore.probe.scratch import Scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lakecli.objectstore.base import Condition, ObjectStore, Version
-    from lakecli.objectstore.probe.scratch import Scratch
+    from lakecli.objectstore.base import ObjectStore
 
 T = TypeVar("T")
 

@@ -7,15 +7,13 @@ checks.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.errors import IntegrityError, PermissionDenied, Refused, Unsupported
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.capabilities import WritesGarbled, uploads_of
 from lakecli.objectstore.probe.check import Check, ok, skipped, warning
-
-if TYPE_CHECKING:
-    from lakecli.objectstore.probe.scratch import Scratch
+from lakecli.objectstore.probe.scratch import Scratch
 
 OBJECT: Final = "object"
 """Name of the object that several checks read."""

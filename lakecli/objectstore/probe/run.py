@@ -7,29 +7,26 @@ writes less than 10 kB. If the store stops answering, or after `TIME_LIMIT`, the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, Unsupported
 from lakecli.objectstore.access import access_of
-from lakecli.objectstore.base import ObjectNotFound
+from lakecli.objectstore.base import ObjectInfo, ObjectNotFound
 from lakecli.objectstore.presigned import PresignRequest
 from lakecli.objectstore.probe import conditions, objects
 from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
 from lakecli.objectstore.probe.scratch import Scratch
-from lakecli.objectstore.probe.url import fetch
+from lakecli.objectstore.probe.url import Fetched, fetch
 from lakecli.objectstore.uri import is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from datetime import datetime
-
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
-    from lakecli.objectstore.probe.url import Fetched
+    from lakecli.objectstore.base import ObjectStore
 
 REQUESTS: Final = 130
 """Requests of a run, at most, to a store that answers."""

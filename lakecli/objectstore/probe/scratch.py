@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from lakecli.errors import LakeError
 from lakecli.objectstore.capabilities import Prunes
+from lakecli.objectstore.uploads import UploadId, Uploads
 
 if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.objectstore.uploads import UploadId, Uploads
 
 
 class Scratch:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
-from lakecli.errors import PermissionDenied, Refused, Unreachable, UsageError
+from lakecli.errors import LakeError, PermissionDenied, Refused, Unreachable, UsageError
 from lakecli.objectstore.dates import date_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from lakecli.errors import LakeError
 
 TIMEOUT: Final = 30.0
 """Seconds to connect, and between two pieces of an answer."""

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 from botocore.exceptions import NoCredentialsError
 
 from lakecli.objectstore.access import Access, beginning_of
+from lakecli.objectstore.s3.config import S3Config
 from lakecli.objectstore.s3.presign import expiry_of
 
 if TYPE_CHECKING:
     from botocore.session import Session
-
-    from lakecli.objectstore.s3.config import S3Config
 
 _SOURCES: Final = {
     "env": "the environment (AWS_ACCESS_KEY_ID)",

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from lakecli.objectstore.answer_checks import etag_of
-from lakecli.objectstore.base import Absent, Match, Version
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakecli.objectstore.base import Attributes, Condition
+from lakecli.objectstore.base import Absent, Attributes, Condition, Match, Version
 
 
 def headers_of(condition: Condition) -> dict[str, str]:

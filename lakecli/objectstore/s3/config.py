@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from lakecli.errors import UsageError
-from lakecli.model import NO_ACCOUNT
+from lakecli.model import NO_ACCOUNT, Account
 from lakecli.objectstore.answer_checks import UnusableAnswerError, region_of
 from lakecli.objectstore.cloud_errors import has_credentials
 from lakecli.objectstore.presigning import quoted_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from botocore.session import Session
-
-    from lakecli.model import Account
 
 DEFAULT_REGION = "us-east-1"
 """The default of AWS's tools, which servers without regions accept."""

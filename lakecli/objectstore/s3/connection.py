@@ -7,25 +7,19 @@ uses.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakecli.errors import IntegrityError
-from lakecli.model import NO_ACCOUNT
+from lakecli.model import NO_ACCOUNT, Account
 from lakecli.objectstore.answer_checks import UnusableAnswerError, region_of
 from lakecli.objectstore.dates import ServerDate
 from lakecli.objectstore.request_log import log_response
-from lakecli.objectstore.s3.config import resolve_config, variables_for
+from lakecli.objectstore.s3.config import S3Config, resolve_config, variables_for
 from lakecli.objectstore.s3.errors import status_of
-from lakecli.objectstore.s3.plain import find_plain_access
+from lakecli.objectstore.s3.plain import PlainAccess, find_plain_access
 from lakecli.retry import REQUESTS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakecli.model import Account
-    from lakecli.objectstore.s3.config import S3Config
-    from lakecli.objectstore.s3.plain import PlainAccess
 
 
 class S3Connection:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zlib
 from binascii import b2a_base64
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from threading import Lock
@@ -20,15 +22,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.objectstore.answer_checks import MAX_ANSWER, UnusableAnswerError, size_of_part
 from lakecli.objectstore.request_log import log_response
-from lakecli.objectstore.s3.direct_settings import find_settings
+from lakecli.objectstore.s3.connection import S3Connection
+from lakecli.objectstore.s3.direct_settings import DirectSettings, find_settings
 from lakecli.objectstore.s3.signing import UNSIGNED, signed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lakecli.objectstore.s3.connection import S3Connection
     from lakecli.objectstore.s3.direct_http import Answer
-    from lakecli.objectstore.s3.direct_settings import DirectSettings
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCII)
 _CHANGED = ("//", "/.")
@@ -258,7 +257,6 @@ def _crc32c(body: bytes) -> str:
 
 
 def _crc32(body: bytes) -> str:
-    import zlib
 
     return _base64(zlib.crc32(body).to_bytes(4))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Mapping
 from http import HTTPStatus
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -16,9 +17,6 @@ from urllib3.exceptions import HTTPError
 from urllib3.util.ssl_ import create_urllib3_context
 
 from lakecli.objectstore.answer_checks import MAX_REFUSAL
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CONNECT_TIMEOUT: Final = 10
 READ_TIMEOUT: Final = 60

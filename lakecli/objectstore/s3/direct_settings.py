@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from lakecli.objectstore.s3.config import S3Config
+from lakecli.objectstore.s3.plain import Keys
 
-    from lakecli.objectstore.s3.config import S3Config
+if TYPE_CHECKING:
     from lakecli.objectstore.s3.connection import S3Connection
     from lakecli.objectstore.s3.direct_http import DirectHttp
-    from lakecli.objectstore.s3.plain import Keys
 
 _VARIABLES: Final = {
     "ca_bundle": "AWS_CA_BUNDLE",

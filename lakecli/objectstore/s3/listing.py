@@ -6,6 +6,7 @@ The SDK takes five times the processor time for a page, and 250 ms before the fi
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, unquote_plus
@@ -21,13 +22,11 @@ from lakecli.objectstore.answer_checks import (
 from lakecli.objectstore.base import ObjectInfo
 from lakecli.objectstore.s3 import versions
 from lakecli.objectstore.s3.conditions import version_of
+from lakecli.objectstore.s3.connection import S3Connection
+from lakecli.objectstore.s3.direct import DirectRequests
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from xml.etree.ElementTree import Element
-
-    from lakecli.objectstore.s3.connection import S3Connection
-    from lakecli.objectstore.s3.direct import DirectRequests
 
 _SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)

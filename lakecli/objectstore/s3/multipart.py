@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakecli.objectstore.answer_checks import required, upload_id_of
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.streams import send_all
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 SINGLE_LIMIT = 5 << 30
 """Bytes in one PUT or one copy, at most."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping
+from configparser import Error, RawConfigParser
+from typing import Final, NamedTuple
 
 from lakecli.objectstore.s3.config import DEFAULT_REGION, S3Config, check_endpoint, check_region
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _OF_KEYS: Final = frozenset({"aws_access_key_id", "aws_secret_access_key", "aws_session_token"})
 _OF_PROFILES: Final = _OF_KEYS | {"region", "output", "cli_pager"}
@@ -131,7 +130,6 @@ def _read_section(file: str, section: str) -> dict[str, str] | None:
         return None
     except (OSError, ValueError):
         raise _NotPlainError from None
-    from configparser import Error, RawConfigParser
 
     parser = RawConfigParser(default_section="")
     try:

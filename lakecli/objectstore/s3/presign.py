@@ -5,23 +5,19 @@ The SDK's signer takes 60 ms to load and five times as long for each URL; tests 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hmac import digest
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from lakecli.errors import PermissionDenied
-from lakecli.objectstore.presigned import PresignedUrl
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 from lakecli.objectstore.presigning import LONGEST, V4, V4Form, lifetime_of
+from lakecli.objectstore.s3.plain import Keys
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from botocore.session import Session
-
-    from lakecli.objectstore.presigned import PresignRequest
-    from lakecli.objectstore.s3.plain import Keys
 
 AWS4: Final = V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
 _PORTS: Final = {"http": 80, "https": 443}
@@ -37,8 +33,6 @@ def find_keys(session: Session) -> tuple[Keys, datetime | None]:
         botocore.exceptions.BotoCoreError: no credentials.
     """
     from botocore.exceptions import NoCredentialsError
-
-    from lakecli.objectstore.s3.plain import Keys
 
     credentials = session.get_credentials()
     if credentials is None:

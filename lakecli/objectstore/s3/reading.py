@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import UTC
 from http import HTTPStatus
@@ -15,21 +16,17 @@ from lakecli.objectstore.answer_checks import (
     version_id_of,
 )
 from lakecli.objectstore.base import ObjectInfo, Version
-from lakecli.objectstore.cloud_errors import MISSING
+from lakecli.objectstore.cloud_errors import MISSING, Translator
 from lakecli.objectstore.dates import date_of
 from lakecli.objectstore.s3.conditions import version_of
+from lakecli.objectstore.s3.connection import S3Connection
 from lakecli.objectstore.s3.direct import DirectRequests, NoSuchKeyError
 from lakecli.objectstore.s3.errors import status_of
 from lakecli.objectstore.s3.versions import wanted
 from lakecli.objectstore.streams import ReadStream, read_exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from botocore.response import StreamingBody
-
-    from lakecli.objectstore.cloud_errors import Translator
-    from lakecli.objectstore.s3.connection import S3Connection
 
 _META: Final = "x-amz-meta-"
 _SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)

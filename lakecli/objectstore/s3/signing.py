@@ -6,17 +6,14 @@ request, 40 ms to load. Tests compare the two.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.objectstore.presigning import MOMENT, end_of_request
+from lakecli.objectstore.s3.plain import Keys
 from lakecli.objectstore.s3.presign import AWS4, signature
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from lakecli.objectstore.s3.plain import Keys
 
 UNSIGNED: Final = "UNSIGNED-PAYLOAD"
 """Stands for the digest of a body that something else protects."""

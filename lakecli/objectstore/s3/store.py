@@ -11,13 +11,16 @@ the effect of the first try, and report a won race as lost. Their callers read b
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakecli.errors import Unsupported
-from lakecli.model import NO_ACCOUNT
+from lakecli.model import NO_ACCOUNT, Account
+from lakecli.objectstore.access import Access
 from lakecli.objectstore.answer_checks import (
     check_moves,
     name_below,
@@ -28,6 +31,7 @@ from lakecli.objectstore.base import (
     ANY,
     PLAIN,
     Attributes,
+    Condition,
     Match,
     ObjectInfo,
     ObjectNotFound,
@@ -35,26 +39,23 @@ from lakecli.objectstore.base import (
 )
 from lakecli.objectstore.capabilities import HasVersions, OpensRanges
 from lakecli.objectstore.cloud_store import CloudStore, Refusal
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 from lakecli.objectstore.s3 import versions
 from lakecli.objectstore.s3.conditions import arguments_of, headers_of, version_of
 from lakecli.objectstore.s3.connection import S3Connection
 from lakecli.objectstore.s3.errors import S3Translator, status_of
+from lakecli.objectstore.s3.listing import S3Listing
 from lakecli.objectstore.s3.multipart import SINGLE_LIMIT, Multipart, copy_object
+from lakecli.objectstore.s3.presign import find_keys, presign
+from lakecli.objectstore.s3.reading import S3Reader, info_of
+from lakecli.objectstore.s3.uploads import S3Uploads
 from lakecli.objectstore.streams import PART_SIZE, parts_of, read_exactly, size_left, spooled
+from lakecli.objectstore.uri import NamespaceUri
 from lakecli.objectstore.versions import not_versioned
 from lakecli.retry import REQUESTS, Retries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.model import Account
-    from lakecli.objectstore.access import Access
-    from lakecli.objectstore.base import Condition, ObjectStore
-    from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
-    from lakecli.objectstore.s3.reading import S3Reader
-    from lakecli.objectstore.s3.uploads import S3Uploads
-    from lakecli.objectstore.uri import NamespaceUri
+    from lakecli.objectstore.base import ObjectStore
 
 _NOT_IN_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # compiled on first use
 
@@ -99,7 +100,6 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
 
     @cached_property
     def _reader(self) -> S3Reader:
-        from lakecli.objectstore.s3.reading import S3Reader
 
         return S3Reader(self._connection, self.bucket, self.translator)
 
@@ -163,8 +163,6 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         Raises:
             Unsupported: the store lists in another order, as S3 Express does.
         """
-        from lakecli.objectstore.s3.listing import S3Listing
-
         listing = S3Listing(self._connection, self.bucket, self._reader.direct)
         first = self.start + after if after else ""
         token, last = "", b""
@@ -206,8 +204,6 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
 
     def _listed_versions(self, after: str) -> Iterator[tuple[ObjectInfo, str]]:
         """Yield current versions as the store lists them, which may leave some out."""
-        from lakecli.objectstore.s3.reading import info_of
-
         position: dict[str, str] | None = {"KeyMarker": self.start + after} if after else {}
         while position is not None:
             with self.translated():
@@ -284,8 +280,6 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
         """Sign a URL offline; see `presign.presign`."""
-        from lakecli.objectstore.s3.presign import find_keys, presign
-
         plain = self._connection.plain_access
         if plain is not None:
             config, keys, keys_end = plain.config, plain.keys, None
@@ -313,8 +307,6 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
 
     def uploads(self) -> S3Uploads:
         """Return the uploads in parts that outlive a process."""
-        from lakecli.objectstore.s3.uploads import S3Uploads
-
         return S3Uploads(self, self._connection)
 
     def put_new(self, key: str, body: bytes) -> bool:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakecli.objectstore.answer_checks import check_moves, required, upload_id_of
+from lakecli.objectstore.base import Condition, Version
 from lakecli.objectstore.s3.conditions import headers_of, version_of
+from lakecli.objectstore.s3.connection import S3Connection
 from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.objectstore.base import Condition, Version
-    from lakecli.objectstore.s3.connection import S3Connection
     from lakecli.objectstore.s3.store import S3Store
 
 _GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from lakecli.objectstore.answer_checks import required, token_of
-from lakecli.objectstore.base import key_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from lakecli.objectstore.base import ObjectInfo
+from lakecli.objectstore.base import ObjectInfo, key_bytes
 
 PAGE_SIZE: Final = 1_000
 """Objects in one page of a listing or one batch of deletions, at most."""

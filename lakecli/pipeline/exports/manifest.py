@@ -7,25 +7,21 @@ whatever reads Parquet. No object is read or copied.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from lakecli.committed.scan import scan
 from lakecli.committed.values import decode_entry
-from lakecli.errors import Refused, Unsupported
+from lakecli.errors import Refused, Unsupported, install_command
+from lakecli.model import CommitId, Entry, MetarangeId
 from lakecli.objectstore.uri import as_url
 from lakecli.pipeline.exports.run import has_changes
-from lakecli.progress import NO_PROGRESS
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.address import is_external
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.view import commit_at, no_such_path
 from lakecli.uri import as_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import CommitId, Entry, MetarangeId
-    from lakecli.progress import Progress
-    from lakecli.repository.core.lake import Repository
 
 ROWS: Final = 65_536
 """Rows of a row group."""
@@ -56,8 +52,6 @@ def check_can_write() -> None:
     try:
         import pyarrow.parquet  # noqa: F401 - tests the installation
     except ImportError:
-        from lakecli.errors import install_command
-
         raise Unsupported(
             "writing Parquet needs pyarrow, which is not installed",
             hint=install_command("spark"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.diff import diff
+from lakecli.committed.pairs import type_of
 from lakecli.committed.scan import find
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import (
@@ -18,9 +20,10 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.model import Difference
+from lakecli.model import Difference, Entry
+from lakecli.objectstore.base import ObjectInfo
 from lakecli.objectstore.uri import is_local
-from lakecli.pipeline.exports.records import MARKER, Failure, Hands, Outcome
+from lakecli.pipeline.exports.records import MARKER, Failure, Hands, Job, Outcome, Part
 from lakecli.pipeline.exports.target import WHOLE, Item, open_target
 from lakecli.pipeline.steps import pack_steps
 from lakecli.repository.check.external import Recorded, change_of
@@ -31,11 +34,7 @@ from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import Action, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import Entry
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
-    from lakecli.pipeline.exports.records import Job, Part
+    from lakecli.objectstore.base import ObjectStore
 
 MAX_DENIED: Final = 200
 """Refused objects in a row after which the export ends, as all seem to be refused."""
@@ -112,7 +111,6 @@ class _Export:
         if not part.paths:
             yield from diff(trees, job.since_tree, job.tree, start=part.start, stop=part.stop)
             return
-        from lakecli.committed.pairs import type_of
 
         for path in part.paths:
             old, new = find(trees, job.since_tree, path), find(trees, job.tree, path)

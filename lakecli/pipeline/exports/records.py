@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.committed.tree_store import TreeStore
+from lakecli.model import CommitId, MetarangeId
+from lakecli.pipeline.store_location import StoreLocation
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.repository.transfer.plan import Tally
+from lakecli.repository.core.address import Resolver
+from lakecli.repository.transfer.plan import Step, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import CommitId, MetarangeId
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.pipeline.store_location import StoreLocation
-    from lakecli.repository.core.address import Resolver
-    from lakecli.repository.transfer.plan import Step
 
 PART_ENTRIES: Final = 20_000
 """Approximate number of entries in one part; ranges are not divided."""

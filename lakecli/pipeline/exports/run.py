@@ -12,15 +12,16 @@ A run that is killed leaves no ``_SUCCESS``; the same command skips what the des
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.committed.entry_counts import count_entries
 from lakecli.committed.keys import prefix_end
-from lakecli.committed.scan import find
+from lakecli.committed.scan import find, scan
 from lakecli.errors import PartialFailure, Refused
-from lakecli.model import EMPTY_TREE
+from lakecli.model import EMPTY_TREE, MetarangeId
 from lakecli.objectstore.uri import is_local, normalise, parse
 from lakecli.pipeline.exports.part import export_part
 from lakecli.pipeline.exports.records import (
@@ -41,21 +42,16 @@ from lakecli.pipeline.exports.status import (
     write_status,
 )
 from lakecli.pipeline.in_order import InOrder
-from lakecli.pipeline.intervals import intervals
+from lakecli.pipeline.intervals import Interval, intervals
+from lakecli.pipeline.runner import Runner
 from lakecli.pipeline.steps import unpack_steps
 from lakecli.pipeline.store_location import StoreLocation
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.uncommitted import uncommitted
 from lakecli.repository.core.view import commit_at, no_such_path, open_view
 from lakecli.repository.transfer.destination import Destination
 from lakecli.uri import as_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.model import MetarangeId
-    from lakecli.pipeline.intervals import Interval
-    from lakecli.pipeline.runner import Runner
-    from lakecli.repository.core.lake import Repository
 
 PATHS: Final = 500
 """Number of paths in one part of the later rounds."""
@@ -192,8 +188,6 @@ def checked_destination(repository: Repository, destination: str) -> str:
 
 def has_changes(repository: Repository, branch: str) -> bool:
     """Return whether a branch has uncommitted changes."""
-    from lakecli.repository.core.uncommitted import uncommitted
-
     with open_view(repository, branch) as view:
         return next(uncommitted(view), None) is not None
 
@@ -267,7 +261,6 @@ class _Rounds:
         )
 
     def _has_any(self) -> bool:
-        from lakecli.committed.scan import scan
 
         found = scan(self._repository.trees, self._job.tree, prefix=self._job.prefix)
         return next(found, None) is not None

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from datetime import datetime
+from typing import Final, NamedTuple
 
 from lakecli import __version__
+from lakecli.model import CommitId
 from lakecli.objectstore.base import ANY, JSON, PLAIN
 from lakecli.objectstore.uri import is_local, parse
-from lakecli.pipeline.exports.records import SUCCESS
+from lakecli.pipeline.exports.records import SUCCESS, Job, Outcome
 from lakecli.pipeline.exports.target import open_destination
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.transfer.destination import Destination
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from lakecli.model import CommitId
-    from lakecli.pipeline.exports.records import Job, Outcome
-    from lakecli.repository.core.lake import Repository
 
 FORMAT: Final = 1
 

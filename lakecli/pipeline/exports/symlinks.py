@@ -8,29 +8,25 @@ the data objects, one in a line. No object is read or copied.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from lakecli.committed.scan import scan
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Unsupported, UsageError
+from lakecli.model import CommitId, Entry, MetarangeId
 from lakecli.objectstore.base import ANY, Attributes
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.pipeline.exports.run import checked_destination, has_changes
 from lakecli.pipeline.store_location import open_by_uri
-from lakecli.progress import NO_PROGRESS
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.address import is_external, split_address
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.pins import split_pin
 from lakecli.repository.core.view import commit_at, no_such_path
 from lakecli.repository.transfer.destination import Destination
 from lakecli.uri import as_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import CommitId, Entry, MetarangeId
-    from lakecli.progress import Progress
-    from lakecli.repository.core.lake import Repository
 
 DIRECTORY: Final = "_symlink_format_manifest"
 NAME: Final = "manifest"

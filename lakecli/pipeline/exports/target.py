@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 from lakecli.errors import Refused, UsageError
-from lakecli.model import CLIENT_METADATA_PREFIX
-from lakecli.objectstore.base import ANY, Attributes, ObjectNotFound
+from lakecli.model import CLIENT_METADATA_PREFIX, Entry
+from lakecli.objectstore.base import ANY, Attributes, ObjectInfo, ObjectNotFound
 from lakecli.objectstore.capabilities import can_copy, copy_across
 from lakecli.objectstore.streams import ReadStream
 from lakecli.objectstore.uri import is_local, parse
+from lakecli.pipeline.exports.records import Job
 from lakecli.pipeline.store_location import open_by_uri
 from lakecli.repository.core.read import digest_of
 from lakecli.repository.transfer.destination import Destination, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from lakecli.model import Entry
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
-    from lakecli.pipeline.exports.records import Job
+    from lakecli.objectstore.base import ObjectStore
 
 IDENTITY: Final = "lakecli-identity"
 """The metadata key with the identity of the entry that an object was exported from."""

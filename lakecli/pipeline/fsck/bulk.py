@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lakecli.pipeline.errors_as_json import new_nonce
 from lakecli.pipeline.fsck.contents import compare_all
@@ -11,16 +11,12 @@ from lakecli.pipeline.fsck.hashing import hash_part, object_parts
 from lakecli.pipeline.fsck.index import JoinedIndex
 from lakecli.pipeline.fsck.lookup import look_up
 from lakecli.pipeline.fsck.tasks import Checking
+from lakecli.pipeline.runner import Runner
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.store_location import StoreLocation, location_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.pipeline.runner import Runner
-    from lakecli.progress import Progress
-    from lakecli.repository.core.data_index import DataObject, Hashed
-    from lakecli.repository.core.lake import Repository
+from lakecli.progress import Progress
+from lakecli.repository.core.data_index import DataObject, Hashed
+from lakecli.repository.core.lake import Repository
 
 
 class RunnerBulk:

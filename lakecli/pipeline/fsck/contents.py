@@ -6,15 +6,17 @@ entries give it, however many commits share it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.committed.check import Problem, check_range
 from lakecli.errors import LakeError
 from lakecli.layout import DATA, data_digest
 from lakecli.pipeline.errors_as_json import carried
 from lakecli.pipeline.fsck.hashing import PART_OBJECTS
+from lakecli.pipeline.fsck.tasks import Checking, ToRead
 from lakecli.pipeline.joins import (
     MAX_PARTITIONS,
     RESULT,
@@ -24,15 +26,10 @@ from lakecli.pipeline.joins import (
     results_of,
 )
 from lakecli.pipeline.scratch import load_value
+from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.progress import Progress
 from lakecli.repository.check.contents import Contents, compare_contents
 from lakecli.repository.core.data_index import is_old_key, size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from lakecli.pipeline.fsck.tasks import Checking, ToRead
-    from lakecli.pipeline.spark_runner import SparkRunner
-    from lakecli.progress import Progress
 
 RECORDED: Final = "key binary, size bigint, checksum binary"
 """The columns of `Contents`; keys and checksums may have any bytes."""

@@ -6,20 +6,16 @@ a part of ``data/`` and divides it, others list the intervals again and read the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
 from lakecli.layout import DATA, data_digest
+from lakecli.objectstore.base import ObjectInfo
 from lakecli.pipeline.data_prefixes import LEAST_DIGITS
 from lakecli.pipeline.imports.listing import list_between
+from lakecli.pipeline.store_location import OpenStore, StoreLocation
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.repository.core.data_index import Hashed, check_object
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lakecli.objectstore.base import ObjectInfo
-    from lakecli.pipeline.store_location import OpenStore, StoreLocation
-    from lakecli.repository.core.data_index import DataObject
+from lakecli.repository.core.data_index import DataObject, Hashed, check_object
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20

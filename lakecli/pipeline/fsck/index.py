@@ -6,34 +6,36 @@ what the references of one range lack at a time.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from lakecli.committed.check import CheckedEntry
+from lakecli.committed.check import CheckedEntry, Problem
+from lakecli.committed.metaranges import RangeRecord
+from lakecli.model import RangeId
 from lakecli.pipeline.data_prefixes import digits_for
-from lakecli.pipeline.fsck.contents import recorded_by
-from lakecli.pipeline.fsck.hashing import Hashing, divide_part, hash_interval
+from lakecli.pipeline.fsck.contents import Differing, recorded_by
+from lakecli.pipeline.fsck.hashing import Hashing, Interval, divide_part, hash_interval
 from lakecli.pipeline.fsck.lookup import Lookup
-from lakecli.pipeline.fsck.tasks import ToRead, facts_in, name_of, reference
+from lakecli.pipeline.fsck.tasks import (
+    Checking,
+    PartResult,
+    RangeResult,
+    ToRead,
+    facts_in,
+    name_of,
+    reference,
+)
+from lakecli.pipeline.runner import Runner
 from lakecli.pipeline.scratch import Kept
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.check.contents import Compared, Contents
 from lakecli.repository.check.thoroughness import AheadIndex, Sound
-from lakecli.repository.core.data_index import size_of
+from lakecli.repository.core.data_index import Hasher, size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from lakecli.committed.check import Problem
-    from lakecli.committed.metaranges import RangeRecord
-    from lakecli.model import RangeId
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.pipeline.fsck.contents import Differing
-    from lakecli.pipeline.fsck.hashing import Interval
-    from lakecli.pipeline.fsck.tasks import Checking, PartResult, RangeResult
-    from lakecli.pipeline.runner import Runner
-    from lakecli.repository.core.data_index import Hasher
 
 PART_RANGES: Final = 8
 PART_STAGED: Final = 100_000

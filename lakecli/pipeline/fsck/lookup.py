@@ -6,8 +6,9 @@ rows those whose sizes differ.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.pipeline.fsck.tasks import (
     DAMAGED,
@@ -15,19 +16,17 @@ from lakecli.pipeline.fsck.tasks import (
     OBJECTS,
     REFERENCES,
     RESULT_RANGES,
+    Checking,
+    PartResult,
+    ToRead,
     keep_left,
     list_objects,
     object_rows,
     read_references,
 )
 from lakecli.pipeline.joins import RESULT, frame_by_number, frame_by_part, partitions_of, results_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.pipeline.fsck.tasks import Checking, PartResult, ToRead
-    from lakecli.pipeline.spark_runner import SparkRunner
-    from lakecli.progress import Progress
+from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.progress import Progress
 
 _IS_LEFT: Final = (
     "stat IS NOT NULL OR listed IS NOT NULL"

@@ -7,11 +7,14 @@ digest. A row without a name has the counts of a range or of a listing, which th
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.committed.check import Problem, check_range
+from lakecli.committed.metaranges import RangeRecord
+from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import LakeError
 from lakecli.identity import DIGEST_SIZE
 from lakecli.layout import DATA, data_digest
@@ -19,18 +22,11 @@ from lakecli.pipeline.errors_as_json import carried
 from lakecli.pipeline.fsck.hashing import bounds_of
 from lakecli.pipeline.imports.listing import list_between
 from lakecli.pipeline.joins import as_stat, carrying, result_row
-from lakecli.pipeline.scratch import load_value
+from lakecli.pipeline.scratch import Kept, Scratch, load_value
+from lakecli.pipeline.store_location import StoreLocation
+from lakecli.repository.check.contents import Contents
 from lakecli.repository.core import outside
 from lakecli.repository.core.data_index import digest_of_key, is_old_key, size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.pipeline.scratch import Kept, Scratch
-    from lakecli.pipeline.store_location import StoreLocation
-    from lakecli.repository.check.contents import Contents
 
 REFERENCES: Final = "part int, number int, name binary, size bigint, stat binary"
 OBJECTS: Final = "object binary, present bigint, listed binary"

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakecli.layout import DATA
-from lakecli.pipeline.gc.compare import iter_unreached
+from lakecli.pipeline.gc.compare import AnyPart, iter_unreached
+from lakecli.pipeline.gc.joined import JoinedSet
 from lakecli.pipeline.gc.lakefs import LakeFsPart, list_lakefs
-from lakecli.pipeline.gc.live import split
+from lakecli.pipeline.gc.live import DigestSet, split
 from lakecli.pipeline.gc.shared import LakeFsAhead
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.pipeline.gc.compare import AnyPart
-    from lakecli.pipeline.gc.joined import JoinedSet
-    from lakecli.pipeline.gc.live import DigestSet
     from lakecli.pipeline.gc.mark import Work
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,15 +11,13 @@ from lakecli.layout import DATA, data_key
 from lakecli.objectstore.base import Version
 from lakecli.pipeline.gc.lakefs import LakeFsPart, list_lakefs
 from lakecli.pipeline.gc.live import DIGEST, RECORD, DigestSet, split, total_of
+from lakecli.pipeline.gc.marks import Marks
 from lakecli.pipeline.gc.tasks import DataPart, list_data
+from lakecli.pipeline.store_location import OpenStore, StoreLocation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from lakecli.pipeline.gc.joined import JoinedSet
     from lakecli.pipeline.gc.mark import Work
-    from lakecli.pipeline.gc.marks import Marks
-    from lakecli.pipeline.store_location import OpenStore, StoreLocation
 
 Garbage = tuple[str, Version]
 """The key and the version of an object; ``""`` where the store deletes whatever is there."""

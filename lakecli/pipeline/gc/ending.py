@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import NothingToDo, Refused
@@ -19,12 +19,10 @@ from lakecli.remote.collection import (
     Seen,
     store_now,
 )
+from lakecli.repository.core.lake import Repository
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.core.lake import Repository
 
 
 class SweepBegan(Refused):

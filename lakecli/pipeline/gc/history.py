@@ -11,15 +11,12 @@ branch may lose objects that no kept tree has.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.errors import IntegrityError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from lakecli.model import CommitId, MetarangeId
+from lakecli.model import CommitId, MetarangeId
 
 
 class Known(NamedTuple):

@@ -7,19 +7,15 @@ row without a digest has the counts of a task, which no join removes.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
-from lakecli.pipeline.gc.compare import Listed, list_keys, list_part
+from lakecli.pipeline.gc.compare import AnyPart, Listed, list_keys, list_part
 from lakecli.pipeline.gc.live import DIGEST, RECORD
 from lakecli.pipeline.gc.marks import Marks
 from lakecli.pipeline.joins import as_stat, carrying, result_row
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.pipeline.gc.compare import AnyPart
-    from lakecli.pipeline.scratch import Kept, Scratch
-    from lakecli.pipeline.store_location import OpenStore, StoreLocation
+from lakecli.pipeline.scratch import Kept, Scratch
+from lakecli.pipeline.store_location import OpenStore, StoreLocation
 
 NAMES: Final = ["part", "digest", "size", "key", "version", "stat"]
 COLUMNS: Final = "part int, digest binary, size bigint, key string, version string, stat binary"

@@ -8,13 +8,14 @@ reads one part at a time. So neither its memory nor its disk grows with the obje
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lakecli.layout import DATA
 from lakecli.pipeline.data_prefixes import digits_for, divided
 from lakecli.pipeline.errors_as_json import new_nonce
-from lakecli.pipeline.gc.compare import Found, garbage_of, part_name
+from lakecli.pipeline.gc.compare import AnyPart, Found, Listed, garbage_of, part_name
 from lakecli.pipeline.gc.join_tasks import (
     COLUMNS,
     Listing,
@@ -27,19 +28,15 @@ from lakecli.pipeline.gc.join_tasks import (
     read_digests,
 )
 from lakecli.pipeline.gc.live import DIGEST, DigestSet, total_of
-from lakecli.pipeline.gc.tasks import DataPart
+from lakecli.pipeline.gc.marks import Marks
+from lakecli.pipeline.gc.tasks import DataPart, TablesRead
 from lakecli.pipeline.joins import RESULT, frame_by_number, ignore_beat, partitions_of, results_of
+from lakecli.pipeline.runner import Runner
+from lakecli.pipeline.scratch import Kept, Scratch
 from lakecli.pipeline.spark_runner import SparkRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from lakecli.pipeline.gc.compare import AnyPart, Listed
     from lakecli.pipeline.gc.mark import Work
-    from lakecli.pipeline.gc.marks import Marks
-    from lakecli.pipeline.gc.tasks import TablesRead
-    from lakecli.pipeline.runner import Runner
-    from lakecli.pipeline.scratch import Kept, Scratch
 
 BYTES_PER_TASK: Final = 64 << 20
 """Bytes of digests that one task reads, at most, unless one object has more."""

@@ -16,23 +16,21 @@ or that are listed and cannot be read, cannot be accepted: nobody knows what the
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from lakecli.errors import IntegrityError
 from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.model import CommitId, RefKind
 from lakecli.objectstore.base import Version
 from lakecli.pipeline.gc.observations import read_last
-from lakecli.remote.ref_records import NotOurs
+from lakecli.remote.ref_records import NotOurs, RemoteRef
 from lakecli.remote.refs import BadRef, Listed, find_ref, iter_refs, read_refs
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing import rollback
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from lakecli.model import CommitId, RefKind
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.remote.ref_records import RemoteRef
-    from lakecli.repository.core.lake import Repository
 
 _NAMED: Final = 3
 """Refs that an error names, at most."""

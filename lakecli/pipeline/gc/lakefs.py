@@ -8,6 +8,7 @@ What old servers wrote directly into the namespace is a part, too.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from math import inf
@@ -15,17 +16,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.identity import h
 from lakecli.layout import DATA, lakefs_object
+from lakecli.objectstore.base import ObjectInfo, Version
 from lakecli.pipeline.gc.shared import LakeFsWrites
-from lakecli.repository.lakefs.taken_over import CLOCKS, LAKEFS_DIGITS, written_at
+from lakecli.pipeline.store_location import OpenStore, StoreLocation
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.lakefs.taken_over import CLOCKS, LAKEFS_DIGITS, TakenOver, written_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore, Version
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.gc.mark import Work
-    from lakecli.pipeline.store_location import OpenStore, StoreLocation
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.lakefs.taken_over import TakenOver
 
 PART: Final = "lakefs-"
 _ALL: Final = "everywhere"

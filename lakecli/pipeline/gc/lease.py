@@ -15,19 +15,17 @@ SDK's retries, and the 15 minutes for which S3 and Azure accept a signed request
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.remote import collection
-from lakecli.remote.collection import LEASE, DamagedState, Seen, StateMoved
+from lakecli.remote.collection import LEASE, DamagedState, GcState, Seen, StateMoved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.remote.collection import GcState
 
 T = TypeVar("T")
 

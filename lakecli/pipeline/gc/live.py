@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import tempfile
 from bisect import bisect_right
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from lakecli.identity import DIGEST_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lakecli.pipeline.gc.tasks import TablesRead
 
 DIGEST: Final = DIGEST_SIZE

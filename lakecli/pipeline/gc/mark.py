@@ -4,45 +4,44 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES
+from lakecli.objectstore.base import Version
+from lakecli.objectstore.capabilities import uploads_of
+from lakecli.objectstore.uploads import UploadNotFound
 from lakecli.pipeline.data_prefixes import digits_for
 from lakecli.pipeline.gc.ahead import check_not_ahead
-from lakecli.pipeline.gc.compare import iter_unreached, part_name, part_of
-from lakecli.pipeline.gc.joined import open_live
+from lakecli.pipeline.gc.compare import AnyPart, iter_unreached, part_name, part_of
+from lakecli.pipeline.gc.joined import JoinedSet, open_live
+from lakecli.pipeline.gc.known_refs import KnownRefs
 from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
 from lakecli.pipeline.gc.lakefs import check_not_newer, check_stopped, lakefs_parts
-from lakecli.pipeline.gc.live import total_of
+from lakecli.pipeline.gc.live import DigestSet, total_of
 from lakecli.pipeline.gc.marks import KINDS, Doomed
 from lakecli.pipeline.gc.packs import superseded
 from lakecli.pipeline.gc.reach import Reach, batches
 from lakecli.pipeline.gc.roots import Roots, expired_reflog, gather
+from lakecli.pipeline.gc.rules import Rules
 from lakecli.pipeline.gc.shared import LakeFsAhead
 from lakecli.pipeline.gc.summary import Summary, summarise
 from lakecli.pipeline.gc.tasks import read_kinds
+from lakecli.pipeline.runner import Runner
 from lakecli.pipeline.store_location import OpenStore, StoreLocation, location_for
+from lakecli.progress import Progress
 from lakecli.remote.collection import STALE_AFTER, iter_expired
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.listed_less import is_much_less
 from lakecli.repository.core.notice import Notice
 from lakecli.repository.lakefs.kept import iter_expired_records
+from lakecli.repository.lakefs.taken_over import TakenOver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-    from datetime import datetime, timedelta
-
-    from lakecli.objectstore.base import ObjectStore, Version
-    from lakecli.pipeline.gc.compare import AnyPart
-    from lakecli.pipeline.gc.joined import JoinedSet
-    from lakecli.pipeline.gc.known_refs import KnownRefs
-    from lakecli.pipeline.gc.live import DigestSet
-    from lakecli.pipeline.gc.rules import Rules
-    from lakecli.pipeline.runner import Runner
-    from lakecli.progress import Progress
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.lakefs.taken_over import TakenOver
+    from lakecli.objectstore.base import ObjectStore
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
 KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
@@ -413,9 +412,6 @@ def iter_rest(work: Work, roots: Roots) -> Iterator[Doomed]:
 
 def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]:
     """Yield key and ID of multipart uploads that have not changed since `cutoff`."""
-    from lakecli.objectstore.capabilities import uploads_of
-    from lakecli.objectstore.uploads import UploadNotFound
-
     uploads = uploads_of(store)
     if uploads is None:
         return

@@ -15,24 +15,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.layout import COMMITS, DATA, DOCTOR, GC, INCOMING, REFLOG, SCRATCH, SSTABLES
-from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.base import ANY, ObjectNotFound, Version
 from lakecli.parsing import parse_json_object
 from lakecli.pipeline.gc.live import DIGEST, RECORD, split
 from lakecli.pipeline.gc.reach import pack_ids
-from lakecli.pipeline.gc.summary import MAX_SUMMARY_SIZE, dump_summary, parse_summary
+from lakecli.pipeline.gc.summary import MAX_SUMMARY_SIZE, Summary, dump_summary, parse_summary
 from lakecli.remote.collection import EXPIRED, MAX_EXPIRED_SIZE, read_expired
 from lakecli.repository.lakefs.kept import DUMPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from lakecli.objectstore.base import ObjectStore, Version
-    from lakecli.pipeline.gc.summary import Summary
+    from lakecli.objectstore.base import ObjectStore
 
 KINDS: Final = {
     "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),

@@ -15,7 +15,8 @@ kept. `read_last` reads a whole record or none, since it stands for what must be
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,9 +27,6 @@ from lakecli.layout import GC, ref_key, ref_of_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
     from lakecli.objectstore.base import ObjectStore
 
 SEEN: Final = GC + "seen/"

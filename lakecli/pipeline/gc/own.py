@@ -6,25 +6,23 @@ wrong time ends the protection of no other.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.kv import operations as log
+from lakecli.kv.env import ReadTransaction
+from lakecli.kv.operations import Operation
 from lakecli.model import CommitId, RefKind, StagingToken
+from lakecli.pipeline.gc.joined import JoinedSet
+from lakecli.pipeline.gc.live import DigestSet
 from lakecli.pipeline.gc.tasks import addresses_in, digests_of
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core import intents
 from lakecli.repository.core.housekeeping import KEPT_FOR, expired_through
+from lakecli.repository.core.lake import Repository
 from lakecli.staging import area
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import Operation
-    from lakecli.pipeline.gc.joined import JoinedSet
-    from lakecli.pipeline.gc.live import DigestSet
-    from lakecli.repository.core.lake import Repository
 
 _BATCH: Final = 50_000
 
@@ -57,8 +55,6 @@ def own_positions(
     txn: ReadTransaction, repository: Repository, now: datetime
 ) -> Iterator[OwnPosition]:
     """Yield where this clone's refs stand, and where undo could move them."""
-    from lakecli.repository.core import intents
-
     refs = RefStore(txn, repository.key)
     for branch in refs.iter_branches():
         yield OwnPosition(branch.commit_id, branch.name)

@@ -7,19 +7,17 @@ contains all of its commits.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.ids import PackId
+from lakecli.model import CommitId
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.pipeline.gc.history import Known
-from lakecli.remote.packs import DamagedPack, list_packs, read_pack
+from lakecli.remote.packs import DamagedPack, Pack, list_packs, read_pack
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from lakecli.ids import PackId
-    from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.remote.packs import Pack
 
 
 class PacksRead(NamedTuple):

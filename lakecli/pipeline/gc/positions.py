@@ -13,22 +13,18 @@ force.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.layout import MAX_REF_SIZE, REFLOG, REFS, ref_key, reflog_prefix
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ObjectNotFound
-from lakecli.pipeline.gc.observations import observed_before
-from lakecli.remote.ref_records import NotOurs, parse_moves
+from lakecli.model import CommitId, RefKind
+from lakecli.objectstore.base import ObjectInfo, ObjectNotFound
+from lakecli.pipeline.gc.observations import Seen, observed_before
+from lakecli.remote.ref_records import Move, NotOurs, RemoteRef, parse_moves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from lakecli.model import CommitId
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
-    from lakecli.pipeline.gc.observations import Seen
-    from lakecli.remote.ref_records import Move, RemoteRef
+    from lakecli.objectstore.base import ObjectStore
 
 
 class Positions(NamedTuple):

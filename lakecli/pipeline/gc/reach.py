@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.committed.sources import MissingTable
 from lakecli.layout import sstable_key
+from lakecli.pipeline.gc.live import DigestSet
 from lakecli.pipeline.gc.tasks import Tables, TablesRead, read_ranges, read_trees
+from lakecli.pipeline.runner import Runner
+from lakecli.pipeline.store_location import OpenStore, StoreLocation
+from lakecli.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
     from lakecli.pipeline.gc.joined import JoinedSet
-    from lakecli.pipeline.gc.live import DigestSet
-    from lakecli.pipeline.runner import Runner
-    from lakecli.pipeline.store_location import OpenStore, StoreLocation
-    from lakecli.progress import Progress
 
 T = TypeVar("T")
 

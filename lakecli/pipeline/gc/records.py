@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lakecli.elapsed import elapsed
+from lakecli.pipeline.gc.known_refs import LostRef
+from lakecli.pipeline.gc.mark import Tally
+from lakecli.pipeline.gc.summary import Summary
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.remote.collection import DEFAULT_GRACE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime, timedelta
-
-    from lakecli.pipeline.gc.known_refs import LostRef
-    from lakecli.pipeline.gc.mark import Tally
-    from lakecli.pipeline.gc.summary import Summary
-    from lakecli.remote.collection import Phase
-    from lakecli.repository.lakefs.kept import KeptDump
+from lakecli.remote.collection import DEFAULT_GRACE, Phase
+from lakecli.repository.lakefs.kept import KeptDump
 
 
 def _agree(_question: str) -> None:

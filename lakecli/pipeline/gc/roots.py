@@ -7,37 +7,34 @@ Read from this clone: its refs, what its operation log could restore, and staged
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
+from lakecli.ids import PackId
 from lakecli.layout import REFLOG
-from lakecli.model import MetarangeId
+from lakecli.model import CommitId, MetarangeId
+from lakecli.objectstore.base import ObjectInfo
 from lakecli.pipeline.gc.history import Known, LostHistory, Start, retained
+from lakecli.pipeline.gc.joined import JoinedSet
+from lakecli.pipeline.gc.known_refs import KnownRefs
+from lakecli.pipeline.gc.live import DigestSet
 from lakecli.pipeline.gc.own import add_staged, own_positions
 from lakecli.pipeline.gc.packs import read_all
-from lakecli.pipeline.gc.positions import reached_by_heads, read_positions
+from lakecli.pipeline.gc.positions import Positions, reached_by_heads, read_positions
+from lakecli.pipeline.gc.rules import Rules
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.core.housekeeping import KEPT_FOR
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.lakefs.dump import reach_of_dump
 from lakecli.repository.lakefs.kept import LostDump, find_left, iter_kept
+from lakecli.repository.lakefs.taken_over import TakenOver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from lakecli.ids import PackId
-    from lakecli.model import CommitId
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
-    from lakecli.pipeline.gc.joined import JoinedSet
-    from lakecli.pipeline.gc.known_refs import KnownRefs
-    from lakecli.pipeline.gc.live import DigestSet
-    from lakecli.pipeline.gc.positions import Positions
-    from lakecli.pipeline.gc.rules import Rules
-    from lakecli.remote.ref_records import RemoteRef
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.lakefs.taken_over import TakenOver
+    from lakecli.objectstore.base import ObjectStore
 
 REFLOG_KEPT: Final = KEPT_FOR
 """How long former positions of a ref count at least; longer if the grace period is."""

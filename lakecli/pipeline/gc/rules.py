@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
@@ -17,8 +18,6 @@ from lakecli.parsing import parse_json
 from lakecli.remote.collection import RULES_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lakecli.objectstore.base import ObjectStore
 
 MAX_DAYS: Final = 36_500

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from datetime import timedelta
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.errors import LakeError, UsageError
+from lakecli.kv.tracking import Tracked
 from lakecli.layout import GC
 from lakecli.objectstore.base import ANY, ObjectNotFound, TooLarge, get_bounded
 from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.pipeline.gc.ending import clean_up, move_state, take_back
-from lakecli.pipeline.gc.joined import open_live
-from lakecli.pipeline.gc.known_refs import KnownRefs, RefsWentBack
+from lakecli.pipeline.gc.joined import JoinedSet, open_live
+from lakecli.pipeline.gc.known_refs import KnownRefs, LostRef, RefsWentBack
 from lakecli.pipeline.gc.lease import Lease
+from lakecli.pipeline.gc.live import DigestSet
 from lakecli.pipeline.gc.mark import Times, Work, mark
 from lakecli.pipeline.gc.marks import LostMarks, Marks
 from lakecli.pipeline.gc.observations import DamagedObservation, observe, put_last
@@ -28,37 +31,27 @@ from lakecli.pipeline.gc.records import Action, GcOptions, GcReport, GcStatus
 from lakecli.pipeline.gc.roots import check_refs, reflog_cutoff
 from lakecli.pipeline.gc.rules import find_rules
 from lakecli.pipeline.gc.shared import SharedNamespace, check_not_shared, check_published
-from lakecli.pipeline.gc.summary import fields_of
-from lakecli.pipeline.gc.sweep import Sweep, deleter
+from lakecli.pipeline.gc.summary import Summary, fields_of
+from lakecli.pipeline.gc.sweep import Sweep, Swept, deleter
+from lakecli.pipeline.runner import Runner
 from lakecli.remote import collection
 from lakecli.remote.collection import (
     LEASE,
     LONGEST_GRACE,
     SHORTEST_GRACE,
     STALE_AFTER,
+    GcState,
     Phase,
     Seen,
     store_now,
 )
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.lakefs.kept import iter_kept, last_dump_at
-from lakecli.repository.lakefs.taken_over import confirm_stopped, find_take_over
+from lakecli.repository.lakefs.taken_over import TakenOver, confirm_stopped, find_take_over
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.sharing.publish import check_readable, check_writable
 from lakecli.validation import Invalid, whole
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from lakecli.kv.tracking import Tracked
-    from lakecli.pipeline.gc.joined import JoinedSet
-    from lakecli.pipeline.gc.known_refs import LostRef
-    from lakecli.pipeline.gc.live import DigestSet
-    from lakecli.pipeline.gc.summary import Summary
-    from lakecli.pipeline.gc.sweep import Swept
-    from lakecli.pipeline.runner import Runner
-    from lakecli.remote.collection import GcState
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.lakefs.taken_over import TakenOver
 
 __all__ = [
     "Action",
@@ -145,8 +138,6 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         Refused: the answer to the question was no.
         OutcomeUnknown, Unreachable: the same call continues.
     """
-    from lakecli.repository.sharing.publish import check_readable, check_writable
-
     _check_grace(options.grace)
     if options.dry_run:
         check_readable(repository)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from datetime import datetime
 
 from lakecli.errors import Refused
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from datetime import datetime
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.lakefs.taken_over import TakenOver
+from lakecli.remote.refs import iter_refs
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.lakefs.taken_over import TakenOver
 
 
 class SharedNamespace(Refused):
@@ -100,8 +97,6 @@ def check_published(repository: Repository, taken: TakenOver | None) -> None:
     Raises:
         SharedNamespace: lakeFS has stopped, and only the clone that took over knows its branches.
     """
-    from lakecli.remote.refs import iter_refs
-
     store = repository.store
     if taken is None or taken.stopped_at is None or next(iter_refs(store), None) is not None:
         return

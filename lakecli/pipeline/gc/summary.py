@@ -14,19 +14,15 @@ kept because of one.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from lakecli.model import RefKind
+from lakecli.model import CommitId, RefKind
 from lakecli.parsing import Unparsable, parse_json_object
+from lakecli.pipeline.gc.history import Known
 from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.remote.ref_records import RemoteRef
 from lakecli.validation import Invalid, Record, boolean, choice, list_of, text, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from lakecli.model import CommitId
-    from lakecli.pipeline.gc.history import Known
-    from lakecli.remote.ref_records import RemoteRef
 
 MAX_SUMMARY_SIZE: Final = 1 << 20
 """Bytes of a summary, at most."""

@@ -7,23 +7,28 @@ the refs again, and checks each candidate by the rules that condemned it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.identity import h
 from lakecli.layout import SSTABLES, data_digest, lakefs_object
 from lakecli.objectstore.base import Version
-from lakecli.objectstore.capabilities import DeletesMatching
+from lakecli.objectstore.capabilities import DeletesMatching, uploads_of
+from lakecli.objectstore.uploads import UploadId
 from lakecli.pipeline.gc.ahead import check_not_ahead
-from lakecli.pipeline.gc.compare import Garbage, iter_found, part_name, part_of
+from lakecli.pipeline.gc.compare import AnyPart, Garbage, iter_found, part_name, part_of
+from lakecli.pipeline.gc.joined import JoinedSet
 from lakecli.pipeline.gc.lakefs import PART as LAKEFS_PART
 from lakecli.pipeline.gc.lakefs import check_stopped, lakefs_part, list_lakefs, recent_parts
-from lakecli.pipeline.gc.live import RECORD
+from lakecli.pipeline.gc.lease import Lease
+from lakecli.pipeline.gc.live import RECORD, DigestSet
 from lakecli.pipeline.gc.mark import (
     KINDS_OF_TABLES,
+    TableInfo,
     Tally,
+    Work,
     abandoned,
     iter_rest,
     kinds_of,
@@ -32,21 +37,11 @@ from lakecli.pipeline.gc.mark import (
     reach_all,
     summary_of,
 )
-from lakecli.pipeline.gc.marks import KINDS, add_expired
+from lakecli.pipeline.gc.marks import KINDS, Doomed, Marks, add_expired
 from lakecli.pipeline.gc.reach import batches
+from lakecli.pipeline.gc.roots import Roots
 from lakecli.pipeline.gc.summary import Summary
 from lakecli.remote.collection import iter_keeps
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.pipeline.gc.compare import AnyPart
-    from lakecli.pipeline.gc.joined import JoinedSet
-    from lakecli.pipeline.gc.lease import Lease
-    from lakecli.pipeline.gc.live import DigestSet
-    from lakecli.pipeline.gc.mark import TableInfo, Work
-    from lakecli.pipeline.gc.marks import Doomed, Marks
-    from lakecli.pipeline.gc.roots import Roots
 
 BATCH: Final = 1_000
 """Keys of one deletion, as many as stores take; the lease is checked before each."""
@@ -261,8 +256,6 @@ class Sweep:
             yield found.garbage
 
     def _uploads(self, *, really: bool) -> None:
-        from lakecli.objectstore.capabilities import uploads_of
-        from lakecli.objectstore.uploads import UploadId
 
         uploads = uploads_of(self._store)
         if uploads is None:

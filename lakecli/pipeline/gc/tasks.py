@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.committed.metaranges import check_kind, load_metarange, range_id_of
 from lakecli.committed.ranges import is_ours
-from lakecli.committed.sources import RemoteSource
+from lakecli.committed.sources import MissingTable, RemoteSource
 from lakecli.errors import IntegrityError
 from lakecli.identity import h
 from lakecli.layout import data_digest, sstable_key
 from lakecli.model import MetarangeId
-from lakecli.objectstore.base import ObjectNotFound
+from lakecli.objectstore.base import ObjectNotFound, Version
 from lakecli.pipeline.gc.live import DIGEST
+from lakecli.pipeline.scratch import Kept, Scratch
+from lakecli.pipeline.store_location import OpenStore, StoreLocation
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from lakecli.objectstore.base import ObjectStore, Version
-    from lakecli.pipeline.scratch import Kept, Scratch
-    from lakecli.pipeline.store_location import OpenStore, StoreLocation
+    from lakecli.objectstore.base import ObjectStore
 
 _ADDRESS: Final = re.compile(rb"data/(?:[0-9a-f]{2}/[0-9a-f]{62}|[0-9a-v]{20}/[0-9a-v]{20})")
 """Addresses of objects that lakecli and lakeFS wrote, in full URIs too."""
@@ -202,7 +201,6 @@ def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
 
 
 def _open(table_id: str, store: ObjectStore, *, must_exist: bool) -> Table | None:
-    from lakecli.committed.sources import MissingTable
 
     key = sstable_key(table_id)
     try:

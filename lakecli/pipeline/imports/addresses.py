@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, Refused
 from lakecli.objectstore.uri import is_local
+from lakecli.pipeline.imports.rows import Failures, Rows
 from lakecli.repository.core.address import split_address
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.pins import MARK as PIN_MARK
 from lakecli.repository.core.pins import split_pin
 from lakecli.repository.core.places import Trust, bucket_of, check_host, lies_below, place_of
 
 if TYPE_CHECKING:
     from lakecli.pipeline.imports.part import Task
-    from lakecli.pipeline.imports.rows import Failures, Rows
-    from lakecli.repository.core.lake import Repository
 
 
 MARK: Final = PIN_MARK.encode()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.pipeline.imports.rows import Rows
 from lakecli.repository.core.pins import unpinned_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TRUE: Final = b"true"
 

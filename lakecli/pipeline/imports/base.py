@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from lakecli.committed.metaranges import Metarange
 from lakecli.committed.ranges import iter_runs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import TypeAlias
-
-    from lakecli.committed.metaranges import Metarange
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.sstable.run import Run
+from lakecli.committed.tree_store import TreeStore
+from lakecli.sstable.run import Run
 
 
 class Whole(NamedTuple):

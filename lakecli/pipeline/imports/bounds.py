@@ -8,14 +8,12 @@ the intervals of a billion rows is expected to have twice its share.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from lakecli.pipeline.imports.journal import digest_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 ROWS_PER_INTERVAL: Final = 131_072
 MOST_INTERVALS: Final = 20_000

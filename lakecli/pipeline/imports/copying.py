@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -17,7 +18,10 @@ from lakecli.model import CLIENT_MTIME, Entry
 from lakecli.objectstore.uri import is_local
 from lakecli.objectstore.versions import at_version
 from lakecli.pipeline.imports.addresses import Addresses
+from lakecli.pipeline.imports.rows import Failures, Rows
 from lakecli.pipeline.store_location import open_by_uri
+from lakecli.repository.core.address import split_address
+from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.pins import split_pin
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingest
@@ -25,12 +29,8 @@ from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.readers import PIECE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lakecli.objectstore.base import ObjectStore
     from lakecli.pipeline.imports.part import Task
-    from lakecli.pipeline.imports.rows import Failures, Rows
-    from lakecli.repository.core.gc_guard import GcGuard
 
 AT_ONCE: Final = 16
 """Objects that one part copies at a time."""
@@ -117,8 +117,6 @@ class Copier:
         Raises:
             IntegrityError: its size is not the one in the source.
         """
-        from lakecli.repository.core.address import split_address
-
         writes = self._task.writes
         address = rows.addresses[at].decode("utf-8", "surrogateescape")
         plain, version_id = split_pin(address)

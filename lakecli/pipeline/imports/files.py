@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
 
 from lakecli.errors import LakeError, NotFound
-from lakecli.pipeline.imports.part import Part
+from lakecli.pipeline.imports.copying import make_ingest
+from lakecli.pipeline.imports.part import Part, Task
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.pins import unpinned_bytes
-from lakecli.repository.core.walk import opener_below, walk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lakecli.pipeline.imports.part import Task
-    from lakecli.repository.core.walk import Found, LinkPolicy
+from lakecli.repository.core.walk import Found, LinkPolicy, opener_below, walk
 
 FILES_PER_PART: Final = 8_192
 BYTES_PER_PART: Final = 1 << 30
@@ -44,8 +40,6 @@ class FilesSource(NamedTuple):
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         """Yield the files; hash each one unless it will be copied."""
-        from lakecli.pipeline.imports.copying import make_ingest
-
         ingest = None if task.copies else make_ingest(task.location.store())
         opener = self.opener()
         start = b"local://" + self.root.rstrip(b"/") + b"/"

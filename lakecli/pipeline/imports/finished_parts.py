@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from lakecli.model import MetarangeId
 from lakecli.pipeline.imports.join_parts import join_parts
+from lakecli.pipeline.imports.journal import Journal
 from lakecli.pipeline.imports.listed import take_pieces
-from lakecli.pipeline.imports.part import Item
+from lakecli.pipeline.imports.part import Item, Part, PartResult, Task
 from lakecli.pipeline.imports.report import ImportReport
 from lakecli.pipeline.imports.rows import SHOWN_FAILURES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import MetarangeId
-    from lakecli.pipeline.imports.journal import Journal
-    from lakecli.pipeline.imports.part import Part, PartResult, Task
-    from lakecli.pipeline.imports.sink import Cut
-    from lakecli.repository.core.lake import Repository
+from lakecli.pipeline.imports.sink import Cut
+from lakecli.repository.core.lake import Repository
 
 
 class FinishedParts:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, Unsupported, UsageError
-from lakecli.model import NO_ACCOUNT
+from lakecli.model import NO_ACCOUNT, Account
 from lakecli.parsing import parse_json_object
 from lakecli.pipeline.imports.arrow import Layout
 from lakecli.pipeline.imports.manifest_file import CSV, PARQUET, ManifestFile
 from lakecli.pipeline.imports.remote_file import open_object
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.model import Account
 
 SUFFIX: Final = "/manifest.json"
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import Final, TypeGuard
 
 from lakecli.directories import make_private
 from lakecli.errors import (
@@ -17,35 +18,29 @@ from lakecli.errors import (
     Refused,
     UsageError,
 )
+from lakecli.model import MetarangeId
 from lakecli.objectstore.uri import is_local
+from lakecli.pipeline.imports import shuffle
 from lakecli.pipeline.imports.finished_parts import FinishedParts
 from lakecli.pipeline.imports.journal import Journal
 from lakecli.pipeline.imports.listed import Listing, iter_steps
 from lakecli.pipeline.imports.part import Item, NotSorted, PartResult, Task, import_item
+from lakecli.pipeline.imports.report import ImportOptions, ImportReport
 from lakecli.pipeline.imports.shown import ShownProgress
-from lakecli.pipeline.imports.sources import Directory, Manifest, check_pinnable, roots_of
+from lakecli.pipeline.imports.sources import Directory, Manifest, Source, check_pinnable, roots_of
 from lakecli.pipeline.imports.verify import Choice, choose
-from lakecli.pipeline.runner import LocalRunner
+from lakecli.pipeline.runner import LocalRunner, Runner
 from lakecli.pipeline.spark_runner import SparkRunner
 from lakecli.pipeline.store_location import StoreLocation, account_of
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.commit_gate import claim_head
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.listed_less import is_much_less
 from lakecli.repository.core.notice import Notice
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.transaction import Draft, commit_clean
-from lakecli.repository.core.view import view_of_branch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import MetarangeId
-    from lakecli.pipeline.imports.report import ImportOptions, ImportReport
-    from lakecli.pipeline.imports.sources import Source
-    from lakecli.pipeline.runner import Runner
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
-    from lakecli.repository.transfer.plan import Step
+from lakecli.repository.core.view import View, view_of_branch
+from lakecli.repository.transfer.plan import Step
 
 MESSAGE: Final = "Import objects"
 IMPORTS: Final = "imports"
@@ -336,8 +331,6 @@ class _Run:
 
     def _shuffle(self, done: FinishedParts, source: Manifest, runner: SparkRunner) -> None:
         """Have Spark sort a manifest and import it."""
-        from lakecli.pipeline.imports import shuffle
-
         task = done.task
         plan = shuffle.plan(runner, source, directory=done.journal.directory)
         parts = shuffle.plan_intervals(plan.bounds, task.prefix, self._high, origin=source.origin())

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from lakecli.committed.metaranges import Metarange
 from lakecli.committed.ranges import is_ours, iter_runs
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.writer import TreeWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lakecli.committed.metaranges import Metarange
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
-    from lakecli.pipeline.imports.sink import Cut
+from lakecli.model import MetarangeId
+from lakecli.pipeline.imports.sink import Cut
 
 
 def join_parts(

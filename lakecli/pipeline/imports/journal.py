@@ -10,20 +10,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
 
 from blake3 import blake3
 
 from lakecli.directories import make_private
 from lakecli.errors import LostRace
 from lakecli.pipeline.imports.packed import pack_result, unpack_result
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from lakecli.pipeline.imports.part import Part, PartResult
+from lakecli.pipeline.imports.part import Part, PartResult
 
 KEPT_FOR: Final = 12 * 3_600
 """Seconds after which a finished part is imported again.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Generator, Sequence
+from typing import Any, BinaryIO
 
 from lakecli.errors import IntegrityError
 from lakecli.pipeline.imports.arrow import (
@@ -10,15 +11,11 @@ from lakecli.pipeline.imports.arrow import (
     LARGEST,
     NUMBER,
     OLDEST,
+    Layout,
     not_times,
     seconds_of,
 )
 from lakecli.pipeline.imports.manifest_file import iter_json
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
-    from lakecli.pipeline.imports.arrow import Layout
 
 
 def iter_rows(

@@ -8,13 +8,10 @@ file is read as a whole instead.
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple
 
 from lakecli.errors import LakeError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
 
 RANGE: Final = 64 << 20
 """Bytes of a range; less for the last one of a file."""

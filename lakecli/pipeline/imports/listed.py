@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.committed.values import decode_entry
+from lakecli.pipeline.imports.rows import Failures
 from lakecli.pipeline.scratch import Kept, Scratch
 from lakecli.pipeline.steps import encode_step, read_steps
 from lakecli.repository.transfer.plan import Action, Step
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.pipeline.imports.rows import Failures
 
 PIECE_SIZE: Final = 4 << 20
 """Bytes of paths that a part holds in memory, about."""

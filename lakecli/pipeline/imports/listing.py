@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.objectstore.base import key_bytes
+from lakecli.model import Account
+from lakecli.objectstore.base import ObjectInfo, key_bytes
 from lakecli.objectstore.versions import versions_of
 from lakecli.pipeline.imports.listing_split import first_pieces, key_before, refine
-from lakecli.pipeline.imports.part import Part
+from lakecli.pipeline.imports.part import Part, Task
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
+from lakecli.pipeline.runner import Runner
 from lakecli.pipeline.store_location import open_by_uri
 from lakecli.repository.core.pins import pinned_bytes, unpinned_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import Account
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
-    from lakecli.pipeline.imports.part import Task
-    from lakecli.pipeline.runner import Runner
+    from lakecli.objectstore.base import ObjectStore
 
 LISTING_PARTS: Final = 64
 """Parts into which this process divides a long listing of a bucket."""

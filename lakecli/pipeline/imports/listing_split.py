@@ -9,19 +9,18 @@ there are many, and small neighbours become one piece again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.model import Account
 from lakecli.objectstore.base import key_bytes
+from lakecli.pipeline.runner import Runner
 from lakecli.pipeline.store_location import open_by_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.model import Account
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.pipeline.runner import Runner
 
 FIRST_PAGES: Final = 8_000
 """Keys up to which a listing is not divided."""

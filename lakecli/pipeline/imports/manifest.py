@@ -17,11 +17,12 @@ Rows may have any order, but a Parquet file whose row groups are sorted by path 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from io import BufferedReader
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.pipeline.imports import line_ranges
@@ -35,13 +36,8 @@ from lakecli.pipeline.imports.manifest_file import (
     csv_header,
     opened,
 )
-from lakecli.pipeline.imports.part import NotSorted, Part
+from lakecli.pipeline.imports.part import NotSorted, Part, Task
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from lakecli.pipeline.imports.part import Task
 
 T = TypeVar("T")
 

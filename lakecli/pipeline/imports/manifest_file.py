@@ -8,16 +8,14 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from lakecli.errors import IntegrityError
 from lakecli.model import NO_ACCOUNT, Account
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.pipeline.imports.remote_file import open_object
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
 
 PARQUET, CSV, JSON_LINES = "parquet", "csv", "jsonl"
 

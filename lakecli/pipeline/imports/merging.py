@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from lakecli.committed.values import identity_of
 from lakecli.identity import DIGEST_SIZE
-from lakecli.pipeline.imports.base import Whole
+from lakecli.pipeline.imports.base import BaseSlice, Records, Whole
+from lakecli.pipeline.imports.listed import Lister
+from lakecli.pipeline.imports.sink import Sink
 from lakecli.repository.transfer.plan import Action
-
-if TYPE_CHECKING:
-    from lakecli.pipeline.imports.base import BaseSlice, Records
-    from lakecli.pipeline.imports.listed import Lister
-    from lakecli.pipeline.imports.sink import Sink
 
 
 @dataclass(slots=True)

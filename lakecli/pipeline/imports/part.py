@@ -5,31 +5,28 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from blake3 import blake3
 
 from lakecli.committed.encode import Columns, encode_external
-from lakecli.committed.metaranges import NO_RANGES
+from lakecli.committed.metaranges import NO_RANGES, Metarange
+from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import LakeError
+from lakecli.model import MetarangeId
 from lakecli.pipeline.imports.addresses import Addresses
 from lakecli.pipeline.imports.base import BaseSlice
+from lakecli.pipeline.imports.copying import Copier
 from lakecli.pipeline.imports.listed import Lister, Listing
 from lakecli.pipeline.imports.merging import Merging, Tally
 from lakecli.pipeline.imports.rows import Failure, Failures, Rows, check_paths
 from lakecli.pipeline.imports.sink import EMPTY, Cut, Sink
 from lakecli.pipeline.imports.verify import Choice, Verifier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lakecli.committed.metaranges import Metarange
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
-    from lakecli.pipeline.store_location import StoreLocation
+from lakecli.pipeline.store_location import StoreLocation
 
 SHOWN_DUPLICATES = 100
 
@@ -341,8 +338,6 @@ def _encoder(
     task: Task, source: PartSource, failures: Failures, tell: Callable[[int, int], None]
 ) -> Any:  # noqa: ANN401
     if task.copies:
-        from lakecli.pipeline.imports.copying import Copier
-
         opener = source.opener() if isinstance(source, Walked) else os.open
         return Copier(task, failures, tell, opener)
     return _Encoder(task, failures)

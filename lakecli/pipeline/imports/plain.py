@@ -9,20 +9,17 @@ from __future__ import annotations
 import csv
 import io
 import sqlite3
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.pipeline.imports.arrow import LARGEST, NUMBER, TRUE, Layout, seconds_of, unquoted
 from lakecli.pipeline.imports.json_rows import iter_rows
 from lakecli.pipeline.imports.manifest_file import CSV, ManifestFile, opened
+from lakecli.pipeline.imports.part import Task
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
 from lakecli.repository.core.pins import unpinned_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
-    from lakecli.pipeline.imports.part import Task
 
 _CREATE: Final = (
     "CREATE TABLE rows (key BLOB, address BLOB, size INTEGER, checksum BLOB, seconds INTEGER, "

@@ -6,14 +6,14 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from lakecli.model import NO_ACCOUNT
+from lakecli.model import NO_ACCOUNT, Account
+from lakecli.objectstore.base import ObjectInfo
 from lakecli.objectstore.seekable import Seekable
 from lakecli.pipeline.store_location import open_by_uri
 from lakecli.repository.core.address import split_address
 
 if TYPE_CHECKING:
-    from lakecli.model import Account
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.objectstore.base import ObjectStore
 
 READ_AHEAD: Final = 4 << 20
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from lakecli.model import Commit
 from lakecli.pipeline.imports.merging import Tally
+from lakecli.pipeline.imports.rows import Failure
 from lakecli.pipeline.imports.verify import Verify
 from lakecli.progress import NO_PROGRESS, Progress
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lakecli.model import Commit
-    from lakecli.pipeline.imports.rows import Failure
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.model import MAX_PATH_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 ROWS_AT_ONCE: Final = 16_384
 """Rows that sources yield at a time."""

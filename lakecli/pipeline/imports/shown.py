@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lakecli.progress import Progress
+from lakecli.progress import Progress
 
 
 class ShownProgress:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from lakecli.errors import LakeError
 from lakecli.pipeline.errors_as_json import carried, dump_error, new_nonce
@@ -20,23 +22,15 @@ from lakecli.pipeline.imports import bounds
 from lakecli.pipeline.imports.arrow import bytes_of, rows_of, schema
 from lakecli.pipeline.imports.line_ranges import RANGE, QuotedLineEnds
 from lakecli.pipeline.imports.listed import Lister
+from lakecli.pipeline.imports.manifest import Piece
 from lakecli.pipeline.imports.packed import pack_result, unpack_result
-from lakecli.pipeline.imports.part import Item, Part, import_rows
+from lakecli.pipeline.imports.part import Item, Part, PartResult, Task, import_rows
 from lakecli.pipeline.imports.rows import Failures, Rows
-from lakecli.pipeline.scratch import Kept
-from lakecli.pipeline.spark_runner import Failed, opened, raise_translated
+from lakecli.pipeline.imports.sources import Manifest
+from lakecli.pipeline.runner import Runner
+from lakecli.pipeline.scratch import Kept, Scratch
+from lakecli.pipeline.spark_runner import Failed, SparkRunner, opened, raise_translated
 from lakecli.pipeline.worker_heap import freeze_modules
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from lakecli.pipeline.imports.manifest import Piece
-    from lakecli.pipeline.imports.part import PartResult, Task
-    from lakecli.pipeline.imports.sources import Manifest
-    from lakecli.pipeline.runner import Runner
-    from lakecli.pipeline.scratch import Scratch
-    from lakecli.pipeline.spark_runner import SparkRunner
 
 BYTES_PER_MAP: Final = 2 * RANGE
 """Bytes of text that one task reads, at most, unless one piece has more."""

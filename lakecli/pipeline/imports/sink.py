@@ -9,16 +9,14 @@ the *tail*. `join_parts` writes tails and heads.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from lakecli.committed.metaranges import Metarange
 from lakecli.committed.splitter import Splitter, key_number
+from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.writer import TreeWriter
 from lakecli.identity import h
-
-if TYPE_CHECKING:
-    from lakecli.committed.metaranges import Metarange
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.pipeline.imports.base import BaseSlice, Whole
+from lakecli.pipeline.imports.base import BaseSlice, Whole
 
 
 class Cut(NamedTuple):

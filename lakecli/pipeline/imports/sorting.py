@@ -8,21 +8,18 @@ this process and the executors of an embedded Spark have.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.directories import make_private
 from lakecli.pipeline.imports.arrow import bytes_of, rows_of, schema
 from lakecli.pipeline.imports.journal import digest_of
-from lakecli.pipeline.imports.part import Part
+from lakecli.pipeline.imports.manifest import Piece
+from lakecli.pipeline.imports.part import Part, Task
 from lakecli.pipeline.imports.rows import ROWS_AT_ONCE, Failures, Rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.pipeline.imports.manifest import Piece
-    from lakecli.pipeline.imports.part import Task
 
 RUN_ROWS: Final = 196_608
 BLOCK_ROWS: Final = 1_024
@@ -81,8 +78,6 @@ class SortedSource(NamedTuple):
 
     def _inside(self, batch: Any) -> Any:  # noqa: ANN401
         """Return the rows of a block that are in the interval."""
-        from bisect import bisect_left
-
         keys = bytes_of(batch.column(0))
         start = bisect_left(keys, self.low)
         end = len(keys) if self.high is None else bisect_left(keys, self.high)
@@ -155,8 +150,6 @@ def plan_runs(
 
 def _slices(runs: list[Run], low: bytes, high: bytes | None) -> Iterator[RunSlice]:
     """Yield the blocks that may contain keys from `low` up to `high`."""
-    from bisect import bisect_left
-
     for run in runs:
         start = max(0, bisect_left(run.firsts, low) - 1)
         end = len(run.firsts) if high is None else bisect_left(run.firsts, high)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
 
-from lakecli.errors import NotFound, Unsupported, UsageError
+from lakecli.errors import NotFound, Unsupported, UsageError, install_command
+from lakecli.model import Account
+from lakecli.objectstore.base import ObjectInfo
 from lakecli.objectstore.uri import is_local, parse
+from lakecli.objectstore.versions import versions_of
 from lakecli.pipeline.imports.addresses import check_outside
+from lakecli.pipeline.imports.arrow import Layout
 from lakecli.pipeline.imports.files import plan_files
 from lakecli.pipeline.imports.inventory import SUFFIX, read_inventory
 from lakecli.pipeline.imports.journal import digest_of
@@ -31,23 +37,15 @@ from lakecli.pipeline.imports.manifest_file import (
     has_arrow,
     json_names,
 )
-from lakecli.pipeline.imports.part import NotSorted, Part
+from lakecli.pipeline.imports.part import NotSorted, Part, Task
 from lakecli.pipeline.imports.plain import PlainSource
 from lakecli.pipeline.imports.remote_file import head
 from lakecli.pipeline.imports.sorting import RUN_ROWS, Spill, plan_runs, write_runs
+from lakecli.pipeline.runner import Runner
 from lakecli.pipeline.store_location import account_of, open_by_uri
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from lakecli.model import Account
-    from lakecli.objectstore.base import ObjectInfo
-    from lakecli.pipeline.imports.arrow import Layout
-    from lakecli.pipeline.imports.part import Task
-    from lakecli.pipeline.runner import Runner
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.own_files import is_own
+from lakecli.repository.core.walk import LinkPolicy, walk
 
 KINDS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES}
 """Kinds of manifests by the suffix of their names."""
@@ -112,8 +110,6 @@ class Directory(NamedTuple):
     def recount(self, task: Task) -> int | None:
         """List again, and return how many files there are."""
         del task
-        from lakecli.repository.core.own_files import is_own
-        from lakecli.repository.core.walk import walk
 
         return sum(not is_own(each.relative) for each in walk(self.root, self.links))
 
@@ -127,8 +123,6 @@ class Directory(NamedTuple):
                 empty directory, which would remove everything from the branch.
         """
         del runner, spill
-        from lakecli.repository.core.own_files import is_own
-        from lakecli.repository.core.walk import walk
 
         if (
             not self.may_be_empty
@@ -319,8 +313,6 @@ def check_pinnable(source: Source, account: Account) -> None:
     Raises:
         Unsupported: it is not a bucket prefix, or the bucket keeps no versions.
     """
-    from lakecli.objectstore.versions import versions_of
-
     if isinstance(source, Manifest):
         raise Unsupported(
             "versions cannot be pinned when a manifest or inventory is imported",
@@ -392,8 +384,6 @@ def check_arrow(uri: str) -> None:
         Unsupported: Arrow is not installed.
     """
     if not has_arrow():
-        from lakecli.errors import install_command
-
         raise Unsupported(
             f"reading Parquet needs pyarrow, which is not installed: {uri}",
             hint=f"{install_command('spark')}; or use a manifest in CSV or JSON lines",

@@ -6,25 +6,22 @@ a sample of its objects is asked for by HEAD requests, where the parts run.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from lakecli.errors import LakeError
-from lakecli.model import NO_ACCOUNT
+from lakecli.model import NO_ACCOUNT, Account
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.versions import at_version
+from lakecli.pipeline.imports.manifest_file import ManifestFile
+from lakecli.pipeline.imports.rows import Failures, Rows
 from lakecli.pipeline.store_location import open_by_uri
+from lakecli.repository.core.address import split_address
 from lakecli.repository.core.pins import split_pin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from lakecli.model import Account
-    from lakecli.pipeline.imports.manifest_file import ManifestFile
-    from lakecli.pipeline.imports.rows import Failures, Rows
 
 AT_ONCE: Final = 32
 """Requests that one part makes at a time."""
@@ -104,8 +101,6 @@ class Verifier:
 
 def _problem(rows: Rows, at: int, account: Account) -> str:
     """Return why an object cannot be imported, or ``""``."""
-    from lakecli.repository.core.address import split_address
-
     address = rows.addresses[at].decode("utf-8", "surrogateescape")
     plain, version_id = split_pin(address)
     uri, key = split_address(plain)

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
+from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
+from lakecli.kv.env import ReadTransaction
 from lakecli.layout import REPOSITORY, data_digest, sstable_key
+from lakecli.model import Branch, Commit, CommitId, MetarangeId, RangeId
 from lakecli.objectstore.base import ObjectNotFound
-from lakecli.progress import NO_PROGRESS
+from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.collection import iter_expired
 from lakecli.repository.check.contents import Contents, compare_contents
 from lakecli.repository.check.external import BATCH, Recorded, ask_all
 from lakecli.repository.check.fsck_shared import check_shared
+from lakecli.repository.check.thoroughness import AheadIndex, Sound, Thoroughness
 from lakecli.repository.core import outside
 from lakecli.repository.core.commit_record import problems_of_commit
+from lakecli.repository.core.data_index import ObjectIndex
 from lakecli.repository.core.findings import Finding, FsckCounts
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.namespace import owner_of
+from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.committed.metaranges import RangeRecord
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Branch, Commit, CommitId, MetarangeId, RangeId
-    from lakecli.progress import Progress
-    from lakecli.repository.check.thoroughness import AheadIndex, Sound, Thoroughness
-    from lakecli.repository.core.data_index import ObjectIndex
-    from lakecli.repository.core.lake import Repository
 
 MAX_REMEMBERED: Final = 100_000
 """Findings remembered so that none is reported twice; after that many, some may be."""
@@ -89,8 +87,6 @@ class Checker:
     @cached_property
     def _expired(self) -> frozenset[str]:
         """The trees that garbage collection has expired; read when one of history has a problem."""
-        from lakecli.remote.collection import iter_expired
-
         return frozenset(iter_expired(self._store))
 
     def check_claim(self) -> Iterator[Finding]:
@@ -289,7 +285,6 @@ class Checker:
     def _check_staging(
         self, txn: ReadTransaction, branch: Branch, index: ObjectIndex
     ) -> Iterator[Finding]:
-        from lakecli.staging import area
 
         for token in (branch.staging_token, *branch.sealed_tokens):
             for path, value in area.scan(txn, token):
@@ -326,8 +321,6 @@ def _all_ranges(repository: Repository, refs: RefStore) -> Iterator[RangeRecord]
 
 def _all_staged(txn: ReadTransaction, refs: RefStore) -> Iterator[Contents]:
     """Yield address, size and checksum of every staged entry that can be read."""
-    from lakecli.staging import area
-
     for branch in refs.iter_branches():
         for token in (branch.staging_token, *branch.sealed_tokens):
             for _, value in area.scan(txn, token):

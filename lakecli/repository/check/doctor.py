@@ -6,6 +6,7 @@ disks, the owner of the namespace, what clones share there, and which commands c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from operator import attrgetter
@@ -23,18 +24,20 @@ from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.probe import run as probe
 from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
 from lakecli.objectstore.probe.conditions import FIX
+from lakecli.objectstore.probe.run import Instruments
 from lakecli.objectstore.uri import is_local, parse
+from lakecli.remote.packs import list_packs, read_pack
+from lakecli.remote.refs import iter_refs, read_refs
 from lakecli.repository.check import machine
 from lakecli.repository.check.purposes import PURPOSES, check_purpose
+from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
 from lakecli.repository.core.namespace import check_needs, describe, owner_of
+from lakecli.repository.core.outside import allowable, look
+from lakecli.repository.core.places import trust_of
 from lakecli.repository.sharing import shareable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.objectstore.probe.run import Instruments
-    from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
 
 TRAILING: Final = ("claim", "shared", "sharing", *(purpose.name for purpose in PURPOSES))
 """The checks that come after those of the probe."""
@@ -166,9 +169,6 @@ def _without_store(
 
 def _outside(repository: Repository) -> Check:
     """Report the places outside the namespace that entries name; only a few ranges are read."""
-    from lakecli.repository.core.outside import allowable, look
-    from lakecli.repository.core.places import trust_of
-
     try:
         found = look(repository, ranges=_RANGES_READ)
     except LakeError:
@@ -214,12 +214,12 @@ def _with_claim(
         found[check.name] = check
         yield check
     obstacle = "" if found["read"].verdict is Verdict.OK else "nothing can be read"
-    for name, look in (("claim", claim), ("shared", _shared)):
+    for name, try_it in (("claim", claim), ("shared", _shared)):
         if obstacle:
             yield skipped(name, obstacle)
             continue
         try:
-            yield look(looking.store)
+            yield try_it(looking.store)
         except LakeError as error:
             yield failed(name, error)
             obstacle = "it needs a check that failed: claim"
@@ -231,9 +231,6 @@ def _with_claim(
 
 def _shared(store: ObjectStore) -> Check:
     """Read some refs and a pack, as a fetch would."""
-    from lakecli.remote.packs import list_packs, read_pack
-    from lakecli.remote.refs import iter_refs, read_refs
-
     description = describe(store)
     if description is None:
         return skipped("shared", "no repository is here")

@@ -14,22 +14,21 @@ time is the recorded one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LakeError, NotFound
 from lakecli.identity import DIGEST_SIZE, is_md5
+from lakecli.model import Entry
+from lakecli.repository.core.address import Resolver
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.places import OutsideAddress
 from lakecli.repository.core.read import hasher_of, md5_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.core.address import Resolver
-    from lakecli.repository.core.lake import Repository
 
 AT_ONCE: Final = 16
 """Objects requested at a time."""

@@ -11,8 +11,8 @@ reads only the ranges with problems again. So findings and their order are the s
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lakecli.committed.entry_counts import count_entries
 from lakecli.errors import IntegrityError
@@ -23,11 +23,7 @@ from lakecli.repository.check.checker import Checker
 from lakecli.repository.check.thoroughness import Thoroughness
 from lakecli.repository.core.data_index import DataIndex
 from lakecli.repository.core.findings import Finding, FsckCounts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.lake import Repository
 
 
 def fsck(

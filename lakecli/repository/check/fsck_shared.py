@@ -7,25 +7,21 @@ So must every commit that this clone believes to be in a pack, since a push leav
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
 
 from lakecli.committed.check import check_metarange
 from lakecli.errors import IntegrityError
+from lakecli.ids import PackId
+from lakecli.kv.env import ReadTransaction
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import pack_key, ref_key
+from lakecli.model import CommitId, MetarangeId
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.core.findings import Finding
-from lakecli.repository.core.packs import read_packs
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from lakecli.ids import PackId
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import CommitId, MetarangeId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.packs import Packs
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.packs import Packs, read_packs
 
 
 def check_shared(
@@ -38,8 +34,6 @@ def check_shared(
         txn: of the local store.
         checked: trees that were checked as those of heads.
     """
-    from lakecli.remote.refs import find_ref, iter_refs
-
     store = repository.store
     heads: list[tuple[str, str, CommitId]] = []
     seen: set[str] = set()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from lakecli import native
+from lakecli.committed.cache import size_of
+from lakecli.committed.reads import kept_reads, reads_text
 from lakecli.directories import make_private
 from lakecli.errors import Unreachable
+from lakecli.kv.usage import Usage
 from lakecli.objectstore.probe.check import Check, failed, ok, skipped, warning
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from lakecli.kv.usage import Usage
 
 LOW_SPACE: Final = 10**9
 """Free bytes on a disk; fewer are a warning."""
@@ -69,8 +68,6 @@ def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
         )
     if not used_by:
         return ok("cache", str(directory))
-    from lakecli.committed.cache import size_of
-    from lakecli.committed.reads import kept_reads, reads_text
 
     used, reads = size_of(directory / used_by), kept_reads(directory / used_by)
     return ok(

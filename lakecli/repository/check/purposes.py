@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from lakecli.errors import (
     ConflictError,
@@ -19,9 +20,6 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.objectstore.probe.check import Check, Verdict, ok, skipped, warning
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 FAMILIES: Final[tuple[type[LakeError], ...]] = (
     Unreachable,

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from lakecli.repository.core.data_index import ObjectIndex
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from lakecli.committed.check import CheckedEntry, Problem
-    from lakecli.committed.metaranges import RangeRecord
-    from lakecli.model import RangeId
-    from lakecli.repository.check.contents import Compared, Contents
-    from lakecli.repository.core.data_index import DataObject, Hashed
+from lakecli.committed.check import CheckedEntry, Problem
+from lakecli.committed.metaranges import RangeRecord
+from lakecli.model import RangeId
+from lakecli.repository.check.contents import Compared, Contents
+from lakecli.repository.core.data_index import DataObject, Hashed, ObjectIndex
 
 
 class Sound(NamedTuple):

@@ -6,19 +6,18 @@ strings.
 
 from __future__ import annotations
 
-from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import IntegrityError, LakeError, UsageError
 from lakecli.layout import lakefs_object
-from lakecli.objectstore.uri import is_local
+from lakecli.model import Entry
+from lakecli.objectstore.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.places import Trust
@@ -74,7 +73,7 @@ class Resolver:
         self._find_region = find_region
         self._region = region
         self._stores: OrderedDict[str, ObjectStore] = OrderedDict()
-        self._lock = allocate_lock()
+        self._lock = Lock()
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of the bytes at an address.
@@ -188,8 +187,6 @@ def split_address(address: str) -> tuple[str, str]:
     Raises:
         UsageError: no store of lakecli has addresses of this kind.
     """
-    from lakecli.objectstore.uri import parse
-
     parsed = parse(address)
     if not parsed.bucket:
         parent, _, name = address.rpartition("/")
@@ -213,7 +210,6 @@ def key_of(repository: Repository, address: str) -> str | None:
         return address
     if lakefs_object(address.rpartition("/")[2]) is None:
         return None  # only lakeFS records full URIs of its own namespace
-    from lakecli.objectstore.uri import parse
     from lakecli.repository.core.pins import split_pin
 
     with suppress(UsageError):

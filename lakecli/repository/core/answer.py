@@ -19,19 +19,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lakecli.directories import make_private
 from lakecli.ids import CommitId
 from lakecli.model import NAMED_KINDS
 from lakecli.parsing import MAX_SIZE, Unparsable, parse_json
+from lakecli.repository.core.lake import Repository
 from lakecli.validation import Invalid, Record, choice, identifier, list_of, nullable, text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lakecli.repository.core.lake import Repository
 
 _POSITION: Final = nullable(identifier(CommitId))
 _MOVED: Final = Record(

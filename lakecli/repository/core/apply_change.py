@@ -6,15 +6,12 @@ base; reverting C merges its parent with C as the base.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from lakecli.committed.conflicts import MergeConflict
+from lakecli.committed.merge import merge
 from lakecli.errors import NotFound, NothingToDo, UsageError
-from lakecli.model import MergeStrategy
+from lakecli.model import Commit, MergeStrategy, MetarangeId
 from lakecli.refs.ref_store import RefStore
-
-if TYPE_CHECKING:
-    from lakecli.model import Commit, MetarangeId
-    from lakecli.repository.core.view import View
+from lakecli.repository.core.view import View
 
 
 def parent_of(view: View, commit: Commit, number: int) -> Commit:
@@ -53,9 +50,6 @@ def apply_change(
         MergeConflict: the branch has other changes of the same paths.
         NothingToDo: the tree would stay the same, and `allow_empty` is not set.
     """
-    from lakecli.committed.conflicts import MergeConflict
-    from lakecli.committed.merge import merge
-
     head = view.commit.metarange_id
     try:
         merged = merge(

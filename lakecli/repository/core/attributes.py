@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.model import CLIENT_METADATA_PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Attributes(NamedTuple):

@@ -12,24 +12,25 @@ head: on top of the new head they would undo what the move brought.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lakecli.committed.diff import diff
+from lakecli.committed.pairs import is_same
 from lakecli.errors import DirtyBranch
+from lakecli.kv import operations as log
+from lakecli.kv.env import WriteTransaction
+from lakecli.kv.operations import StagingChange
+from lakecli.model import Branch, CommitId, MetarangeId
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, ref_changes, staging_tokens
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.staged_conflicts import iter_both
+from lakecli.repository.core.uncommitted import uncommitted
 from lakecli.repository.core.under_way import check_none_sent
-from lakecli.repository.core.view import view_of_branch
+from lakecli.repository.core.view import View, branch_at, view_of_branch
 from lakecli.staging import area
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lakecli.kv.env import WriteTransaction
-    from lakecli.model import Branch, CommitId, MetarangeId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
 
 MAX_LISTED: Final = 1_000
 """Uncommitted changes that an error lists, at most."""
@@ -44,8 +45,6 @@ def check_clean(view: View) -> None:
     Raises:
         DirtyBranch: naming the changed paths, `MAX_LISTED` of them at most.
     """
-    from lakecli.repository.core.uncommitted import uncommitted
-
     changes = islice(uncommitted(view), MAX_LISTED + 1)
     paths = [difference.path for difference in changes]
     if not paths:
@@ -76,8 +75,6 @@ def seal_clean(
         NotFound: no such branch.
         DirtyBranch: it has uncommitted changes; nothing is sealed.
     """
-    from lakecli.repository.core.view import branch_at
-
     with repository.lake.kv.read() as txn:
         branch = branch_at(repository, txn, name)
         if area.is_empty(txn, branch.staging_token):
@@ -110,9 +107,6 @@ def unstage_equal(repository: Repository, name: str, tree: MetarangeId) -> None:
 
     Arguments and errors are those of `unstage_unchanged`, which names the tree by its commit.
     """
-    from lakecli.committed.diff import diff
-    from lakecli.committed.pairs import is_same
-
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         branch = refs.find_branch(name)
@@ -143,9 +137,6 @@ def _unstage(
     unchanged: list[tuple[bytes, bytes]],
 ) -> bool:
     """Remove the records that have not changed since; return ``False`` if the head has."""
-    from lakecli.kv import operations as log
-    from lakecli.kv.operations import StagingChange
-
     refs = RefStore(txn, repository.key)
     branch = refs.find_branch(seen.name)
     if branch is None or branch.commit_id != seen.commit_id:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from lakecli.objectstore.dates import store_time
 from lakecli.repository.core.notice import Notice
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ def notify_clock(repository: Repository) -> None:
     store = repository.store_in_use
     if store is None:
         return
-    from lakecli.objectstore.dates import store_time
 
     there = store_time(store)
     if there is None:

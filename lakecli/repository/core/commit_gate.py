@@ -12,18 +12,17 @@ a push finds out what was lost.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
 from lakecli.layout import sstable_key
+from lakecli.model import Commit, MetarangeId
 from lakecli.objectstore.base import BucketNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, MetarangeId
     from lakecli.repository.core.commit_record import ClaimedCommit
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NewType
 
 from lakecli.errors import UsageError
 from lakecli.identity import commit_id
 from lakecli.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
-from lakecli.model import EMPTY_TREE, Commit, CommitId
+from lakecli.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from lakecli.model import MetarangeId
     from lakecli.refs.ref_store import RefStore
 
 ClaimedCommit = NewType("ClaimedCommit", Commit)

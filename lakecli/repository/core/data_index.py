@@ -19,6 +19,7 @@ import re
 import tempfile
 from abc import ABC, abstractmethod
 from array import array
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 from blake3 import blake3
@@ -30,8 +31,6 @@ from lakecli.objectstore.base import ObjectNotFound
 from lakecli.progress import NO_PROGRESS, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from lakecli.objectstore.base import ObjectStore
 
 _DIGEST: Final = DIGEST_SIZE

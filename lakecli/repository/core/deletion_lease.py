@@ -10,16 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.errors import LostRace
+from lakecli.kv.env import ReadTransaction
+from lakecli.kv.operations import RefChange
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import RefKind
+from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.ref_changes import commit_of
 
 if TYPE_CHECKING:
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import RefChange
-    from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.unsent import Unsent
 

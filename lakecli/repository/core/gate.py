@@ -12,17 +12,19 @@ stages fails without the bucket.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
 
+from lakecli.committed.encode import encode_entry
+from lakecli.kv.env import ReadTransaction
 from lakecli.layout import data_digest, lakefs_object
+from lakecli.model import Commit, Entry
+from lakecli.repository.core.address import key_of
+from lakecli.repository.core.commit_gate import Gone, claim_history, claim_tree
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, Entry
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
 
@@ -53,8 +55,6 @@ def claim_entry(repository: Repository, path: bytes, entry: Entry) -> ClaimedVal
         Swept: it was deleted just now.
         SweepRunning: a sweep does not end.
     """
-    from lakecli.committed.encode import encode_entry  # 0.3 ms, which a commit does without
-
     ((_, value),) = claim_values(repository, [(path, encode_entry(entry))])
     return value
 
@@ -74,8 +74,6 @@ def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) 
     for start in range(0, len(claimed), BATCH):
         gone += _claim(repository, claimed[start : start + BATCH])
     if gone:
-        from lakecli.repository.core.commit_gate import Gone
-
         what = "the objects of these paths are" if gone[1:] else "the object of this path is"
         raise Gone(
             f"{what} no longer in {repository.store.uri}, or damaged: {len(gone)}",
@@ -127,7 +125,6 @@ def claim_below(view: View, *, prefix: bytes) -> Iterator[Change]:
     first = next(found, None)
     if first is None:
         return
-    from lakecli.repository.core.commit_gate import claim_tree
 
     claim_tree(view)
     staged = view.staged(prefix=prefix) if view.tokens else iter(())
@@ -167,8 +164,6 @@ class Reclaimed:
 
     def add_commit(self, txn: ReadTransaction, commit: Commit) -> None:
         """Claim a commit that a ref is put back to."""
-        from lakecli.repository.core.commit_gate import claim_history
-
         self.gone += not claim_history(txn, self._repository, commit)
 
     def add_values(self, values: Iterator[tuple[bytes, bytes]]) -> None:
@@ -212,7 +207,6 @@ def _data_of(repository: Repository, value: bytes) -> _Data | None:
     if not value:
         return None
     from lakecli.committed.values import decode_entry
-    from lakecli.repository.core.address import key_of
 
     entry = decode_entry(value)
     key = key_of(repository, entry.physical_address)

@@ -20,21 +20,20 @@ writing of trees calls it.
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
-from datetime import timedelta
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from threading import Lock
 from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.elapsed import elapsed
 from lakecli.errors import LostRace, PermissionDenied
+from lakecli.identity import h
 from lakecli.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
-from lakecli.objectstore.base import ObjectNotFound
+from lakecli.objectstore.base import ObjectInfo, ObjectNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-    from datetime import datetime
-
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.remote.collection_record import GcState
 
 A = TypeVar("A")
@@ -84,7 +83,7 @@ class GcGuard:
         self._new_id = new_id
         self._monotonic = monotonic
         self.sleep = sleep
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._state: GcState | None = None
         """What was read; ``None``: nothing, or there is none, as nothing was ever collected."""
         self._read_at: float | None = None
@@ -252,7 +251,6 @@ class GcGuard:
 
     def _keep(self, state: GcState, keys: set[str]) -> bool:
         """Write a keep; tell whether the state is unchanged."""
-        from lakecli.identity import h
         from lakecli.remote.collection import write_keep
 
         # Named by its content: keeping the same objects twice writes one record.

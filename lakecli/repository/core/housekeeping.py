@@ -24,15 +24,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from lakecli.kv import operations as log
-from lakecli.kv.env import Table
+from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.operations import Operation
 from lakecli.model import StagingToken
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core import staging_tokens
+from lakecli.repository.core import records, staging_tokens
 from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.kv.operations import Operation
     from lakecli.repository.core.lake import Lake, Repository
 
 KEPT_FOR: Final = timedelta(days=30)
@@ -83,8 +82,6 @@ def tidy(repository: Repository) -> int:
 
     They are of this repository, and of those that were deleted on this machine.
     """
-    from lakecli.repository.core import records
-
     lake = repository.lake
     present = _confirmed_present(lake)
     if present is None:

@@ -7,16 +7,19 @@ one. The move of a branch to a commit that was built here also has the `Landing`
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, PackId, WriteId
+from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.intents import IntentStore
+from lakecli.kv.operations import iter_operations
 from lakecli.layout import MAX_SEQUENCE
 from lakecli.model import NAMED_KINDS, RefKind
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import Intent, Outcome
+from lakecli.remote.move import Intent, Outcome, Result
 from lakecli.repository.core import operations, ref_changes, tracking
 from lakecli.repository.core.landing import Landing, land
 from lakecli.validation import (
@@ -32,11 +35,6 @@ from lakecli.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.remote.move import Result
     from lakecli.repository.core.lake import Repository
 
 _ID_FIELD: Final = "write_id"
@@ -159,8 +157,6 @@ def record_outcome(
 
 def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
     """Return whether an operation of the log has moved the branch here to what was sent."""
-    from lakecli.kv.operations import iter_operations
-
     wanted = (RefKind.BRANCH, begun.intent.name, begun.intent.after)
     return any(
         (change.kind, change.name, ref_changes.commit_of(change.after)) == wanted

@@ -7,39 +7,35 @@ comes in here, as a `Home` and a `Runtime`.
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
 from functools import cached_property, partial
 from time import sleep
+from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakecli.directories import make_private
 from lakecli.elapsed import elapsed
 from lakecli.errors import NotFound
+from lakecli.ids import RepositoryUuid
 from lakecli.kv.env import LocalStore
-from lakecli.model import NO_ACCOUNT
-from lakecli.progress import NO_PROGRESS, ignore_step
+from lakecli.model import NO_ACCOUNT, Account, RepositoryRecord
+from lakecli.progress import NO_PROGRESS, Progress, ignore_step
 from lakecli.repository.core import records
-from lakecli.repository.core.mover import LOCAL_MOVER
+from lakecli.repository.core.mover import LOCAL_MOVER, BranchMover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from datetime import datetime
     from pathlib import Path
-    from types import TracebackType
 
     from lakecli.committed.cache import SstableCache
     from lakecli.committed.reads import Reads
     from lakecli.committed.tree_store import TreeStore
     from lakecli.directories import StrPath
-    from lakecli.ids import RepositoryUuid
-    from lakecli.model import Account, RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.progress import Progress
     from lakecli.repository.core.address import Resolver
     from lakecli.repository.core.answer import Answer
     from lakecli.repository.core.gc_guard import GcGuard
-    from lakecli.repository.core.mover import BranchMover
     from lakecli.repository.core.notice import Notice
     from lakecli.repository.core.reader import Reader
     from lakecli.repository.core.rebuilt import RebuiltTrees

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.model import StagingToken
+from lakecli.kv.env import WriteTransaction
+from lakecli.model import Branch, Commit, CommitId, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, ref_changes, staging_tokens
+from lakecli.staging import area
+from lakecli.validation import Invalid, Record, boolean, list_of, optional, text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.kv.env import WriteTransaction
-    from lakecli.model import Branch, Commit, CommitId
     from lakecli.repository.core.lake import Repository
-    from lakecli.validation import Record
 
 
 LEFT: Final = "left"
@@ -26,8 +25,6 @@ _TOKEN_DIGITS: Final = 32
 
 def _token(value: object) -> StagingToken:
     """Return the staging token that 32 hex digits are; raises `Invalid`."""
-    from lakecli.validation import Invalid, text
-
     digits = text(_TOKEN_DIGITS, min_size=_TOKEN_DIGITS)(value)
     try:
         return StagingToken(bytes.fromhex(digits))
@@ -38,8 +35,6 @@ def _token(value: object) -> StagingToken:
 @cache
 def _record() -> Record:
     """Return what an intent stores of a landing; most commits store none."""
-    from lakecli.validation import Record, boolean, list_of, optional, text
-
     return Record(
         {
             "operation": text(64, min_size=1),
@@ -175,8 +170,6 @@ def follow_head(
         after: the branch now.
         has_seen: whether areas that were started on the old head have seen the new one.
     """
-    from lakecli.staging import area
-
     for token in (after.staging_token, *after.sealed_tokens):
         if area.is_empty(txn, token):
             staging_tokens.move_on(txn, token, after.commit_id)

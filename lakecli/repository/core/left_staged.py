@@ -6,19 +6,16 @@ If the process dies before, housekeeping deletes them; see `staging_tokens`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lakecli.model import Branch, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import staging_tokens
 from lakecli.repository.core.gate import same_area
+from lakecli.repository.core.lake import Repository
 from lakecli.staging import area
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lakecli.model import Branch, StagingToken
-    from lakecli.repository.core.lake import Repository
 
 BATCH: Final = 8_192
 """Records written in one transaction, for which other processes wait."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import Refused
+from lakecli.kv.env import ReadTransaction
+from lakecli.model import Commit
 from lakecli.refs.graph import merge_base
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at
 
 if TYPE_CHECKING:
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit
     from lakecli.repository.core.lake import Repository
 
 

@@ -21,11 +21,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from lakecli.kv.env import Table
+from lakecli.errors import LakeError
+from lakecli.kv.env import Table, WriteTransaction
 
 if TYPE_CHECKING:
-    from lakecli.errors import LakeError
-    from lakecli.kv.env import WriteTransaction
     from lakecli.model import Branch, Commit
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.landing import Landing

@@ -7,13 +7,16 @@ namespace. lakeFS's own marker follows, so that both systems see that the namesp
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli import layout
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, IntegrityError, Refused, Unreachable
 from lakecli.ids import RepositoryUuid
+from lakecli.model import RepositoryRecord
 from lakecli.objectstore.base import ABSENT, ANY, JSON, PLAIN, ConditionFailed, ObjectNotFound
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.refs.names import is_branch_name
@@ -33,10 +36,6 @@ from lakecli.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from lakecli.model import RepositoryRecord
     from lakecli.objectstore.base import ObjectStore
 
 FORMAT = 1

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakecli.kv.env import Table
+from lakecli.kv.env import Table, WriteTransaction
 from lakecli.objectstore.uri import is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lakecli.kv.env import WriteTransaction
     from lakecli.kv.operations import Operation, RefChange, StagingChange
     from lakecli.model import StagingToken
     from lakecli.repository.core.lake import Repository

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.errors import LakeError, UsageError
+from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.address import is_outside, split_address
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.pins import split_pin
-from lakecli.repository.core.places import place_of, trust_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.places import Trust
+from lakecli.repository.core.places import Trust, place_of, trust_of
 
 SAMPLED_RANGES: Final = 16
 """Ranges of the newest tree that are read as a sample."""
@@ -94,8 +91,6 @@ def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
 
     The ranges are spread evenly over the tree. Unreadable ones are skipped: `fsck` reports them.
     """
-    from lakecli.refs.ref_store import RefStore
-
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
         branch = refs.find_branch(repository.record.default_branch)

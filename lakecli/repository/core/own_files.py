@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from unicodedata import normalize
 
 LINK_FILE: Final = b".lakefs_ref.yaml"
 """Links a directory with a path of a ref."""
@@ -50,7 +51,5 @@ def is_own(relative: bytes) -> bool:
 
 def _folded(relative: bytes) -> bytes:
     """Return a path as a file system reads it that ignores case and what is not shown."""
-    from unicodedata import normalize
-
     text = _NOT_SHOWN.sub("", relative.decode("utf-8", "surrogateescape"))
     return normalize("NFD", text).casefold().encode("utf-8", "surrogateescape")

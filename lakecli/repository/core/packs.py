@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.model import CommitId, MetarangeId
 from lakecli.remote import damage
+from lakecli.remote.damage import Damage
+from lakecli.remote.packs import DamagedPack, read_new_packs
 
 if TYPE_CHECKING:
-    from lakecli.model import CommitId, MetarangeId
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.remote.damage import Damage
 
 
 class BadPack(NamedTuple):
@@ -44,8 +45,6 @@ class Packs(NamedTuple):
 
 def read_packs(store: ObjectStore) -> Packs:
     """Read every pack that no other pack replaces."""
-    from lakecli.remote.packs import DamagedPack, read_new_packs
-
     parents: dict[CommitId, tuple[CommitId, ...]] = {}
     trees: dict[CommitId, MetarangeId] = {}
     damaged: list[DamagedPack] = []

@@ -17,16 +17,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import Refused, UsageError
-from lakecli.kv.env import Table
+from lakecli.kv.env import ReadTransaction, Table
 from lakecli.objectstore.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lakecli.kv.env import ReadTransaction
     from lakecli.repository.core.lake import Repository
 
 SETTING: Final = "trust.addresses"

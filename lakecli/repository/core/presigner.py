@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lakecli.objectstore.presigned import PresignRequest
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
-    from lakecli.model import Entry
-    from lakecli.objectstore.presigned import PresignedUrl
-    from lakecli.repository.core.lake import Repository
-
+from lakecli.model import Entry
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
+from lakecli.repository.core.lake import Repository
 
 _SHOWN: Final = re.compile(
     r"(text/(plain|csv|tab-separated-values|markdown)|application/(json|pdf|x-ndjson)"

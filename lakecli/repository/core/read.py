@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from blake3 import blake3
@@ -9,14 +10,12 @@ from blake3 import blake3
 from lakecli.errors import IntegrityError, NotFound, Unreachable
 from lakecli.identity import is_md5
 from lakecli.layout import data_digest
-from lakecli.objectstore.base import ObjectNotFound
+from lakecli.model import Entry
+from lakecli.objectstore.base import ObjectInfo, ObjectNotFound
 from lakecli.repository.core.address import is_external, locate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import Entry
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Repository
 
 PIECE: Final = 1 << 20

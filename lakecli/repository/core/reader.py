@@ -11,23 +11,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from lakecli.committed.fill import Fill
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError
-from lakecli.repository.core.view import open_view
+from lakecli.model import Commit, Entry
+from lakecli.repository.core.view import View, open_view
 from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.committed.fill import Fill
-    from lakecli.model import Commit, Entry
     from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
 
 BATCH: Final = 1_000
 """Paths that `Reader.stat_many` looks up at a time."""
@@ -174,8 +172,6 @@ def open_reader(
         view = transaction.enter_context(open_view(repository, ref))
         filling = None
         if fill is not None:
-            from lakecli.committed.fill import Fill
-
             points, tree = repository.trees.points, view.commit.metarange_id
             filling = Fill(points, tree, prefix=os.fsencode(fill))
             stack.callback(filling.close)

@@ -10,16 +10,15 @@ deleted it: it is claimed before it is used, and forgotten if it is gone.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 from lakecli.ids import MetarangeId
 from lakecli.kv.env import Table
+from lakecli.progress import Progress
 from lakecli.repository.core.commit_gate import Gone, claim_trees
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from lakecli.progress import Progress
     from lakecli.repository.core.lake import Repository
 
 _PREFIX: Final = b"rebuilt/"

@@ -11,16 +11,12 @@ UUIDs that a name had are kept beside it::
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from lakecli.kv.env import Table
+from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.model import RepositoryRecord, RepositoryUuid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
 
 _NUMBER_SIZE: Final = 8
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.model import RefKind
+from lakecli.model import Branch, CommitId, RefKind, Tag
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lakecli.kv.operations import Operation, RefChange
-    from lakecli.model import Branch, CommitId, Tag
 
 FOLLOWED: Final = "sync"
 """The kind of operation by which refs followed the bucket."""
@@ -35,8 +33,6 @@ def moves_commit(change: RefChange) -> bool:
 
 def commit_of(fields: Mapping[str, Any] | None) -> CommitId | None:
     """Return the commit that the fields of a ref point to; ``None`` for none and a repository."""
-    from lakecli.model import CommitId
-
     commit_id = None if fields is None else fields.get("commit_id")
     return None if commit_id is None else CommitId(commit_id)
 

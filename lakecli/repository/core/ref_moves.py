@@ -8,26 +8,24 @@ shared. Moves that were pushed together count as one, as all other clones saw th
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.kv.env import WriteTransaction
-from lakecli.kv.operations import iter_operations
+from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.operations import Operation, iter_operations
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import NAMED_KINDS, RefKind
+from lakecli.model import NAMED_KINDS, CommitId, RefKind
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import known
+from lakecli.remote.ref_records import Move
+from lakecli.remote.reflog import iter_moves
+from lakecli.remote.refs import find_ref
 from lakecli.repository.core.ref_changes import FOLLOWED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import Operation
-    from lakecli.model import CommitId
-    from lakecli.remote.ref_records import Move
     from lakecli.repository.core.lake import Repository
 
 _MAKE_NO_COMMIT: Final = frozenset(
@@ -137,9 +135,6 @@ class Past:
 
     def _read_older(self, kind: RefKind, name: str, sequence: int) -> Iterator[Move]:
         """Yield the moves in the bucket before a sequence number, and keep them."""
-        from lakecli.remote.reflog import iter_moves
-        from lakecli.remote.refs import find_ref
-
         ref = find_ref(self._repository.store, kind, name)
         if ref is None:
             return

@@ -6,19 +6,18 @@ another clone pushed, committing a path that both changed would silently undo th
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
+from lakecli.committed.diff import diff
+from lakecli.committed.pairs import is_same
+from lakecli.model import Commit, Difference, StagingToken
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import staging_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from lakecli.model import Commit, Difference, StagingToken
-    from lakecli.repository.core.view import View
+from lakecli.repository.core.view import View
+from lakecli.staging import area
 
 
 def iter_staged_conflicts(view: View) -> Iterator[tuple[bytes, bytes | None]]:
@@ -54,8 +53,6 @@ def _older_areas(view: View) -> Iterator[tuple[int, StagingToken, Commit]]:
 def _conflicts(
     view: View, token: StagingToken, base: Commit, *, newer: tuple[StagingToken, ...]
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    from lakecli.committed.diff import diff
-    from lakecli.staging import area
 
     changes = diff(view.repository.trees, base.metarange_id, view.commit.metarange_id)
     for path, there in iter_crossing(area.scan(view.txn, token), changes):
@@ -76,8 +73,6 @@ def iter_crossing(
         changes: in path order; not read if nothing is staged.
         ignores_unchanged: leave out what is staged as it was before the change.
     """
-    from lakecli.committed.pairs import is_same
-
     for value, change in iter_both(staged, changes):
         if is_same(value, change.right) or (ignores_unchanged and is_same(value, change.left)):
             continue

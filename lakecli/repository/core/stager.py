@@ -6,24 +6,23 @@ newest first, so the log must have the order of the writes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv import operations as log
-from lakecli.kv.operations import StagingChange
+from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.operations import Operation, StagingChange
+from lakecli.model import Branch, Entry, MetarangeId, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import gate, operations
+from lakecli.repository.core.commit_gate import claim_head
 from lakecli.repository.core.view import View, branch_at, view_of_branch
 from lakecli.staging import area
+from lakecli.staging.area import ClaimedValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.kv.operations import Operation
-    from lakecli.model import Branch, Entry, MetarangeId, StagingToken
     from lakecli.repository.core.lake import Repository
-    from lakecli.staging.area import ClaimedValue
 
 BATCH: Final = 8_192
 """Records written in one transaction, for which other processes wait."""
@@ -156,8 +155,6 @@ class Stager:
 
     def _unstage(self, part: Sequence[bytes], *, has_asked: bool) -> bool:
         """Unstage some paths, unless the head has moved since it was claimed."""
-        from lakecli.repository.core.commit_gate import claim_head
-
         with self._repository.lake.kv.read() as txn:
             view = view_of_branch(self._repository, txn, self._branch)
             head = claim_head(view).id if view.tokens[1:] else None

@@ -9,16 +9,13 @@ lands. A row for each of them outlives a killed process, and housekeeping finds 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lakecli.kv.env import Table
-from lakecli.model import CommitId, StagingToken
+from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.model import Branch, CommitId, StagingToken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.model import Branch
     from lakecli.repository.core.lake import Repository
 
 _COPY: Final = b"copy/"

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lakecli.committed.pairs import is_same
 from lakecli.errors import LostRace
 from lakecli.repository.core.gate import claim_below
-from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen
-from lakecli.repository.core.view import open_view
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
+from lakecli.repository.core.view import View, open_view
 from lakecli.staging.area import TOMBSTONE
 from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from lakecli.repository.core.gate import Change
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.stager import Stager
-    from lakecli.repository.core.view import View
 
 BATCH: Final = 5_000
 """Paths staged in one transaction of the local store."""

@@ -12,12 +12,12 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.kv.env import Table
+from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.model import CommitId
+from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.model import CommitId
     from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
 
@@ -77,7 +77,6 @@ def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool
     Returns:
         Whether the position is recorded.
     """
-    from lakecli.refs.ref_store import RefStore
     from lakecli.remote.known import put_moves
 
     if ref.commit_id and RefStore(txn, repository.key).find_commit(ref.commit_id) is None:

@@ -22,21 +22,21 @@ Whoever loses the comparison builds again on the new head.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import LostRace, NothingToDo
+from lakecli.kv import operations as log
+from lakecli.model import Branch, Commit, MetarangeId, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
-from lakecli.repository.core.commit_record import check_texts, describe_commit
+from lakecli.repository.core.commit_record import ClaimedCommit, check_texts, describe_commit
 from lakecli.repository.core.landing import LEFT, Landing, is_built_from, newer_than
 from lakecli.repository.core.view import View, branch_at
+from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from lakecli.model import Branch, Commit, MetarangeId, StagingToken
-    from lakecli.repository.core.commit_record import ClaimedCommit
     from lakecli.repository.core.lake import Repository
 
 MAX_ATTEMPTS: Final = 64
@@ -170,8 +170,6 @@ def seal(repository: Repository, name: str) -> Branch:
     Raises:
         NotFound: no such branch.
     """
-    from lakecli.staging import area
-
     lake = repository.lake
     lake.runtime.on_step("seal")
     with lake.kv.write() as txn:
@@ -246,8 +244,6 @@ def _check_not_committed(
     Raises:
         LostRace: naming the head, which has them.
     """
-    from lakecli.kv import operations as log
-
     taken = set(gone)
     with repository.lake.kv.read() as txn:
         for operation in log.iter_operations(txn, repository.key):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from lakecli.committed.points import PointReader
+from lakecli.committed.values import identity_of
 from lakecli.model import ChangeType, Difference
+from lakecli.staging.area import TOMBSTONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lakecli.repository.core.view import View
 
 _BLOCKS_SIZE: Final = 8 << 20
@@ -21,8 +23,6 @@ def uncommitted(view: View, *, prefix: bytes = b"") -> Iterator[Difference]:
     A path staged with the committed content, or a deletion of a path that is not committed, is no
     difference.
     """
-    from lakecli.committed.points import PointReader
-
     # Paths ascend, so few blocks are needed at a time, however much is staged.
     points = PointReader(view.repository.trees, blocks_limit=_BLOCKS_SIZE)
     tree = view.commit.metarange_id
@@ -34,9 +34,6 @@ def uncommitted(view: View, *, prefix: bytes = b"") -> Iterator[Difference]:
 
 def compare_staged(path: bytes, left: bytes | None, staged: bytes) -> Difference | None:
     """Return how a staged record differs from the value under it, or ``None``."""
-    from lakecli.committed.values import identity_of
-    from lakecli.staging.area import TOMBSTONE
-
     right = None if staged == TOMBSTONE else staged
     if left is None:
         return None if right is None else Difference(ChangeType.ADDED, path, None, right)

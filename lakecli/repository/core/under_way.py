@@ -17,20 +17,22 @@ or undo of those would report success, and the commit would still arrive with th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from lakecli.errors import LostRace, Unreachable
-from lakecli.kv.env import Table
-from lakecli.model import RefKind
+from lakecli.kv.env import Table, WriteTransaction
+from lakecli.model import CommitId, RefKind
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.move import Intent
+from lakecli.repository.core import intents
+from lakecli.repository.core.intents import Begun
+from lakecli.repository.core.landing import is_built_from
+from lakecli.repository.core.pending import finish_pending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.kv.env import WriteTransaction
-    from lakecli.model import CommitId
-    from lakecli.remote.move import Intent
-    from lakecli.repository.core.intents import Begun
     from lakecli.repository.core.lake import Repository
 
 R_co = TypeVar("R_co", covariant=True)
@@ -54,10 +56,6 @@ def mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bo
         repository: the repository of the ref.
         begun: the move, to a commit.
     """
-    from lakecli.refs.ref_store import RefStore
-    from lakecli.repository.core import intents
-    from lakecli.repository.core.landing import is_built_from
-
     intent = begun.intent
     if intent.after is None:
         return False
@@ -142,7 +140,6 @@ def _iter_open(
     """Yield the moves of a ref that were sent and whose outcome is open; drop stale ones."""
     if not txn.has_owned(Table.INTENTS, repository.key):
         return  # a command that shares nothing imports nothing of sharing
-    from lakecli.repository.core import intents
 
     now = repository.lake.now()
     for begun in list(intents.iter_begun(txn, repository)):
@@ -165,9 +162,6 @@ def _stands_for(
     A deletion is sent whatever stands here. Where a branch is moved back, the commits that it is
     moved away from are ahead too; yet a ref that stands on one of them again was put back.
     """
-    from lakecli.refs.graph import is_ancestor
-    from lakecli.refs.ref_store import RefStore
-
     before, after = intent.before, intent.after
     if after is None or position == after:
         return True
@@ -210,8 +204,6 @@ def when_none_under_way(repository: Repository, act: Act[R_co]) -> R_co:
     try:
         return act(has_asked=False)
     except CommitUnderWay as under_way:
-        from lakecli.repository.core.pending import finish_pending
-
         try:
             finish_pending(repository)
         except Unreachable:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from lakecli.kv.env import ReadTransaction
 from lakecli.kv.packed import PackedStore
-from lakecli.model import EMPTY_TREE
+from lakecli.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.parents import DamagedHistory
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core import tracking
 
 if TYPE_CHECKING:
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, CommitId, MetarangeId
     from lakecli.repository.core.lake import Repository
 
 MOST: Final = 1_000
@@ -32,8 +32,6 @@ def unreached_trees(
 
     The refs in the bucket are those of the last fetch. The empty tree is not included.
     """
-    from lakecli.repository.core import tracking
-
     refs, packed = RefStore(txn, repository.key), PackedStore(txn, repository.key)
     shared = tracking.positions(txn, repository)
     trees = {start.metarange_id}

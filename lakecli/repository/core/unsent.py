@@ -21,12 +21,16 @@ on which that was undone is held: it does not follow the bucket until it moves t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lakecli.identity import h
+from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.intents import IntentStore
-from lakecli.kv.tracking import TrackingStore
-from lakecli.model import RefKind
+from lakecli.kv.operations import Operation, RefChange
+from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
@@ -34,12 +38,6 @@ from lakecli.repository.core import deletion_lease
 from lakecli.repository.core.ref_changes import commit_of, is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.kv.operations import Operation, RefChange
-    from lakecli.kv.tracking import Tracked
-    from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
 
 RENAME: Final = "branch rename"
@@ -370,12 +368,10 @@ def _load(id_: bytes, fields: Mapping[str, Any]) -> Unsent:
 
 
 def _commit_id(text: str | None) -> CommitId | None:
-    from lakecli.model import CommitId
 
     return None if text is None else CommitId(text)
 
 
 def _row(what: str, kind: RefKind, name: str) -> bytes:
-    from lakecli.identity import h
 
     return h(f"{what}\0{kind}\0{name}".encode("utf-8", "surrogateescape"))[:16]

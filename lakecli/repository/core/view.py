@@ -7,19 +7,16 @@ open as long as the view.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakecli.errors import NotFound
-from lakecli.kv.env import Table
-from lakecli.model import EMPTY_TREE
+from lakecli.kv.env import ReadTransaction, Table
+from lakecli.model import EMPTY_TREE, Branch, Commit, Entry, StagingToken
 from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Branch, Commit, Entry, StagingToken
     from lakecli.refs.reader import PastReader
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.core.lake import Repository

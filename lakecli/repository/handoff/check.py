@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import tee
-from typing import TYPE_CHECKING
 
 from lakecli.errors import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime, timedelta
-
-    from lakecli.model import Entry
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.handoff.manifest import Item, Source
+from lakecli.model import Entry
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.handoff.manifest import Item, Source
 
 
 class State(StrEnum):

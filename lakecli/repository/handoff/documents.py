@@ -13,13 +13,11 @@ import tempfile
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, Self, cast
+from typing import BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
 from lakecli.errors import NotFound, UsageError
+from lakecli.repository.handoff.links import Header, Link, Totals
 from lakecli.repository.transfer.destination import translated
-
-if TYPE_CHECKING:
-    from lakecli.repository.handoff.links import Header, Link, Totals
 
 IN_MEMORY: Final = 16 << 20
 """Bytes of a document's middle that are kept in memory, and written from there, once. They are in a

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
 
 from lakecli.errors import Refused, UsageError
 from lakecli.model import Entry
-from lakecli.objectstore.uri import is_local
+from lakecli.objectstore.uri import is_local, parse
 from lakecli.repository.core.address import split_address
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.places import bucket_of, check_host, place_of, remember
 from lakecli.repository.core.stager import stage_entry
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.uri import check_path
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from lakecli.repository.core.lake import Repository
 
 
 def record_object(
@@ -107,7 +103,6 @@ def check_plain(location: str) -> None:
 
 
 def _is_inside(address: str, namespace: str) -> bool:
-    from lakecli.objectstore.uri import parse
 
     if f"{address}/".startswith(f"{namespace}/"):
         return True

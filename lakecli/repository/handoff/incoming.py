@@ -14,16 +14,20 @@ An object is staged in steps. After a crash at any of them the same command fini
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
+from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound, UsageError
 from lakecli.layout import data_key, incoming_key
 from lakecli.model import CLIENT_METADATA_PREFIX, Entry
-from lakecli.objectstore.base import ObjectNotFound
-from lakecli.objectstore.presigned import PresignRequest
+from lakecli.objectstore.base import ObjectInfo, ObjectNotFound
+from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.stager import stage_entry
 from lakecli.repository.core.view import branch_at, view_of_branch
@@ -31,12 +35,7 @@ from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.uri import check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import timedelta
-
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
-    from lakecli.objectstore.presigned import PresignedUrl
-    from lakecli.repository.core.lake import Repository
+    from lakecli.objectstore.base import ObjectStore
 
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
 """Metadata key: the ID of the link that an object came by."""
@@ -172,8 +171,6 @@ def _taken_before(repository: Repository, branch: str, path: bytes, incoming_id:
     Raises:
         NotFound: there is none.
     """
-    from lakecli.committed.values import decode_entry
-
     with repository.lake.kv.read() as txn:
         value = view_of_branch(repository, txn, branch).find(path)
     if value is not None:

@@ -7,27 +7,20 @@ signed is recorded as a failure, and the others are signed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
 
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.identity import DIGEST_SIZE
 from lakecli.repository.core.address import is_external, may_change
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.presigner import Presigner
-from lakecli.repository.core.view import no_such_path, open_view
-from lakecli.repository.handoff.signing import in_order
+from lakecli.repository.core.view import View, no_such_path, open_view
+from lakecli.repository.handoff.signing import Item, in_order
 from lakecli.uri import as_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import timedelta
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
-    from lakecli.repository.handoff.signing import Item
-
 
 _BLAKE3: Final = re.compile(f"[0-9a-f]{{{2 * DIGEST_SIZE}}}")
 

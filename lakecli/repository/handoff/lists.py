@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lakecli.repository.handoff.links import Header, Link, Totals
 from lakecli.repository.handoff.manifest import time_text
 from lakecli.repository.handoff.names import one_line, problem_of, url_text
-
-if TYPE_CHECKING:
-    from lakecli.repository.handoff.links import Header, Link, Totals
 
 _CURL_ESCAPES: Final = {
     b"\\": b"\\\\",

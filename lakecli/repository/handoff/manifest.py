@@ -26,22 +26,18 @@ import io
 import json
 import os
 import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TextIO
 
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.ids import CommitId, RepositoryUuid
 from lakecli.model import MAX_PATH_SIZE
 from lakecli.parsing import Unparsable, parse_json
+from lakecli.repository.handoff.links import Header, Link, Totals
 from lakecli.repository.handoff.names import url_text
 from lakecli.validation import Invalid, Record, identifier, moment, text, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import TextIO
-
-    from lakecli.repository.handoff.links import Header, Link, Totals
 
 VERSION: Final = 1
 COLUMNS: Final = ("path", "size", "checksum", "url", "expires_at")

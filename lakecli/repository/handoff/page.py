@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lakecli.repository.handoff.links import is_blake3
+from lakecli.repository.handoff.links import Header, Link, Totals, is_blake3
 from lakecli.repository.handoff.names import readable, url_text
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from lakecli.repository.handoff.links import Header, Link, Totals
 
 _STYLE: Final = """
 body { font: 16px/1.5 sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }

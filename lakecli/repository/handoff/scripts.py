@@ -10,10 +10,10 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.identity import h
-from lakecli.repository.handoff.links import is_blake3
+from lakecli.repository.handoff.links import Header, Link, Totals, is_blake3
 from lakecli.repository.handoff.manifest import time_text
 from lakecli.repository.handoff.names import (
     PARTS,
@@ -23,9 +23,6 @@ from lakecli.repository.handoff.names import (
     shell_word,
     url_text,
 )
-
-if TYPE_CHECKING:
-    from lakecli.repository.handoff.links import Header, Link, Totals
 
 CHUNK: Final = 1_024
 """Objects in one chunk of a shell script, which each worker keeps in memory."""

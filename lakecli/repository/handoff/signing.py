@@ -8,6 +8,7 @@ lock.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice, starmap
@@ -18,7 +19,6 @@ from lakecli.model import Entry
 from lakecli.objectstore.presigned import PresignedUrl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
 Item = tuple[bytes, Entry, PresignedUrl | LakeError]

@@ -6,31 +6,29 @@ commit's ID or the ref's name, its identity a commit ID, its data one of lakeFS'
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli import layout
+from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, MetarangeId
-from lakecli.model import EMPTY_TREE, RefKind
+from lakecli.model import EMPTY_TREE, Commit, RefKind
 from lakecli.objectstore.base import exists
 from lakecli.proto import messages
 from lakecli.proto.varint import Malformed
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.remote.commit_data import decode_commit_data
+from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.sstable.framing import decode_value
+from lakecli.sstable.reader import Table
 from lakecli.validation import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from datetime import datetime
-
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import Commit
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.lakefs.manifest import RefsManifest
-    from lakecli.sstable.reader import Table
 
 _SHOWN: Final = 64
 _MOST_HEADS: Final = 16

@@ -18,13 +18,15 @@ The manifest that a lakeFS server left in the namespace is a root as long as it 
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, UsageError
+from lakecli.ids import MetarangeId
 from lakecli.layout import GC, sstable_key
-from lakecli.objectstore.base import ABSENT, ObjectNotFound, TooLarge, get_bounded
+from lakecli.objectstore.base import ABSENT, ObjectInfo, ObjectNotFound, TooLarge, get_bounded
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.repository.lakefs.manifest import (
     LISTS,
@@ -38,11 +40,7 @@ from lakecli.repository.lakefs.manifest import (
 from lakecli.validation import Invalid, Record, optional, text_that, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from lakecli.ids import MetarangeId
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.objectstore.base import ObjectStore
 
 DUMPS: Final = GC + "dumps/"
 KEPT_FOR: Final = timedelta(days=30)

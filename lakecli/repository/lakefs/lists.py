@@ -8,25 +8,22 @@ lakeFS does not check.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lakecli.committed.metaranges import RangeRecord, encode_range_record
 from lakecli.committed.naming import name_of_records
 from lakecli.committed.ranges import WRITER, WRITER_PROPERTY
+from lakecli.committed.tree_store import TableBatch, TreeStore
 from lakecli.ids import MetarangeId, RangeId
+from lakecli.model import Commit, CommitId
+from lakecli.proto.codec import Message
 from lakecli.proto.messages import BRANCH_DATA, TAG_DATA
 from lakecli.remote.commit_data import encode_commit
 from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.sstable.framing import encode_value
 from lakecli.sstable.writer import TableWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from lakecli.committed.tree_store import TableBatch, TreeStore
-    from lakecli.model import Commit, CommitId
-    from lakecli.proto.codec import Message
 
 _RANGE_RECORDS: Final = 20_000
 """Records of a dump in one range, at most."""

@@ -12,17 +12,17 @@ lakeFS's support script ``lakefs-refs.py`` wraps it and adds what lakeFS's resto
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import UsageError
 from lakecli.ids import MetarangeId
+from lakecli.objectstore.base import ObjectNotFound, get_bounded
 from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.refs.names import is_branch_name
 from lakecli.validation import Invalid, Record, identifier, nullable, optional, text_that
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lakecli.objectstore.base import ObjectStore
 
 MANIFEST_KEY: Final = "_lakefs/refs_manifest.json"
@@ -103,8 +103,6 @@ def find_manifest(store: ObjectStore) -> RefsManifest | None:
     Raises:
         UsageError: the object there is no manifest.
     """
-    from lakecli.objectstore.base import ObjectNotFound, get_bounded
-
     try:
         return parse_manifest(get_bounded(store, MANIFEST_KEY, MAX_SIZE))
     except ObjectNotFound:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.values import decode_entry
@@ -11,11 +12,7 @@ from lakecli.proto.messages import BRANCH_DATA, TAG_DATA
 from lakecli.proto.varint import Malformed
 from lakecli.remote.commit_data import decode_commit_data
 from lakecli.sstable.framing import decode_value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from lakecli.sstable.reader import Table
+from lakecli.sstable.reader import Table
 
 
 class Kind(NamedTuple):

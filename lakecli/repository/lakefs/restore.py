@@ -14,12 +14,15 @@ Whose namespace it is then depends:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, PermissionDenied, Refused
 from lakecli.ids import RepositoryUuid
+from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, RefKind, RepositoryRecord, Tag
+from lakecli.model import Branch, CommitId, RefKind, RepositoryRecord, Tag
+from lakecli.objectstore.uri import normalise
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import (
     namespace,
@@ -30,20 +33,13 @@ from lakecli.repository.core import (
 )
 from lakecli.repository.core.commit_gate import claim_trees
 from lakecli.repository.core.commit_record import initial_commit
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.lakefs.dump import read_dump, trees_missing
-from lakecli.repository.lakefs.manifest import find_manifest, manifest_fields
+from lakecli.repository.core.lake import Lake, Repository
+from lakecli.repository.lakefs.dump import Dump, LeftOut, read_dump, trees_missing
+from lakecli.repository.lakefs.manifest import RefsManifest, find_manifest, manifest_fields
 from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.model import CommitId
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.core.lake import Lake
-    from lakecli.repository.lakefs.dump import Dump, LeftOut
-    from lakecli.repository.lakefs.manifest import RefsManifest
 
 _SHOWN = 5
 
@@ -92,8 +88,6 @@ def clone_from_lakefs(
         BadDump: the dump is incomplete, damaged or forged.
         Refused: the namespace is a repository of lakecli, or is being taken over.
     """
-    from lakecli.objectstore.uri import normalise
-
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
         _check_free(txn, name, uri)

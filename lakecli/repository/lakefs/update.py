@@ -17,9 +17,11 @@ in no dump then (`lakecli.repository.lakefs.kept`). Repeating an interrupted upd
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from lakecli.model import Branch, RefKind, Tag
+from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.operations import RefChange
+from lakecli.model import Branch, CommitId, RefKind, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
@@ -27,18 +29,13 @@ from lakecli.repository.core import operations, ref_changes, staging_tokens, uns
 from lakecli.repository.core.clean import unstage_unchanged
 from lakecli.repository.core.commit_gate import claim_trees
 from lakecli.repository.core.commit_record import initial_commit
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.landing import follow_head
 from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
+from lakecli.repository.lakefs.dump import Dump, LeftOut
 from lakecli.repository.lakefs.kept import iter_kept, keep_dump
+from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.repository.lakefs.restore import needed_manifest, verified
-
-if TYPE_CHECKING:
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.kv.operations import RefChange
-    from lakecli.model import CommitId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.lakefs.dump import Dump, LeftOut
-    from lakecli.repository.lakefs.manifest import RefsManifest
 
 ASIDE: Final = "lakefs:"
 """Begins the name of a branch of lakeFS that has diverged from the one here."""

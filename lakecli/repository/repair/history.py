@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from lakecli.errors import IntegrityError
+from lakecli.kv.env import ReadTransaction
 from lakecli.kv.packed import PackedStore
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.layout import MAX_REF_SIZE, REFS, pack_key, ref_key
+from lakecli.model import Commit, CommitId
 from lakecli.objectstore.base import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.known import iter_moves
+from lakecli.remote.packs import read_new_packs, write_pack
+from lakecli.remote.ref_records import (
+    MAX_MOVES,
+    NewerRecord,
+    NotOurs,
+    RemoteRef,
+    dump_ref,
+    parse_ref,
+)
+from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.core.commit_record import problems_of_commit
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.packs import read_packs
-from lakecli.repository.repair.records import Repaired
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.tracking import Tracked
-    from lakecli.model import Commit, CommitId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.repair.records import Damage
+from lakecli.repository.repair.records import Damage, Repaired
 
 BATCH = 2_000
 """Commits written in one transaction."""
@@ -32,8 +37,6 @@ BATCH = 2_000
 
 def repair_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
     """Replace missing or damaged local commits from the packs in the bucket."""
-    from lakecli.remote.packs import read_new_packs
-
     with repository.lake.kv.read() as txn:
         wanted = set(_wrong_commits(repository, txn))
     if not wanted:
@@ -105,7 +108,6 @@ def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
 
 
 def _write_pack(repository: Repository, commits: list[Commit]) -> None:
-    from lakecli.remote.packs import write_pack
 
     pack_id = write_pack(repository.store, commits)
     with repository.lake.kv.write() as txn:
@@ -116,8 +118,6 @@ def _needed(
     repository: Repository, txn: ReadTransaction, packed: Collection[CommitId]
 ) -> dict[CommitId, Commit]:
     """Return the commits of this clone that are missing from the packs."""
-    from lakecli.remote.refs import find_ref, iter_refs
-
     refs, known = RefStore(txn, repository.key), PackedStore(txn, repository.key)
     starts: list[CommitId] = []
     for listed in iter_refs(repository.store):
@@ -177,7 +177,6 @@ def repair_refs(
 
 
 def _is_readable(known: Tracked, data: bytes) -> bool:
-    from lakecli.remote.ref_records import NewerRecord, NotOurs, parse_ref
 
     try:
         parse_ref(known.kind, known.name, data, Version(""))
@@ -189,8 +188,6 @@ def _is_readable(known: Tracked, data: bytes) -> bool:
 
 
 def _put_ref(repository: Repository, key: str, known: Tracked, version: Version | None) -> None:
-    from lakecli.remote.known import iter_moves
-    from lakecli.remote.ref_records import MAX_MOVES, RemoteRef, dump_ref
 
     with repository.lake.kv.read() as txn:
         moves = tuple(islice(iter_moves(txn, repository.key, known.kind, known.name), MAX_MOVES))

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator
 
 from lakecli.committed.scan import find
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
+from lakecli.kv.env import ReadTransaction
 from lakecli.layout import REFS, SSTABLES
+from lakecli.model import Commit, CommitId, MetarangeId
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.repair.records import Lost
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, CommitId, MetarangeId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.repair.records import Damage
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.repair.records import Damage, Lost
 
 
 def describe_losses(repository: Repository, damages: Iterable[Damage]) -> Iterator[Lost]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
@@ -12,15 +13,9 @@ from lakecli.identity import h
 from lakecli.layout import SSTABLES
 from lakecli.objectstore.base import ANY
 from lakecli.repository.core.data_index import check_object
-from lakecli.repository.repair.records import Repaired
-from lakecli.repository.repair.sources import find_copies, find_table
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.repair.records import Damage
-    from lakecli.repository.repair.sources import Copy
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.repair.records import Damage, Repaired
+from lakecli.repository.repair.sources import Copy, find_copies, find_table
 
 
 def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from lakecli.repository.core.findings import FsckCounts
-
-if TYPE_CHECKING:
-    from lakecli.model import CommitId
-    from lakecli.repository.core.findings import Finding
+from lakecli.model import CommitId
+from lakecli.repository.core.findings import Finding, FsckCounts
 
 MAX_AFFECTED: Final = 100
 """Paths remembered for one object."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
 
 from lakecli.errors import LakeError
 from lakecli.repository.core import namespace
-from lakecli.repository.core.findings import FsckCounts
+from lakecli.repository.core.findings import Finding, FsckCounts
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.repair import history, objects
 from lakecli.repository.repair.losses import describe_losses
 from lakecli.repository.repair.records import Damage, Lost, RepairCounts, Repaired
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from lakecli.repository.core.findings import Finding
-    from lakecli.repository.core.lake import Repository
 
 ROUNDS: Final = 6
 """Checks at most: each repaired table may reveal problems of what it refers to."""

@@ -8,6 +8,7 @@ namespace.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,13 +19,11 @@ from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
 from lakecli.kv import file_hashes
 from lakecli.layout import SSTABLES, data_digest
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.walk import LinkPolicy, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.core.lake import Repository
 
 _PIECE = 1 << 20
 

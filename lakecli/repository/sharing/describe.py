@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from lakecli.errors import NotFound, Refused
 from lakecli.model import RepositoryRecord
 from lakecli.repository.core import namespace
+from lakecli.repository.core.lake import Runtime
 
 if TYPE_CHECKING:
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.core.lake import Runtime
 
 
 def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, RepositoryRecord]:

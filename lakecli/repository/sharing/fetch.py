@@ -7,38 +7,33 @@ if their name is free; a tag that differs is reported and stays.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from lakecli.ids import PackId
+from lakecli.kv.env import WriteTransaction
+from lakecli.kv.operations import RefChange
 from lakecli.kv.packed import PackedStore
-from lakecli.kv.tracking import TrackingStore
-from lakecli.model import RefKind, Tag
+from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.model import CommitId, RefKind, Tag
 from lakecli.progress import NO_PROGRESS, Progress
+from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import damage
+from lakecli.remote.collection import read_state
+from lakecli.remote.damage import Damage
+from lakecli.remote.packs import DamagedPack, Pack, read_named_packs, read_new_packs
+from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.core import operations, ref_changes, tracking, unsent
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.notice import Notice
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.publish import check_readable
-from lakecli.repository.sharing.remote_refs import find_back, read_remote
+from lakecli.repository.sharing.remote_refs import Back, Remote, find_back, read_remote
 from lakecli.repository.sharing.unpacking import Unpacked, unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from lakecli.ids import PackId
-    from lakecli.kv.env import WriteTransaction
-    from lakecli.kv.operations import RefChange
-    from lakecli.kv.tracking import Tracked
-    from lakecli.model import CommitId
-    from lakecli.remote.damage import Damage
-    from lakecli.remote.packs import DamagedPack, Pack
-    from lakecli.remote.ref_records import RemoteRef
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.sharing.remote_refs import Back, Remote
-
 
 MAX_NAMED: Final = 16
 """Packs that are read by the names that refs have for them, without listing the others."""
@@ -110,8 +105,6 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
         Unreachable: the store does not answer.
         PermissionDenied: reading or listing is not allowed.
     """
-    from lakecli.remote.collection import read_state
-
     lake = repository.lake
     state = read_state(repository.store)
     with lake.kv.read() as txn:
@@ -199,8 +192,6 @@ def take_named_packs(
     repository: Repository, named: Iterable[PackId], *, progress: Progress = NO_PROGRESS
 ) -> Unpacked:
     """Read packs by their names, the newest first; missing ones are left out."""
-    from lakecli.remote.packs import read_named_packs
-
     return _unpack(repository, partial(read_named_packs, repository.store, named), progress)
 
 
@@ -219,8 +210,6 @@ def take_new_packs(
         until: a commit; once it was read, no further pack is.
         progress: counts the commits that were read.
     """
-    from lakecli.remote.packs import read_new_packs
-
     with repository.lake.kv.read() as txn:
         known = set(PackedStore(txn, repository.key).known_packs())
     read = partial(read_new_packs, repository.store, known, also=named)
@@ -324,7 +313,6 @@ def _change(
     before: CommitId | None,
     after: CommitId | None,
 ) -> Change | None:
-    from lakecli.refs.graph import is_ancestor
 
     if before == after:
         return None

@@ -9,24 +9,22 @@ bucket again, or until a pull.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.errors import IntegrityError, NotFound
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.operations import RefChange
+from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import Branch, RefKind, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.repository.core import intents, operations, ref_changes, staging_tokens, unsent
 from lakecli.repository.core.clean import unstage_unchanged
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.landing import follow_head
 from lakecli.repository.core.under_way import CommitUnderWay
-
-if TYPE_CHECKING:
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.kv.operations import RefChange
-    from lakecli.kv.tracking import Tracked
-    from lakecli.repository.core.lake import Repository
+from lakecli.staging import area
 
 
 def follow(repository: Repository) -> int:
@@ -102,8 +100,6 @@ def _follow_branch(
     txn: WriteTransaction, repository: Repository, tracked: Tracked
 ) -> RefChange | None:
     """Let a branch follow; return the change, or ``None`` if it stays as it is."""
-    from lakecli.staging import area
-
     refs = RefStore(txn, repository.key)
     before = refs.find_branch(tracked.name)
     if before is None:

@@ -12,27 +12,26 @@ The way of a commit, what makes it durable and what a crash leaves: `lakecli.rep
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from lakecli.errors import LakeError, LostRace, Unreachable
+from lakecli.kv.env import ReadTransaction
 from lakecli.kv.tracking import TrackingStore
-from lakecli.model import RefKind
+from lakecli.model import Branch, Commit, CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.move import Outcome
 from lakecli.repository.core import staging_tokens, unsent
-from lakecli.repository.core.landing import is_built_from
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.landing import Landing, is_built_from
 from lakecli.repository.core.mover import CaughtUp, Resumed
+from lakecli.repository.core.pending import finish_pending
+from lakecli.repository.core.unsent import Unsent
+from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.sharing.follow import follow
+from lakecli.repository.sharing.notes import PutBack, push_note
+from lakecli.repository.sharing.publish import publish
 from lakecli.retry import REF_MOVES, Retries
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Branch, Commit, CommitId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.landing import Landing
-    from lakecli.repository.core.unsent import Unsent
-    from lakecli.repository.sharing.notes import PutBack
 
 
 class SharedMover:
@@ -67,10 +66,6 @@ class SharedMover:
 
     def catch_up(self, repository: Repository) -> CaughtUp:
         """Finish what earlier commands left, fetch, and let local refs follow."""
-        from lakecli.repository.core.pending import finish_pending
-        from lakecli.repository.sharing.fetch import fetch
-        from lakecli.repository.sharing.follow import follow
-
         finished = finish_pending(repository)
         fetch(repository)
         errors: list[LakeError] = []
@@ -100,9 +95,6 @@ class SharedMover:
         self, repository: Repository, branch: Branch, commit: Commit, landing: Landing
     ) -> bool:
         """Move the branch in the bucket, then land the commit here."""
-        from lakecli.remote.move import Outcome
-        from lakecli.repository.sharing.publish import publish
-
         with repository.lake.kv.read() as txn:
             present = RefStore(txn, repository.key).find_branch(branch.name)
             if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
@@ -138,7 +130,6 @@ class SharedMover:
                 self._push(repository, note)
 
     def _push(self, repository: Repository, note: Unsent) -> None:
-        from lakecli.repository.sharing.notes import push_note
 
         command_id, put_back = self._command_id, self._put_back
         push_note(repository, note, who=self._who, command_id=command_id, put_back=put_back)
@@ -178,8 +169,6 @@ def _check_ahead(
 
 
 def _fetch_and_follow(repository: Repository) -> None:
-    from lakecli.repository.sharing.fetch import fetch
-    from lakecli.repository.sharing.follow import follow
 
     fetch(repository)
     follow(repository)

@@ -8,23 +8,19 @@ here, except that a ref which was deleted or renamed is put back.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from lakecli.errors import LakeError, OutcomeUnknown, Unreachable
 from lakecli.kv.tracking import TrackingStore
+from lakecli.model import CommitId
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Outcome
 from lakecli.repository.core import tracking, unsent
-from lakecli.repository.core.unsent import Verdict
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.unsent import Unsent, Verdict
 from lakecli.repository.sharing.publish import publish
 from lakecli.repository.sharing.refusals import refused
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lakecli.model import CommitId
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.unsent import Unsent
 
 
 class PutBack(Protocol):

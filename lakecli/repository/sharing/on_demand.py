@@ -10,31 +10,27 @@ so a handle shows one state of each ref.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from shutil import rmtree
 from tempfile import mkdtemp
 from threading import RLock
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 from weakref import finalize
 
 from lakecli.errors import Unreachable
-from lakecli.ids import CommitId
+from lakecli.ids import CommitId, PackId
 from lakecli.kv.env import OWNER_SIZE, LocalStore, ReadTransaction, Table
 from lakecli.model import NAMED_KINDS, Branch, RefKind, StagingToken, Tag
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.damage import Damage
+from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref
 from lakecli.repository.core import tracking
 from lakecli.repository.core.commit_record import initial_commit
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing.fetch import take_named_packs, take_new_packs, take_packs
 from lakecli.repository.sharing.remote_refs import read_remote
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from lakecli.ids import PackId
-    from lakecli.remote.damage import Damage
-    from lakecli.remote.ref_records import RemoteRef
-    from lakecli.repository.core.lake import Repository
 
 _KINDS: Final = {Table.BRANCHES: RefKind.BRANCH, Table.TAGS: RefKind.TAG}
 _NO_STAGING: Final = StagingToken(bytes(OWNER_SIZE))

@@ -6,24 +6,22 @@ replaced pack is deleted after a day: until then, another clone may read what it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.errors import LakeError, PermissionDenied
+from lakecli.ids import PackId
+from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.packed import PackedStore
 from lakecli.layout import pack_key
+from lakecli.model import Commit, CommitId
 from lakecli.refs.parents import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.ids import PackId
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.model import Commit, CommitId
-    from lakecli.remote.packs import PackInfo
-    from lakecli.repository.core.lake import Repository
+from lakecli.remote import packs
+from lakecli.remote.packs import PackInfo
+from lakecli.repository.core.lake import Repository
 
 KEPT_FOR: Final = timedelta(days=1)
 """How long a replaced pack is kept."""
@@ -69,8 +67,6 @@ def write(repository: Repository, commits: Sequence[Commit]) -> Packed | None:
         PermissionDenied: writing there is not allowed.
         Unreachable: the store does not answer.
     """
-    from lakecli.remote import packs
-
     if not commits:
         return None
     store = repository.store
@@ -112,8 +108,6 @@ class _Choice(NamedTuple):
 
 def _choose(repository: Repository, commits: Sequence[Commit]) -> _Choice:
     """List the packs, and choose those that the new one replaces."""
-    from lakecli.remote import packs
-
     listed = packs.list_packs(repository.store)
     with repository.lake.kv.read() as txn:
         live = set(PackedStore(txn, repository.key).live_packs())

@@ -10,38 +10,36 @@ A crash after 2 leaves the intent to the next command, which finds out what beca
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from time import sleep
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.errors import LakeError, OutcomeUnknown, Refused, Unreachable
-from lakecli.ids import WriteId
+from lakecli.ids import PackId, WriteId
+from lakecli.kv.env import ReadTransaction
 from lakecli.kv.packed import PackedStore
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.layout import sstable_key
+from lakecli.model import Commit, CommitId, RefKind
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote import move
+from lakecli.remote.collection import GcState, Phase, may_have_swept, read_state, wait_for_sweep
 from lakecli.remote.move import Intent, Outcome, Result
 from lakecli.remote.packs import list_packs
+from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.core import intents, namespace, tracking
 from lakecli.repository.core.intents import Begun
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.landing import Landing
 from lakecli.repository.core.under_way import mark_sent
-from lakecli.repository.sharing import rollback
+from lakecli.repository.sharing import packing, rollback
+from lakecli.repository.sharing.packing import Packed
+from lakecli.repository.sharing.references import NotInBucket, check_references
+from lakecli.repository.sharing.shareable import ensure_shareable
 from lakecli.retry import REF_MOVES, SWEEPS, Retries
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from lakecli.ids import PackId
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.tracking import Tracked
-    from lakecli.model import Commit, CommitId, RefKind
-    from lakecli.remote.collection import GcState
-    from lakecli.remote.ref_records import RemoteRef
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.landing import Landing
-    from lakecli.repository.sharing.packing import Packed
 
 TRUSTED_SHARE: Final = 0.5
 """Share of the grace period: younger data is not looked for, since it cannot be collected yet."""
@@ -167,8 +165,6 @@ def check_writable(repository: Repository) -> None:
         NewerRepository: only newer versions may write it.
         OtherRepository: the namespace is no longer this repository's.
     """
-    from lakecli.repository.sharing.shareable import ensure_shareable
-
     description = check_readable(repository)
     namespace.check_needs(repository.store, description, writing=True)
     ensure_shareable(repository)
@@ -211,8 +207,6 @@ def request_move(
         is_new: whether no earlier command can have sent it.
         is_push: as of `publish`.
     """
-    from lakecli.remote import move
-
     lake = repository.lake
     retries = Retries(REF_MOVES, sleep=sleep, random=lake.random_number)
 
@@ -259,7 +253,6 @@ def _is_lost(
 
 
 def _settled(repository: Repository) -> GcState:
-    from lakecli.remote.collection import wait_for_sweep
 
     return wait_for_sweep(repository.store, Retries(SWEEPS, sleep=repository.guard.sleep))
 
@@ -323,8 +316,6 @@ def _forget_lost_packs(repository: Repository, commits: Sequence[Commit]) -> Non
 
 def _trusted(txn: ReadTransaction, repository: Repository, collection: GcState) -> set[CommitId]:
     """Return tracked positions, if nothing can have been collected since they were read."""
-    from lakecli.remote.collection import GcState, Phase, may_have_swept
-
     fetched = tracking.find_fetched(txn, repository)
     if fetched is None:
         return set()
@@ -340,9 +331,6 @@ def _check(
     Young data is trusted while nothing is condemned, unless the bucket went back in time since it
     was uploaded.
     """
-    from lakecli.remote.collection import Phase
-    from lakecli.repository.sharing.references import check_references
-
     if not commits:
         return
     trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
@@ -359,9 +347,6 @@ def _check_again(
     repository: Repository, name: str, commits: Sequence[Commit], before: GcState
 ) -> None:
     """Verify again, once the ref has moved, if a sweep may have run meanwhile."""
-    from lakecli.remote.collection import may_have_swept, read_state
-    from lakecli.repository.sharing.references import NotInBucket, check_references
-
     try:
         if not may_have_swept(before, read_state(repository.store)):
             return
@@ -385,8 +370,6 @@ def _check_again(
 
 def _pack(repository: Repository, after: CommitId) -> tuple[Packed | None, PackId | None]:
     """Write a pack if commits are in none; return it, and the ID of the pack that has `after`."""
-    from lakecli.repository.sharing import packing
-
     with repository.lake.kv.read() as txn:
         commits = packing.unpacked_commits(txn, repository, after)
         known = PackedStore(txn, repository.key).find_pack(after)
@@ -399,8 +382,6 @@ def _write_down(repository: Repository, wanted: Begun, packed: Packed | None) ->
 
     A move that an earlier command began keeps its write ID, so it cannot be made twice.
     """
-    from lakecli.repository.sharing import packing
-
     with repository.lake.kv.write() as txn:
         if packed is not None:
             packing.note(txn, repository, packed)

@@ -8,27 +8,30 @@ that they changed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from heapq import merge, nlargest
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from lakecli.committed.diff import diff
+from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.layout import SSTABLES, sstable_key
+from lakecli.model import EMPTY_TREE, Commit, Difference, Entry, MetarangeId
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.address import check_key, is_external
+from lakecli.repository.core.data_index import DataIndex
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.remote_refs import find_gone_back
 from lakecli.repository.sharing.restoring import Restoring
+from lakecli.repository.transfer.parallel import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from lakecli.model import Commit, Difference, Entry, MetarangeId
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.repository.core.data_index import DataIndex
-    from lakecli.repository.core.lake import Repository
 
 T = TypeVar("T")
 
@@ -191,9 +194,6 @@ def _youngest(repository: Repository, commits: Sequence[Commit]) -> list[_Wanted
 
 def _entries(repository: Repository, commits: Sequence[Commit]) -> Iterator[tuple[Entry, bytes]]:
     """Yield the entries, with their paths, that commits brought in and that have data here."""
-    from lakecli.committed.values import decode_entry
-    from lakecli.repository.core.address import is_external
-
     for commit, parents in _with_parents(repository, commits):
         for change in _brought(repository, parents, commit.metarange_id):
             assert change.right is not None
@@ -206,9 +206,6 @@ def _brought(
     repository: Repository, parents: Sequence[MetarangeId], tree: MetarangeId
 ) -> Iterator[Difference]:
     """Yield what a tree has that none of its parents' trees has, in path order."""
-    from lakecli.committed.diff import diff
-    from lakecli.model import EMPTY_TREE
-
     if tree in parents:
         return
     sides = [diff(repository.trees, parent, tree) for parent in parents or [EMPTY_TREE]]
@@ -235,7 +232,6 @@ def _missing_data(repository: Repository, wanted: Iterator[_Wanted]) -> list[_Wa
 def _missing_from_listing(
     repository: Repository, batch: dict[tuple[str, int], bytes], wanted: Iterator[_Wanted]
 ) -> list[_Wanted]:
-    from lakecli.repository.core.data_index import DataIndex
 
     first = (_Wanted(key, size, path) for (key, size), path in batch.items())
     missing: dict[bytes, _Wanted] = {}
@@ -260,7 +256,6 @@ def _lost(store: ObjectStore, items: Sequence[_Wanted]) -> list[_Wanted]:
 
 
 def _is_data_there(store: ObjectStore, item: _Wanted) -> bool:
-    from lakecli.repository.core.address import check_key
 
     try:
         check_key(item.key)
@@ -279,8 +274,6 @@ def _is_there(store: ObjectStore, key: str, *, size: int | None = None) -> bool:
 
 def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
     """Return the items that pass a test, several of which run at a time."""
-    from lakecli.repository.transfer.parallel import Workers
-
     kept: list[tuple[int, T]] = []
 
     def look(numbered: tuple[int, T]) -> None:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lakecli.errors import AlreadyExists, LakeError, LostRace
-from lakecli.model import RefKind
-
-if TYPE_CHECKING:
-    from lakecli.model import CommitId
-    from lakecli.repository.core.lake import Repository
+from lakecli.model import CommitId, RefKind
+from lakecli.repository.core.lake import Repository
 
 
 class NonFastForward(LostRace):

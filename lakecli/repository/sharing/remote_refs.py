@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import RefKind
 from lakecli.objectstore.base import Version
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.remote import damage
+from lakecli.remote.damage import Damage
 from lakecli.remote.packs import list_packs
+from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, BadRef, Listed, iter_refs, read_refs
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing import rollback
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lakecli.kv.tracking import Tracked
-    from lakecli.remote.damage import Damage
-    from lakecli.remote.ref_records import RemoteRef
-    from lakecli.repository.core.lake import Repository
 
 
 class Remote(NamedTuple):

@@ -6,18 +6,16 @@ here and have not changed. Each object is verified by its digest before and afte
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakecli.layout import SSTABLES
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.notice import Notice
-from lakecli.repository.repair.records import Damage
+from lakecli.repository.repair.objects import repair_data, repair_tables
+from lakecli.repository.repair.records import Damage, Repaired
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.repair.records import Repaired
-
     Repair = Callable[..., Iterator[Repaired]]
 
 
@@ -30,15 +28,11 @@ class Restoring:
 
     def tables(self, keys: Sequence[str]) -> list[str]:
         """Upload ranges and metaranges again; return the keys for which that was impossible."""
-        from lakecli.repository.repair.objects import repair_tables
-
         sent = self._upload(repair_tables, [Damage("table", key, "missing") for key in keys])
         return [key for key in keys if key not in sent]
 
     def data(self, sizes: Mapping[str, int]) -> set[str]:
         """Upload data objects again, given by key and size; return the keys that were."""
-        from lakecli.repository.repair.objects import repair_data
-
         damages = [Damage("data", key, "missing", size=size) for key, size in sizes.items()]
         return self._upload(repair_data, damages)
 

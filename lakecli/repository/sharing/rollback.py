@@ -15,23 +15,20 @@ data that was uploaded before, however young it is.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.kv.env import Table
+from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.packed import PackedStore
 from lakecli.kv.reflog import ReflogStore
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.notice import Notice
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.kv.tracking import Tracked
     from lakecli.objectstore.base import ObjectStore
     from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository

@@ -14,21 +14,18 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli import layout
 from lakecli.errors import Refused, Unsupported
-from lakecli.kv.env import Table
+from lakecli.kv.env import ReadTransaction, Table
 from lakecli.objectstore.access import access_of
 from lakecli.objectstore.probe import conditions, objects
 from lakecli.objectstore.probe.run import distance
 from lakecli.objectstore.probe.scratch import Scratch
 from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.clock import CLOCK_FIX, CLOCK_LIMIT, wrong_by
-
-if TYPE_CHECKING:
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.lake import Repository
 
 VERSION: Final = 1
 """The version of the tests; a namespace that passed an older version is tested again."""

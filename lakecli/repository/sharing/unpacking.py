@@ -7,23 +7,20 @@ last known positions until then.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from lakecli.ids import PackId
+from lakecli.kv.env import ReadTransaction
 from lakecli.kv.packed import PackedStore
+from lakecli.model import Commit, CommitId
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import damage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lakecli.ids import PackId
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Commit, CommitId
-    from lakecli.remote.damage import Damage
-    from lakecli.remote.packs import Pack
-    from lakecli.repository.core.lake import Repository
+from lakecli.remote.damage import Damage
+from lakecli.remote.packs import Pack
+from lakecli.repository.core.lake import Repository
 
 BATCH: Final = 8_192
 """Commits written in one transaction: other processes wait for no more than these."""

@@ -9,19 +9,18 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
+from io import FileIO
 from itertools import chain, count
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
+from lakecli.repository.core.read import hasher_of
 from lakecli.repository.transfer.partial import Partial, open_exclusively
 from lakecli.repository.transfer.readers import PIECE, FileState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from io import FileIO
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -311,7 +310,6 @@ class Destination:
 
 
 def _has_digest(descriptor: int, digest: str, check: Callable[[], None]) -> bool:
-    from lakecli.repository.core.read import hasher_of
 
     hasher = hasher_of(digest)
     while piece := os.read(descriptor, PIECE):

@@ -6,15 +6,13 @@ is known, which its entry records.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from blake3 import blake3
 
 from lakecli.identity import is_md5
 from lakecli.ids import DataDigest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Expected(NamedTuple):

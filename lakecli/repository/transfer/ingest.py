@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -22,11 +23,14 @@ from blake3 import blake3
 
 from lakecli.errors import PermissionDenied
 from lakecli.ids import DataDigest
+from lakecli.kv.file_hashes import FileKey
 from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
+from lakecli.objectstore.contents import put_content
+from lakecli.objectstore.local.files import sync_all_published
 from lakecli.objectstore.uri import is_local, parse
 from lakecli.progress import NO_PROGRESS, Progress
-from lakecli.repository.transfer.expected import Digests, needs_md5
+from lakecli.repository.transfer.expected import Digests, Expected, needs_md5
 from lakecli.repository.transfer.ingested import Done, Ingested
 from lakecli.repository.transfer.readers import (
     PIECE,
@@ -41,13 +45,8 @@ from lakecli.repository.transfer.readers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
-
-    from lakecli.kv.file_hashes import FileKey
     from lakecli.objectstore.base import Batch, ObjectStore
     from lakecli.repository.core.gc_guard import GcGuard
-    from lakecli.repository.transfer.expected import Expected
     from lakecli.repository.transfer.parallel import Memory
     from lakecli.repository.transfer.send import Sender
 
@@ -63,7 +62,6 @@ def _seconds(status: os.stat_result) -> int:
 
 
 def _key_of(path: bytes, status: os.stat_result) -> FileKey:
-    from lakecli.kv.file_hashes import FileKey
 
     return FileKey(
         device=status.st_dev,
@@ -252,8 +250,6 @@ class Ingest:
         """Write an object; return whether it existed before."""
         key = data_key(digest)
         if self._batch is None:
-            from lakecli.objectstore.contents import put_content
-
             return not put_content(self._store, key, data)
         # Whether it existed matters only to a namespace with garbage collection.
         asks = self._guard is not None and self._guard.is_active
@@ -424,8 +420,6 @@ class Ingest:
             self._batch.flush()
         unsynced, self._unsynced = self._unsynced, []
         if unsynced:
-            from lakecli.objectstore.local.files import sync_all_published
-
             sync_all_published(parse(self._store.uri).path, unsynced)
 
     def claim(self, ingested: Iterable[Ingested]) -> None:

@@ -7,21 +7,16 @@ it has received none for a week. Only keys of data objects are considered.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.errors import LakeError
 from lakecli.kv import transfers
 from lakecli.layout import DATA, data_digest
 from lakecli.objectstore.capabilities import uploads_of
-from lakecli.objectstore.uploads import UploadId, UploadNotFound
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from lakecli.objectstore.uploads import UnfinishedUpload, Uploads
-    from lakecli.repository.core.lake import Repository
+from lakecli.objectstore.uploads import UnfinishedUpload, UploadId, UploadNotFound, Uploads
+from lakecli.repository.core.lake import Repository
 
 INTERVAL: Final = timedelta(days=1)
 """Time between two searches, and until an upload of another machine is abandoned."""

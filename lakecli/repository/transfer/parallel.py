@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock  # `threading` takes 0.5 ms of every start
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from threading import Condition, Event, Lock, Thread
+from typing import Any, Final, TypeVar
 
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, is_interrupt
 from lakecli.progress import Progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from threading import Condition, Event
-
-    from lakecli.retry import Retries
+from lakecli.retry import PARTS, Retries
 
 T = TypeVar("T")
 
@@ -57,7 +53,7 @@ class Workers:
     def __init__(self, count: int) -> None:
         self._count = count
         self._errors: list[BaseException] = []
-        self._drawing = allocate_lock()
+        self._drawing = Lock()
         self._shares: list[_Share] = []
         self._busy = 0
         self._is_running = False
@@ -65,15 +61,11 @@ class Workers:
     @cached_property
     def _stop(self) -> Event:
         """Set when the threads have to end; made before they start."""
-        from threading import Event
-
         return Event()
 
     @cached_property
     def _changed(self) -> Condition:
         """Guards what the threads share; made before they start."""
-        from threading import Condition
-
         return Condition()
 
     def for_each(self, items: Iterable[T], work: Callable[[T], object]) -> None:
@@ -83,8 +75,6 @@ class Workers:
         of the iterable is raised here: no further item is drawn, and running calls end at their
         next `check`.
         """
-        from threading import Thread
-
         self._errors.clear()
         self._stop.clear()
         with self._changed:  # both exist from now on
@@ -260,8 +250,6 @@ class CheckedProgress(Progress):
 
 def part_retries(workers: Workers, random: Callable[[], float]) -> Retries:
     """Return how often a part of an object is sent or fetched; the waits end when `workers` do."""
-    from lakecli.retry import PARTS, Retries
-
     return Retries(PARTS, sleep=workers.pause, random=random)
 
 
@@ -270,7 +258,7 @@ class Memory:
 
     def __init__(self, size: int = MEMORY) -> None:
         self._left = self._size = size
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._freed: Condition | None = None
         """What threads wait for, if any has waited."""
 
@@ -308,7 +296,6 @@ class Memory:
                 self._freed.notify_all()
 
     def _condition(self) -> Condition:
-        from threading import Condition
 
         return Condition(self._lock)
 
@@ -319,8 +306,6 @@ def beside(action: Callable[[], object]) -> Iterator[None]:
 
     An error of the action is raised at the end of a block that has none itself.
     """
-    from threading import Thread
-
     errors: list[BaseException] = []
 
     def run() -> None:

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from lakecli.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _END: Final = "\\Z"
 MAX_PATTERNS: Final = 10_000

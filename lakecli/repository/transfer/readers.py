@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
+from collections.abc import Callable, Iterator
 from io import FileIO
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self
 
@@ -12,8 +14,6 @@ from blake3 import blake3
 from lakecli.errors import LakeError, LostRace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from lakecli.progress import Progress
 
 PIECE: Final = 1 << 20
@@ -138,8 +138,6 @@ def pieces_of(source: BinaryIO) -> Iterator[bytes | memoryview]:
     A file is read into whole pages of memory, from which the disk can write directly.
     """
     if isinstance(source, FileIO):
-        import mmap
-
         buffer = memoryview(mmap.mmap(-1, COPY_PIECE))
         while size := source.readinto(buffer):
             yield buffer[:size]

@@ -6,6 +6,7 @@ meanwhile, so that little is left to hash at the end, before the file gets its n
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -14,22 +15,20 @@ from blake3 import blake3
 
 from lakecli.errors import Unreachable
 from lakecli.identity import h
+from lakecli.model import Entry
 from lakecli.objectstore.base import ObjectNotFound
 from lakecli.objectstore.ranges import open_range
+from lakecli.progress import Progress
 from lakecli.repository.core.address import locate
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.read import damaged, digest_of, gone
+from lakecli.repository.transfer.destination import Destination
+from lakecli.repository.transfer.parallel import Workers
+from lakecli.repository.transfer.partial import Partial
+from lakecli.retry import Retries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.model import Entry
     from lakecli.objectstore.base import ObjectStore
-    from lakecli.progress import Progress
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.destination import Destination
-    from lakecli.repository.transfer.parallel import Workers
-    from lakecli.repository.transfer.partial import Partial
-    from lakecli.retry import Retries
 
 PIECE: Final = 1 << 20
 """Bytes written or hashed at a time."""

@@ -10,13 +10,10 @@ included and not excluded. Without include patterns, every object is included.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from lakecli.errors import UsageError
 from lakecli.repository.transfer.patterns import Patterns
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Selection:

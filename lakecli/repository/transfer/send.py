@@ -11,10 +11,11 @@ asks the bucket which parts have arrived, and sends the others.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 import google_crc32c
 from blake3 import blake3
@@ -25,18 +26,13 @@ from lakecli.layout import data_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 from lakecli.objectstore.capabilities import PART_SIZE
 from lakecli.objectstore.seekable import Seekable
-from lakecli.objectstore.uploads import UploadId, UploadNotFound, part_size_of
+from lakecli.objectstore.uploads import Part, UploadId, UploadNotFound, Uploads, part_size_of
+from lakecli.progress import Progress
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.transfer.expected import Digests
+from lakecli.repository.transfer.parallel import Memory, Workers
 from lakecli.repository.transfer.readers import PIECE, FileChanged, changed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lakecli.objectstore.uploads import Part, Uploads
-    from lakecli.progress import Progress
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.transfer.parallel import Memory, Workers
-    from lakecli.retry import Retries
+from lakecli.retry import Retries
 
 MOST_IN_MEMORY: Final = 16 << 20
 """Bytes of the largest part that is read whole; a larger one is read while it is sent."""

@@ -10,30 +10,26 @@ fails and the commit is built again, from what is staged then.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.errors import AlreadyExists, LostRace
 from lakecli.kv import operations as log
-from lakecli.kv.operations import RefChange, StagingChange
+from lakecli.kv.env import WriteTransaction
+from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, records, ref_changes, staging_tokens
+from lakecli.repository.core.gate import Reclaimed
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.landing import follow_head
 from lakecli.repository.core.under_way import check_none_sent, check_none_taken_back
 from lakecli.repository.undo.claims import GONE
-from lakecli.repository.undo.passed_over import iter_unstaged
+from lakecli.repository.undo.passed_over import PassedOver, iter_unstaged
 from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from lakecli.kv.env import WriteTransaction
-    from lakecli.kv.operations import Operation
-    from lakecli.repository.core.gate import Reclaimed
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.undo.passed_over import PassedOver
-
     Fields = Mapping[str, Any] | None
 
 _BATCH: Final = 1024

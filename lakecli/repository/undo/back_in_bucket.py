@@ -13,26 +13,24 @@ meanwhile. Then the notes are sent, each only if the bucket still stands on what
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.kv import operations as log
+from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.operations import Operation, RefChange
 from lakecli.kv.tracking import TrackingStore
 from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
+from lakecli.remote.refs import find_ref
 from lakecli.repository.core import ref_changes, unsent
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.unsent import Unsent, Verdict
+from lakecli.repository.sharing.notes import Sent, not_sent, not_yet_sent, push_note, send_note
 from lakecli.repository.undo.log import REDOES, RESTORE, UNDO, UNDOES
 from lakecli.repository.undo.pushed import Pushed, moved_on
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.kv.env import ReadTransaction, WriteTransaction
-    from lakecli.kv.operations import Operation, RefChange
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.sharing.notes import Sent
 
 _NO_COMMAND: Final = b""
 """The command of notes that are made without automatic sharing."""
@@ -115,8 +113,6 @@ def send(
         OutcomeUnknown: the bucket may have moved; the next command finds out.
         Unreachable, PermissionDenied, …: nothing was undone, unless the message says so.
     """
-    from lakecli.repository.sharing.notes import not_sent, not_yet_sent
-
     refused: list[LakeError] = []
     # Deletions come last: a branch that was renamed always has a name in the bucket.
     for number, each in enumerate(sorted(pushed, key=lambda each: each.before is None)):
@@ -170,9 +166,6 @@ def _send(
     repository: Repository, appended: Operation, pushed: Pushed, wanted: Unsent, committer: str
 ) -> Sent:
     """Send one note, unless another process has sent it or made it needless."""
-    from lakecli.remote.refs import find_ref
-    from lakecli.repository.sharing.notes import Sent, send_note
-
     with repository.lake.kv.read() as txn:
         is_noted = unsent.find_unsent(txn, repository, pushed.kind, pushed.name) is not None
         is_reversed = not is_noted and _is_reversed(txn, repository, appended)
@@ -202,7 +195,6 @@ def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operati
 
 
 def _send_again(repository: Repository, move: Unsent, committer: str) -> None:
-    from lakecli.repository.sharing.notes import push_note
 
     command_id = repository.mover.command_id or _NO_COMMAND
     push_note(repository, move, who=lambda: committer, command_id=command_id)

@@ -7,21 +7,18 @@ What is missing does not stop the rest; the operation says how much it was.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from lakecli.kv import operations as log
+from lakecli.kv.env import ReadTransaction
+from lakecli.kv.operations import Operation, RefChange
 from lakecli.model import CommitId, RefKind, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.commit_gate import unless_away
 from lakecli.repository.core.gate import Reclaimed
+from lakecli.repository.core.lake import Repository
 from lakecli.staging import area
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import Operation, RefChange
-    from lakecli.repository.core.lake import Repository
 
 GONE: Final = "gone"
 """Key of an operation's metadata: how many of the objects and trees it put back are missing."""

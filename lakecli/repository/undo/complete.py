@@ -6,24 +6,21 @@ Two things may be left to do: refs that it has yet to move back in the bucket
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Self
 
 from lakecli.errors import LakeError, LostRace, Refused, is_interrupt
 from lakecli.kv import operations as log
+from lakecli.kv.env import ReadTransaction
+from lakecli.kv.operations import Operation
 from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import answer, ref_changes, unsent
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.undo import back_in_bucket
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.pushed import Pushed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import Operation
-    from lakecli.repository.core.lake import Repository
 
 RESTORES: Final = "restores"
 """Key of an operation's metadata: the ID of the operation that was restored."""

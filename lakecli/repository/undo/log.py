@@ -7,20 +7,18 @@ operation says whether it is undone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
+from lakecli.kv.env import ReadTransaction
+from lakecli.kv.operations import Operation
+from lakecli.kv.past import PastStore
 from lakecli.repository.core import answer, records, ref_changes
 from lakecli.repository.core.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.core.lake import Lake, Repository
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import Operation
 
 UNDOES: Final = "undoes"
 REDOES: Final = "redoes"
@@ -155,8 +153,6 @@ def repository_at(repository: Repository, operation: str) -> Repository:
         UsageError: that is no ID.
         NotFound: there is no such operation, or no longer, or no repository after it.
     """
-    from lakecli.kv.past import PastStore
-
     lake, found = repository.lake, find_operation(repository, operation).operation
     past = Lake(lake.home, PastStore(lake.kv, repository.key, found.id), lake.runtime)
     if not (then := Repository(past, repository.record)).is_here():

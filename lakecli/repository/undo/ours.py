@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.kv import operations as log
+from lakecli.kv.env import ReadTransaction
+from lakecli.kv.operations import Operation, RefChange
 from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.ref_changes import MOVE, commit_of, is_local
 from lakecli.repository.undo import log as op_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import Operation, RefChange
-    from lakecli.repository.core.lake import Repository
-
     Position = CommitId | None
     Ref = tuple[str, str]
 

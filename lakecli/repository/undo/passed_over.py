@@ -9,18 +9,15 @@ has not seen the head that the branch has followed to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from lakecli.kv import operations as log
+from lakecli.kv.env import ReadTransaction
+from lakecli.kv.operations import Operation, StagingChange
 from lakecli.repository.core import ref_changes
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.undo.log import REDOES, UNDOES, iter_logged
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import Operation, StagingChange
-    from lakecli.repository.core.lake import Repository
 
 
 class PassedOver(NamedTuple):

@@ -7,27 +7,25 @@ operation left it: to where it is here then, but not behind what it had there be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from lakecli.errors import LostRace, Refused
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.env import ReadTransaction
+from lakecli.kv.operations import Operation
+from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
+from lakecli.remote.refs import find_ref
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.pending import finish_pending
 from lakecli.repository.core.ref_changes import commit_of, is_local
+from lakecli.repository.sharing.publish import check_writable
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.ours import RESET, Moved, find_ours
 from lakecli.repository.undo.stood import Undone, find_back
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import Operation
-    from lakecli.kv.tracking import Tracked
-    from lakecli.repository.core.lake import Repository
-
 
 _BACK: Final = {op_log.UNDO, op_log.RESTORE}
 """Kinds of operations that move branches back; undoing these leaves commits to push, at worst."""
@@ -71,8 +69,6 @@ def find_to_move_back(
             answer.
         CannotShare, NewerRepository: no refs can be moved there.
     """
-    from lakecli.repository.core.pending import finish_pending
-
     finish_pending(repository)
     with repository.lake.kv.read() as txn:
         pushed = find_pushed(txn, repository, taken, remote=remote)
@@ -87,8 +83,6 @@ def find_to_move_back(
             f"this was pushed: {names}",
             hint="--remote undoes it in the bucket too; or " + _other_way(repository, pushed[0]),
         )
-    from lakecli.remote.refs import find_ref
-    from lakecli.repository.sharing.publish import check_writable
 
     check_writable(repository)
     for each in pushed:

@@ -9,13 +9,17 @@ Every command with automatic sharing imports this module, and few use it: so it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import Operation
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.unsent import Unsent
+from lakecli.errors import LakeError
+from lakecli.kv.env import ReadTransaction
+from lakecli.kv.operations import Operation
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.ref_changes import commit_of, is_local, moves_commit
+from lakecli.repository.core.under_way import when_none_under_way
+from lakecli.repository.core.unsent import Unsent
+from lakecli.repository.undo import back_in_bucket, pushed
+from lakecli.repository.undo import log as op_log
+from lakecli.repository.undo.apply import TakeBack
+from lakecli.repository.undo.claims import claim_operations
 
 
 def put_back(repository: Repository, refused: Unsent, *, committer: str) -> bool:
@@ -29,13 +33,6 @@ def put_back(repository: Repository, refused: Unsent, *, committer: str) -> bool
     Returns:
         Whether it is undone here; not if the ref was moved again since, or made again.
     """
-    from lakecli.errors import LakeError
-    from lakecli.repository.core.under_way import when_none_under_way
-    from lakecli.repository.undo import back_in_bucket, pushed
-    from lakecli.repository.undo import log as op_log
-    from lakecli.repository.undo.apply import TakeBack
-    from lakecli.repository.undo.claims import claim_operations
-
     with repository.lake.kv.read() as txn:
         operation = _find(txn, repository, refused)
     if operation is None:
@@ -62,9 +59,6 @@ def put_back(repository: Repository, refused: Unsent, *, committer: str) -> bool
 
 def _find(txn: ReadTransaction, repository: Repository, refused: Unsent) -> Operation | None:
     """Return the newest operation on a ref, if it made the refused move and deleted a ref by it."""
-    from lakecli.repository.core.ref_changes import commit_of, is_local, moves_commit
-    from lakecli.repository.undo import log as op_log
-
     for operation, _ in op_log.iter_logged(txn, repository):
         changes = [each for each in operation.refs if moves_commit(each)]
         for change in changes:

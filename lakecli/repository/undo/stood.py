@@ -10,23 +10,23 @@ compared by their write IDs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.kv import operations as log
+from lakecli.kv.env import ReadTransaction
+from lakecli.kv.operations import Operation
+from lakecli.kv.tracking import Tracked
 from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
+from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.ref_changes import MOVE
+from lakecli.repository.undo.ours import Moved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from lakecli.kv.env import ReadTransaction
-    from lakecli.kv.operations import Operation
-    from lakecli.kv.tracking import Tracked
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.undo.ours import Moved, Position, Ref
+    from lakecli.repository.undo.ours import Position, Ref
 
 
 class Undone(NamedTuple):

@@ -214,7 +214,7 @@ def test_an_object_outside_is_recognised_while_its_store_reports_the_same_md5(
             return store.head(key)._replace(etag=f'"{checksum}"')
 
     monkeypatch.setattr(
-        "lakecli.repository.core.address.locate", lambda _repository, _entry: (Outside(), "f")
+        "lakecli.repository.upload.locate", lambda _repository, _entry: (Outside(), "f")
     )
     WAYS["file"](repository, source, OPTIONS)
     assert (values_of(repository, "main")[b"f.csv"] == value) == (not is_changed)
