@@ -18,6 +18,7 @@ from lakecli.identity import h
 from lakecli.model import Entry
 from lakecli.objectstore import registry
 from lakecli.objectstore.base import ANY
+from lakecli.pipeline import store_location
 from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.places import remembered
 from lakecli.repository.core.stager import Stager
@@ -134,7 +135,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         uris.append(uri)
         return real(uri, **options)
 
-    monkeypatch.setattr(registry, "open_store", open_store)
+    for module in (registry, store_location):
+        monkeypatch.setattr(module, "open_store", open_store)
     return uris
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from lakecli import layout
+from lakecli.cli.commands import branch_reset
 from lakecli.objectstore.base import ABSENT, ConditionFailed
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
@@ -49,7 +50,8 @@ class Mutant(NamedTuple):
 
 def _moves_any_head(patch: pytest.MonkeyPatch) -> None:
     """A branch is moved without comparing it with what the commit was built from."""
-    patch.setattr(landing, "is_built_from", lambda *_: True)
+    for module in (landing, under_way):
+        patch.setattr(module, "is_built_from", lambda *_: True)
 
 
 def _counts_all_as_seen(patch: pytest.MonkeyPatch) -> None:
@@ -116,7 +118,8 @@ def _sends_what_was_put_back(patch: pytest.MonkeyPatch) -> None:
 
 def _says_that_it_moved(patch: pytest.MonkeyPatch) -> None:
     """`branch reset` does not look whether the branch was put back before it was pushed."""
-    patch.setattr(branch, "is_put_back", lambda *_: False)
+    for module in (branch, branch_reset):
+        patch.setattr(module, "is_put_back", lambda *_: False)
 
 
 def _moves_back_over_others(patch: pytest.MonkeyPatch) -> None:

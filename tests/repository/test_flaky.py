@@ -30,7 +30,9 @@ DOWN = DownloadOptions(parallelism=4, part_size=PART)
 
 @pytest.fixture
 def proxy(aws_environment: pytest.MonkeyPatch, moto_endpoint: str) -> Iterator[FlakyProxy]:
-    aws_environment.setattr("lakecli.retry.PARTS", RetryPolicy(PARTS.attempts, 0.01))
+    aws_environment.setattr(
+        "lakecli.repository.transfer.parallel.PARTS", RetryPolicy(PARTS.attempts, 0.01)
+    )
     with flaky(moto_endpoint) as proxy:
         aws_environment.setenv("AWS_ENDPOINT_URL", proxy.url)
         yield proxy

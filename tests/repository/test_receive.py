@@ -50,7 +50,9 @@ class Store(MemoryStore):
 
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.retry.PARTS", RetryPolicy(PARTS.attempts, 0.001))
+    monkeypatch.setattr(
+        "lakecli.repository.transfer.parallel.PARTS", RetryPolicy(PARTS.attempts, 0.001)
+    )
 
 
 @pytest.fixture

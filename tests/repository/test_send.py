@@ -86,7 +86,9 @@ def store(repository: Repository) -> Bucket:
 
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.retry.PARTS", RetryPolicy(PARTS.attempts, 0.001))
+    monkeypatch.setattr(
+        "lakecli.repository.transfer.parallel.PARTS", RetryPolicy(PARTS.attempts, 0.001)
+    )
 
 
 @pytest.fixture

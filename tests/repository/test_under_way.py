@@ -427,7 +427,7 @@ def test_an_unreachable_bucket_changes_nothing(
     def unreachable(_repository: Repository) -> None:
         raise Unreachable("down")
 
-    monkeypatch.setattr("lakecli.repository.core.pending.finish_pending", unreachable)
+    monkeypatch.setattr("lakecli.repository.core.under_way.finish_pending", unreachable)
     before = branch.show(repository, "main")
     with pytest.raises(CommitUnderWay):
         branch.reset(repository, "main")

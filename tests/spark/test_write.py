@@ -29,7 +29,8 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core import gate, transaction
+from lakecli.repository.core.gate import claim_values
+from lakecli.repository.core.transaction import commit_clean
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
@@ -446,8 +447,9 @@ def test_the_driver_waits_for_a_store_as_long_as_executors_do(
 
         return instead
 
-    monkeypatch.setattr(gate, "claim_values", failing("claim", gate.claim_values))
-    monkeypatch.setattr(transaction, "commit_clean", failing("commit", transaction.commit_clean))
+    claims, commits = failing("claim", claim_values), failing("commit", commit_clean)
+    monkeypatch.setattr("lakecli.spark.write.claim_values", claims)
+    monkeypatch.setattr("lakecli.spark.target.commit_clean", commits)
     assert write(spark.range(7)).rows == 7
     assert (failed.count("claim"), failed.count("commit")) == (3, 3)
     monkeypatch.setattr(infer, "_copy_end", failing("footer", infer._copy_end))

@@ -449,7 +449,8 @@ def test_a_name_that_a_disk_refuses_is_left_out(
 def test_a_file_that_cannot_be_read_any_more_is_kept(
     repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: bytes) -> NoReturn:
+    def refuse(_root: bytes, _relative: bytes, *, follow: bool) -> NoReturn:
+        del follow
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(writer, "hash_file", refuse)
