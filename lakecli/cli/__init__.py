@@ -19,7 +19,8 @@
     logs           --log-level and the requests that --verbose counts
     plugins        programs that add commands
     names          --files-from
-    generate       write the manual pages and completion scripts
+    generate       write the manual pages, by man, and completion scripts; complete: answers TAB;
+                   help: pages on the terminal
     progress       plain lines; progress_bar: on a terminal
     files          files that --output names
     batch          --files-from and --stdin: many questions to one command

@@ -283,7 +283,7 @@ def tell_brought(context: Context, worktree: Worktree, brought: Brought) -> None
     elif brought.downloaded and context.settings.local_link == "hardlink" and os.geteuid() == 0:
         context.out.note(
             "the files are no hard links: root could write through them to the repository; to link "
-            f"all the same: lakecli config set local.link {HARDLINK_ROOT}"
+            f"anyway: lakecli config set local.link {HARDLINK_ROOT}"
         )
     note_left_out(context, brought.left_out)
     for path, why in brought.impossible:

@@ -25,7 +25,7 @@
     lakefs_files, lakefs_entries files that lakeFS wrote; entries as it writes them
     lakectl                      the commands and options of lakectl
     lakefs_files, lakefs_server  files that lakeFS wrote; a server as its dumps show it
-    worktrees                    working directories, and what is in them
+    worktrees, exchanges         working directories; one that is exchanged for a link meanwhile
     cores                        the compiled core, and tests with and without it
     tools, waits                 programs that a test needs; waits for a bucket that end at once
 """
