@@ -25,7 +25,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     native | proto               bulk work in C | varints, and lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
-``repository/core/transaction.py`` seals the branch's staging area → ``staging/overlay.py`` gives
+``repository/core/transaction.py`` seals the branch's staging area → ``staging/area.py`` gives
 the sealed changes as one sorted stream → ``committed/apply.py`` rewrites only the ranges they touch
 → ``objectstore`` keeps the new ranges and the metarange → ``repository/core/mover.py`` moves the
 branch: one LMDB transaction, or first the bucket's branch where sharing is automatic.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakecli.cli.answers.changes import ChangeCounts as ChangeCountsRecord
     from lakecli.cli.answers.changes import Difference as DifferenceRecord
     from lakecli.cli.output import Output
-    from lakecli.committed.change_counts import ChangeCounts
+    from lakecli.committed.diff import ChangeCounts
 
 LOOKS: Final = {
     ChangeType.ADDED: ("+ added", "green"),
@@ -89,7 +89,7 @@ def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -
         differences: consumed while they are counted.
         depth: how many directories a prefix has at most.
     """
-    from lakecli.committed.change_counts import count_changes
+    from lakecli.committed.diff import count_changes
 
     rows = count_changes(differences, depth=depth)
     total = 0

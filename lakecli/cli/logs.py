@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from lakecli.cli.line.argv import Globals, without_secrets
 from lakecli.cli.output import Output
-from lakecli.committed.reads import reads_text
+from lakecli.committed.cache import reads_text
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.objectstore.request_log import LOGGER as REQUESTS
 
 if TYPE_CHECKING:
-    from lakecli.committed.reads import Reads
+    from lakecli.committed.cache import Reads
 
 LEVELS: Final = {
     "trace": logging.DEBUG,

@@ -343,7 +343,7 @@ def read_time(text: str, context: Context) -> datetime:
     Raises:
         UsageError: the text is not such a time.
     """
-    from lakecli.refs.dates import parse_when
+    from lakecli.refs.expression import parse_when
 
     return parse_when(text, context.now())
 

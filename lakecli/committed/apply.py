@@ -12,15 +12,14 @@ from itertools import chain, islice
 from operator import lt
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.committed.metaranges import Metarange, RangeRecord
-from lakecli.committed.ranges import is_ours, iter_runs
+from lakecli.committed.metaranges import Metarange, RangeRecord, is_ours, iter_runs
 from lakecli.committed.values import identity_of
 from lakecli.committed.writer import TreeWriter
 from lakecli.model import MetarangeId
 
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.sstable.run import Run
+    from lakecli.sstable.block import Run
 
 CHUNK = 4096
 """Changes held in memory at a time."""

@@ -18,10 +18,10 @@ from lakecli.committed.metaranges import (
     RangeRecord,
     check_kind,
     decode_range_record,
+    is_ours,
+    name_of_table,
     parse_metarange,
 )
-from lakecli.committed.naming import name_of_table
-from lakecli.committed.ranges import is_ours
 from lakecli.committed.splitter import Splitter
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of

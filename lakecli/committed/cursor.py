@@ -4,21 +4,26 @@ A cursor stands before a range it has not opened, before a block it has not deco
 record. It can enter a range or a block, or skip it, so a comparison of two trees skips equal parts
 unread. The ranges of two trees need not end at the same keys: where they do not, both cursors enter
 and meet again further on.
+
+Differing records, from the windows of two trees.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lakecli.committed.metaranges import ID_PART, Metarange, RangeRecord
-from lakecli.committed.ranges import Mismatch
+from lakecli.committed.metaranges import ID_PART, Metarange, Mismatch, RangeRecord
+from lakecli.committed.values import identity_of
+from lakecli.model import ChangeType
 
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
     from lakecli.sstable.reader import Table
 
+
+if TYPE_CHECKING:
     Window: TypeAlias = tuple[list[bytes], list[bytes], list[bytes], list[bytes]]
     """Keys and values of the left tree, keys and values of the right one."""
 
@@ -264,3 +269,49 @@ def _take_before(inside: Cursor, outside: Cursor) -> tuple[list[bytes], list[byt
         outside.enter_range()
         return [], []
     return inside.take(end)
+
+
+if TYPE_CHECKING:
+    Pair: TypeAlias = tuple[bytes, bytes | None, bytes | None]
+    """A path, its value on the left and its value on the right; the values differ."""
+
+
+def iter_pairs(windows: Iterable[Window]) -> Iterator[Pair]:
+    """Yield the records of windows that differ by identity or presence."""
+    for left_keys, left_values, right_keys, right_values in windows:
+        if left_keys == right_keys:
+            for key, old, new in zip(left_keys, left_values, right_values, strict=True):
+                if not is_same(old, new):
+                    yield key, old, new
+        elif not left_keys:
+            for key, value in zip(right_keys, right_values, strict=True):
+                yield key, None, value
+        elif not right_keys:
+            for key, value in zip(left_keys, left_values, strict=True):
+                yield key, value, None
+        else:
+            yield from _merged(
+                dict(zip(left_keys, left_values, strict=True)),
+                dict(zip(right_keys, right_values, strict=True)),
+            )
+
+
+def _merged(left: dict[bytes, bytes], right: dict[bytes, bytes]) -> Iterator[Pair]:
+    for key in sorted(left.keys() | right.keys()):
+        old, new = left.get(key), right.get(key)
+        if not is_same(old, new):
+            yield key, old, new
+
+
+def is_same(left: bytes | None, right: bytes | None) -> bool:
+    """Return whether two values are both absent or have the same identity."""
+    if left == right:
+        return True
+    return left is not None and right is not None and identity_of(left) == identity_of(right)
+
+
+def type_of(old: bytes | None, new: bytes | None) -> ChangeType:
+    """Name the change from one value to another."""
+    if old is None:
+        return ChangeType.ADDED
+    return ChangeType.REMOVED if new is None else ChangeType.CHANGED

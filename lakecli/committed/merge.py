@@ -22,12 +22,18 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lakecli.committed.apply import Application, ChangeCounts
-from lakecli.committed.conflicts import Conflicts, may_be_none
-from lakecli.committed.cursor import Cursor, iter_windows
+from lakecli.committed.cursor import Cursor, iter_pairs, iter_windows
 from lakecli.committed.metaranges import RangeRecord
-from lakecli.committed.pairs import iter_pairs
 from lakecli.committed.rebuild import canonical
-from lakecli.committed.threeway import Candidate, Segment, Slice, iter_candidates, segments
+from lakecli.committed.threeway import (
+    Candidate,
+    Conflicts,
+    Segment,
+    Slice,
+    iter_candidates,
+    may_be_none,
+    segments,
+)
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.writer import TreeWriter
 from lakecli.model import MergeStrategy, MetarangeId

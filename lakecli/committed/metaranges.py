@@ -9,25 +9,30 @@ lakeFS's metaranges lack it: their ranges end elsewhere and are never reused in 
 
 A parsed metarange is two lists of bytes, since a command decodes few of its records: ten million
 entries have some 1,700 ranges.
+
+The ID that a range or metarange must have, computed from its records.
+
+Reading the records of one range, and checking them against its metarange.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.committed.ranges import is_ours
 from lakecli.committed.values import MalformedValue, decode_value, digests, encode_value
 from lakecli.errors import IntegrityError
-from lakecli.identity import tree_id
+from lakecli.identity import frame_map, tree_id
 from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
+from lakecli.sstable.reader import Table
 
 if TYPE_CHECKING:
-    from lakecli.sstable.reader import Table
-    from lakecli.sstable.run import Run
+    from lakecli.sstable.block import Run
+
 
 TREE_PROPERTY: Final = "lakecli.tree"
 
@@ -249,8 +254,6 @@ def load_metarange(tree: MetarangeId, table: Table) -> Metarange:
     """
     metarange = parse_metarange(tree, table)
     if metarange.blocks is None:
-        from lakecli.committed.naming import name_of_table
-
         name = name_of_table(table, metarange.keys, metarange.values)
     else:
         name = tree_id([metarange.record_ids])
@@ -284,3 +287,122 @@ def check_kind(table: Table, kind: str) -> None:
     """
     if table.properties.get("type") != f"{kind}s".encode():
         raise WrongTable(table.name, kind)
+
+
+_LAKEFS_PROPERTIES: Final = ("entity", "schema_definition", "schema_name", "type")
+"""The properties that lakeFS hashes into a table's name."""
+
+
+def name_of_table(table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> str:
+    """Return the name that a table must have, by the rule of the program that wrote it.
+
+    Args:
+        table: its properties say who wrote it.
+        keys: of all its records.
+        values: of all its records, encoded.
+
+    Raises:
+        MalformedValue: a value has no identity.
+    """
+    if is_ours(table):
+        return name_of_records(keys, values)
+    return _lakefs_name(table.properties, keys, values)
+
+
+def name_of_records(keys: Sequence[bytes], values: Sequence[bytes]) -> str:
+    """Return the name that lakecli gives a table of these records.
+
+    Raises:
+        MalformedValue: a value has no identity.
+    """
+    return tree_id([digests(keys, values)[1]])
+
+
+def _lakefs_name(
+    properties: Mapping[str, bytes], keys: Sequence[bytes], values: Sequence[bytes]
+) -> str:
+    """Compute the name that lakeFS gives a table."""
+    digest = sha256()
+    for key, value in zip(keys, values, strict=True):
+        digest.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))
+    known = {
+        name: properties[name].decode("utf-8", "surrogateescape")
+        for name in _LAKEFS_PROPERTIES
+        if name in properties
+    }
+    digest.update(frame_map(known))
+    return digest.hexdigest()
+
+
+WRITER_PROPERTY: Final = "writer"
+WRITER: Final = b"lakecli"
+
+
+class Mismatch(IntegrityError):
+    """A well-formed range that does not hold what its metarange says."""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(
+            f"{name} is not the range that its metarange describes: {what}", hint="run lakecli fsck"
+        )
+
+
+def is_ours(table: Table) -> bool:
+    """Return whether lakecli wrote a table, so that its blocks end where the records decide."""
+    return table.properties.get(WRITER_PROPERTY) == WRITER
+
+
+def check_described(table: Table, record: RangeRecord) -> None:
+    """Compare a range's properties with its record in the metarange; no records are read.
+
+    Raises:
+        Mismatch: they differ.
+    """
+    if table.count != record.count:
+        raise Mismatch(table.name, f"{table.count} records instead of {record.count}")
+    if is_ours(table):  # releases of lakeFS before 2021 wrote wrong min_keys
+        first, last = table.properties.get("min_key"), table.properties.get("max_key")
+        if (first, last) != (record.min_key, record.max_key):
+            raise Mismatch(table.name, f"its keys reach from {first!r} to {last!r}")
+
+
+def iter_runs(table: Table, record: RangeRecord) -> Iterator[Run]:
+    """Yield the decoded blocks of a range, many at a time.
+
+    Raises:
+        CorruptTable: a block is damaged.
+        Mismatch: the records are not those that the metarange describes.
+    """
+    last = None
+    count = 0
+    for run in table.runs():
+        if not run.keys:
+            continue
+        if last is None:
+            check_first(table, record, run.keys[0])
+        last = run.keys[-1]
+        if last > record.max_key:
+            raise Mismatch(table.name, f"it has the key {last!r}")
+        count += len(run.keys)
+        yield run
+    check_end(table, record, last, count)
+
+
+def check_first(table: Table, record: RangeRecord, first: bytes) -> None:
+    """Compare the first key that was read of a range with its record in the metarange.
+
+    Raises:
+        Mismatch: it is another.
+    """
+    if first != record.min_key:
+        raise Mismatch(table.name, f"its first key is {first!r}")
+
+
+def check_end(table: Table, record: RangeRecord, last: bytes | None, count: int) -> None:
+    """Compare the last key that was read of a range, and the number of records.
+
+    Raises:
+        Mismatch: they are others.
+    """
+    if last != record.max_key or count != record.count:
+        raise Mismatch(table.name, f"it has {count} records, the last key is {last!r}")

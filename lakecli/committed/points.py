@@ -10,6 +10,10 @@ batch is found in half of the time.
 When the cache is full, one miss in 16 admits its block, in the place of the oldest one (FIFO); the
 other misses search the stored block. So the cache follows the keys that are read, and reads spread
 over a tree larger than the cache stay cheap.
+
+Open ranges, and the trees that they are part of, as `PointReader` keeps them.
+
+Entries of a tree that a thread reads into memory while others are read.
 """
 
 from __future__ import annotations
@@ -17,21 +21,100 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from threading import Lock
+from itertools import repeat
+from operator import itemgetter
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final
 
-from lakecli.committed.open_ranges import OpenRange, OpenTree
-from lakecli.committed.ranges import Mismatch
-from lakecli.committed.reads import BUCKET, DISK, MEMORY
+from lakecli.committed.cache import BUCKET, DISK, MEMORY
+from lakecli.committed.metaranges import Mismatch
 from lakecli.errors import IntegrityError
+from lakecli.model import MetarangeId
 
 if TYPE_CHECKING:
-    from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.open_ranges import Source
+    from lakecli.committed.cache import Tier
+    from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId, RangeId
+    from lakecli.model import RangeId
     from lakecli.sstable.reader import Table
 
+
+if TYPE_CHECKING:
+    Source = tuple[Table, dict[bytes, bytes], set[int]]
+
+_NO_RECORDS: Final[dict[bytes, bytes]] = {}
+_INDEX_ENTRY_SIZE: Final = 250
+
+
+class OpenRange:
+    """An open range, and those of its records that are in memory.
+
+    Attributes:
+        tier: where its blocks are read from.
+        source: the table, records by key, and the numbers of the blocks that they are all of.
+    """
+
+    __slots__ = ("reads", "record", "size", "source", "tier")
+
+    def __init__(self, record: RangeRecord, table: Table, tier: Tier) -> None:
+        self.record = record
+        self.tier: Tier = tier
+        self.reads = 0
+        self.size = _INDEX_ENTRY_SIZE * table.block_count
+        self.source: Source = table, {}, set()
+
+    def use(self, table: Table) -> None:
+        """Read from another copy of the table from now on."""
+        before, records, loaded = self.source
+        if table.separators != before.separators:
+            records, loaded = {}, set()
+        self.source = table, records, loaded
+
+
+class OpenTree:
+    """A tree, its open ranges by position, and what of their records is in memory.
+
+    Attributes:
+        ranges: the open ranges.
+        records: of each range, those in memory.
+        whole: the records of ranges that are wholly in memory, in one dictionary.
+        whole_size: bytes of that dictionary without its keys and values.
+    """
+
+    __slots__ = ("keys", "metarange", "ranges", "records", "whole", "whole_size")
+
+    def __init__(self, metarange: Metarange) -> None:
+        self.metarange = metarange
+        self.keys = metarange.keys
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the open ranges."""
+        count = len(self.keys)
+        self.ranges: list[OpenRange | None] = [None] * count
+        self.records = [_NO_RECORDS] * (count + 1)  # the last one is of keys after all ranges
+        self.whole: dict[bytes, bytes] = {}
+        self.whole_size = 0
+
+    def in_memory(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the value of each key whose block is in memory, and ``None`` for the others.
+
+        Of ten million records most of a lookup is waiting for memory. The processor begins the
+        next lookups while it waits, if they are near in the code: so all keys are hashed before,
+        and looked up in one dictionary if it has them all. That takes half of the time.
+        """
+        deque(map(hash, keys), 0)
+        whole = self.whole
+        if len(whole) > len(keys) > 1:
+            try:
+                return list(itemgetter(*keys)(whole))
+            except KeyError:
+                pass
+        ranges = list(map(self.records.__getitem__, map(bisect_left, repeat(self.keys), keys)))
+        return list(map(dict.get, ranges, keys))
+
+
+if TYPE_CHECKING:
     Records = tuple[list[bytes], list[bytes]]
 
 BLOCKS_SIZE: Final = 512 << 20
@@ -174,7 +257,7 @@ class PointReader:
         Raises:
             IntegrityError: a table is missing or damaged; a read of it finds the same.
         """
-        from lakecli.committed.keys import prefix_end  # `find` needs none
+        from lakecli.committed.listing import prefix_end  # `find` needs none
 
         known = self._trees.get(tree) or self._open_tree(tree)
         stop = prefix_end(prefix)
@@ -413,3 +496,55 @@ def _records_of(blocks: Iterable[Records]) -> Records:
         keys += more
         values += of_more
     return keys, values
+
+
+class Fill:
+    """A thread that reads the entries of a tree into memory, in the order of their paths.
+
+    It ends with the last entry, when the memory for entries is used, or at the first error, which
+    disturbs no read: one that needs the same table meets it, too. Close it; any thread may.
+
+    Args:
+        points: keeps the entries.
+        tree: the tree to read.
+        prefix: only ranges that may have a path that begins with it.
+    """
+
+    def __init__(self, points: PointReader, tree: MetarangeId, *, prefix: bytes) -> None:
+        self._points = points
+        self._tree = tree
+        self._prefix = prefix
+        self._is_whole = False
+        self._error: Exception | None = None
+        self._stop = Event()
+        # A daemon, so that a fill that nobody closes does not delay the end of the process.
+        self._thread = Thread(target=self._run, name="lakecli-fill", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; return whether all entries are in memory.
+
+        Args:
+            timeout: seconds to wait at most.
+
+        Raises:
+            IntegrityError: a table is missing or damaged.
+            Unreachable, PermissionDenied, …: the bucket could not be read.
+        """
+        self._thread.join(timeout)
+        if self._error is not None:
+            raise self._error
+        return self._is_whole
+
+    def close(self) -> None:
+        """End it, within the time that a few blocks or one request take; safe to repeat."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._is_whole = self._points.fill(
+                self._tree, prefix=self._prefix, is_stopped=self._stop.is_set
+            )
+        except Exception as error:  # noqa: BLE001 - `wait` raises it
+            self._error = error

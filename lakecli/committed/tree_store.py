@@ -14,26 +14,32 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lakecli import layout
-from lakecli.committed.lru_cache import LruCache
+from lakecli.committed.cache import (
+    BUCKET,
+    DISK,
+    MEMORY,
+    LruCache,
+    MissingTable,
+    PathSource,
+    RemoteSource,
+    no_reads,
+)
 from lakecli.committed.metaranges import (
     NO_RANGES,
     Metarange,
     RangeRecord,
+    check_described,
     check_kind,
     load_metarange,
 )
-from lakecli.committed.ranges import check_described
-from lakecli.committed.reads import BUCKET, DISK, MEMORY, no_reads
-from lakecli.committed.sources import MissingTable, PathSource, RemoteSource
 from lakecli.errors import IntegrityError
 from lakecli.model import MetarangeId, RangeId
 from lakecli.objectstore.base import ObjectNotFound, get_bounded
 from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, Table
 
 if TYPE_CHECKING:
-    from lakecli.committed.cache import SstableCache
+    from lakecli.committed.cache import Reads, SstableCache, Tier
     from lakecli.committed.points import PointReader
-    from lakecli.committed.reads import Reads, Tier
     from lakecli.committed.rebuild import Rebuilt
     from lakecli.objectstore.base import Batch, ObjectStore
 

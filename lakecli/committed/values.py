@@ -1,6 +1,6 @@
 """The values of records: an identity, and the data it stands for, framed as lakeFS does.
 
-For the framing see `lakecli.sstable.framing`. In a range the identity is 32 raw bytes and the data
+For the framing see `lakecli.sstable.format`. In a range the identity is 32 raw bytes and the data
 a `lakecli.proto.messages.Entry`; `encode` writes them. The identity of an entry that was read is
 opaque: entries that lakeFS wrote keep theirs.
 
@@ -20,7 +20,7 @@ from blake3 import blake3
 from lakecli.identity import DIGEST_SIZE
 from lakecli.model import Entry
 from lakecli.proto.varint import CONTINUES, Malformed, decode_varint
-from lakecli.sstable.framing import MalformedValue, decode_value, encode_value, read_component
+from lakecli.sstable.format import MalformedValue, decode_value, encode_value, read_component
 
 __all__ = [
     "MalformedValue",

@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING
 
 from lakecli.committed.metaranges import (
     TREE_PROPERTY,
+    WRITER,
+    WRITER_PROPERTY,
     Metarange,
     RangeRecord,
     decode_range_record,
     encode_range_record,
     encode_tree_property,
+    is_ours,
+    iter_runs,
 )
-from lakecli.committed.ranges import WRITER, WRITER_PROPERTY, is_ours, iter_runs
 from lakecli.committed.splitter import Splitter
 from lakecli.committed.values import digests
 from lakecli.identity import DIGEST_SIZE, h, record_id, tree_id
@@ -32,7 +35,7 @@ from lakecli.sstable.writer import TableWriter
 
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TableBatch, TreeStore
-    from lakecli.sstable.run import Run
+    from lakecli.sstable.block import Run
 
 
 class TreeWriter:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import lmdb
 
     from lakecli.directories import StrPath
-    from lakecli.kv.past import PastStaging
-    from lakecli.kv.usage import Usage
+    from lakecli.kv.environment import Usage
+    from lakecli.kv.operations import PastStaging
 
 MAX_KEY_SIZE: Final = 510
 """Bytes in a key, at most. `lakecli.kv.paths` stores longer paths."""

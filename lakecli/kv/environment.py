@@ -6,6 +6,8 @@ environment in a forked child, silently loses them. So handles of one directory 
 
 Only this module and ``failures``, which translates LMDB's errors, import LMDB, and only when a
 store is opened.
+
+The space that the local store uses.
 """
 
 from __future__ import annotations
@@ -16,20 +18,33 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from threading import Lock, get_ident
 from time import sleep
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
 from lakecli.directories import make_private
 from lakecli.errors import LakeError
-from lakecli.kv import pages
-from lakecli.kv.mounts import MOUNT_TABLE, network_type
-from lakecli.kv.sentinel import Sentinel
+from lakecli.kv import data_file as pages
+from lakecli.kv.data_file import MOUNT_TABLE, Sentinel, network_type
 
 if TYPE_CHECKING:
     import lmdb
 
     from lakecli.directories import StrPath
-    from lakecli.kv.usage import Usage
+
+
+class Usage(NamedTuple):
+    """The space that a store uses.
+
+    Attributes:
+        schema_version: of the store.
+        map_size: bytes that the store can hold in this process.
+        used: bytes in use, including those of deleted records.
+    """
+
+    schema_version: int
+    map_size: int
+    used: int
+
 
 SCHEMA_VERSION: Final = 1
 """Version of the whole store. A store with a greater version is refused."""
@@ -175,7 +190,7 @@ class Environment:
 
     def usage(self) -> Usage:
         """Return the space in use."""
-        from lakecli.kv.usage import Usage
+        from lakecli.kv.environment import Usage
 
         info = self._lmdb.info()
         pages = info["last_pgno"] + 1

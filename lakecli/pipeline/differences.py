@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from lakecli.committed.diff import compare, diff
-from lakecli.committed.keys import prefix_end
+from lakecli.committed.listing import prefix_end
 from lakecli.committed.metaranges import range_id_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.model import ChangeType, Difference, RangeId

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
-from lakecli.committed.metaranges import Metarange
-from lakecli.committed.ranges import iter_runs
+from lakecli.committed.metaranges import Metarange, iter_runs
 from lakecli.committed.rebuild import canonical
 from lakecli.errors import Refused
 from lakecli.model import MetarangeId

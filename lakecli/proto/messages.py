@@ -2,14 +2,201 @@
 
 They are lakeFS's ``catalog.Entry``, ``committed.RangeData`` and ``graveler.CommitData``. The fields
 are numbered in their order, from 1.
+
+Encoding and decoding of protobuf messages by a table of their fields.
+
+Encoding writes the fields by ascending number and omits those at their default, as protobuf does.
+Decoding accepts what protobuf accepts, and nothing else: fields come in any order, the last of
+several values wins, messages are merged, numbers may be padded, and unknown fields, or fields of
+another wire type than expected, are skipped. Texts must be UTF-8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from lakecli.proto.codec import BYTES, INT32, INT64, TEXT, UINT64, Message
+from lakecli.proto.varint import Malformed, decode_varint, encode_varint
+
+_MAX_DEPTH: Final = 100
+"""Groups and messages inside a message, at most: protobuf's own limit."""
+
+_MAX_SHORT_SIZE: Final = 5
+"""Bytes of a tag or a length, at most."""
+
+_MIN_TAG: Final = 1 << 3
+_MAX_TAG: Final = 2**32 - 1
+_MAX_LENGTH: Final = 2**31 - 1
+
+_VARINT: Final = 0
+_FIXED64: Final = 1
+_LENGTH_DELIMITED: Final = 2
+_START_GROUP: Final = 3
+_END_GROUP: Final = 4
+_FIXED32: Final = 5
+_FIXED_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
+
+
+class Scalar:
+    """The type of a field that is a number, a text or bytes.
+
+    Args:
+        wire_type: how the field is delimited.
+        default: its value where it is absent.
+        encode: returns what follows the tag, or the length of a field that has one.
+        decode: the inverse; takes a number as its varint.
+    """
+
+    def __init__(
+        self,
+        wire_type: int,
+        default: object,
+        encode: Callable[[Any], bytes],
+        decode: Callable[[Any], object],
+    ) -> None:
+        self.wire_type = wire_type
+        self.default = default
+        self.encode = encode
+        self.decode = decode
+
+
+def _number(size: int, *, signed: bool) -> Scalar:
+    def encode(value: int) -> bytes:
+        value.to_bytes(size, signed=signed)  # raises OverflowError for what does not fit
+        return encode_varint(value % (1 << 64))
+
+    def decode(value: int) -> int:
+        return int.from_bytes((value % (1 << 8 * size)).to_bytes(size), signed=signed)
+
+    return Scalar(_VARINT, 0, encode, decode)
+
+
+INT32: Final = _number(4, signed=True)
+INT64: Final = _number(8, signed=True)
+UINT64: Final = _number(8, signed=False)
+TEXT: Final = Scalar(_LENGTH_DELIMITED, "", str.encode, bytes.decode)
+BYTES: Final = Scalar(_LENGTH_DELIMITED, b"", bytes, bytes)
+
+
+class Message:
+    """A kind of message, and the type of a field that is one.
+
+    Its values are the fields by name: a repeated field is a list, and a message inside it a mapping
+    too, or ``None`` where it is absent.
+
+    Args:
+        fields: name and type of the fields numbered 1, 2, 3 and so on; a list of one type is a
+            repeated field.
+    """
+
+    wire_type: Final = _LENGTH_DELIMITED
+    default: Final = None
+
+    def __init__(self, **fields: Scalar | Message | list[Scalar] | list[Message]) -> None:
+        self._repeated = [name for name, type_ in fields.items() if isinstance(type_, list)]
+        self._fields: dict[int, tuple[str, Scalar | Message]] = {}
+        self._defaults: dict[str, Any] = {}
+        for number, (name, type_) in enumerate(fields.items(), 1):
+            one = type_[0] if isinstance(type_, list) else type_
+            self._fields[number << 3 | one.wire_type] = name, one
+            self._defaults[name] = one.default
+
+    def encode(self, values: Mapping[str, Any]) -> bytes:
+        """Return the bytes of a message.
+
+        Raises:
+            UnicodeEncodeError: a text of it is not UTF-8.
+            OverflowError: a number does not fit its type.
+        """
+        parts = []
+        for tag, (name, type_) in self._fields.items():
+            value = values.get(name, type_.default)
+            if name not in self._repeated:
+                value = () if value == type_.default else (value,)
+            for item in value or ():
+                data = type_.encode(item)
+                parts.append(encode_varint(tag))
+                if type_.wire_type == _LENGTH_DELIMITED:
+                    parts.append(encode_varint(len(data)))
+                parts.append(data)
+        return b"".join(parts)
+
+    def decode(self, data: bytes) -> dict[str, Any]:
+        """Return the values of the message that some bytes encode.
+
+        Raises:
+            Malformed: they encode none.
+        """
+        try:
+            return self._decode(data, None, _MAX_DEPTH)
+        except UnicodeDecodeError:
+            raise Malformed("a text that is not UTF-8") from None
+
+    def _decode(self, data: bytes, earlier: dict[str, Any] | None, depth: int) -> dict[str, Any]:
+        """Decode a message and merge it into an `earlier` one of the same field."""
+        values = earlier or self._defaults | {name: [] for name in self._repeated}
+        at = 0
+        while at < len(data):
+            tag, at = _decode_short(data, at, _MAX_TAG)
+            if tag < _MIN_TAG:
+                raise Malformed("a field without a number")
+            if tag not in self._fields:
+                at = _skip(data, at, tag, depth)
+                continue
+            name, type_ = self._fields[tag]
+            is_repeated = name in self._repeated
+            value: Any
+            if type_.wire_type == _VARINT:
+                value, at = decode_varint(data, at)
+            else:
+                value, at = _decode_chunk(data, at)
+            if isinstance(type_, Scalar):
+                value = type_.decode(value)
+            else:
+                earlier = None if is_repeated else values[name]
+                value = type_._decode(value, earlier, depth - 1)  # noqa: SLF001 - of this class
+            if is_repeated:
+                values[name].append(value)
+            else:
+                values[name] = value
+        return values
+
+
+def _decode_short(data: bytes, at: int, maximum: int) -> tuple[int, int]:
+    """Decode a tag or a length; return it and the position after it."""
+    number, at = decode_varint(data, at, max_size=_MAX_SHORT_SIZE)
+    if number > maximum:
+        raise Malformed("a tag or a length that is too large")
+    return number, at
+
+
+def _decode_chunk(data: bytes, at: int) -> tuple[bytes, int]:
+    size, start = _decode_short(data, at, _MAX_LENGTH)
+    if start + size > len(data):
+        raise Malformed("a field that runs past the end of its message")
+    return data[start : start + size], start + size
+
+
+def _skip(data: bytes, at: int, tag: int, depth: int) -> int:
+    """Return the position after an unknown field, of which `at` is the position after its tag."""
+    wire_type = tag & 7
+    if wire_type == _VARINT:
+        return decode_varint(data, at)[1]
+    if wire_type == _LENGTH_DELIMITED:
+        return _decode_chunk(data, at)[1]
+    if wire_type in _FIXED_SIZES:
+        end = at + _FIXED_SIZES[wire_type]
+        if end > len(data):
+            raise Malformed("a field that runs past the end of its message")
+        return end
+    if wire_type == _START_GROUP and depth:
+        while True:
+            inner, at = _decode_short(data, at, _MAX_TAG)
+            if inner == tag - _START_GROUP + _END_GROUP:
+                return at
+            at = _skip(data, at, inner, depth - 1)
+    raise Malformed("groups nested too deeply, or a field of no known wire type")
+
 
 TIMESTAMP: Final = Message(seconds=INT64, nanos=INT32)
 

@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 from lakecli.errors import Refused
 from lakecli.model import Commit, CommitId
 from lakecli.refs.graph import is_ancestor, iter_merge_bases, iter_unreached
-from lakecli.refs.parents import get_commit
-from lakecli.refs.reader import CommitReader
+from lakecli.refs.reader import CommitReader, get_commit
 
 _PRN_MODULO: Final = 32_768
 _SMALL: Final = 3

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from lakecli.refs.parents import get_commit, get_parent
+from lakecli.refs.reader import get_commit, get_parent
 
 if TYPE_CHECKING:
     from lakecli.model import Commit, CommitId

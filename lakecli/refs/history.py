@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import NotFound
-from lakecli.refs.parents import get_commit, get_parent
+from lakecli.refs.reader import get_commit, get_parent
 
 if TYPE_CHECKING:
     from lakecli.model import Commit, CommitId

@@ -2,6 +2,8 @@
 
 Everything in this package but `ref_store` uses these protocols, so resolution, merge bases and logs
 work on any storage; tests keep commits in a dict.
+
+Following a commit to its parents.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Protocol
 
+from lakecli.errors import IntegrityError
 from lakecli.model import Branch, Commit, CommitId, RefKind, Tag
 
 
@@ -75,3 +78,40 @@ class PastReader(Protocol):
     def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
         """Return the last commit of a ref that was seen in the bucket, or ``None``."""
         ...
+
+
+class DamagedHistory(IntegrityError):
+    """A commit of the history is missing, or contradicts its parents."""
+
+
+def get_commit(reader: CommitReader, id: CommitId) -> Commit:
+    """Return a commit that another record refers to.
+
+    Raises:
+        DamagedHistory: this clone does not have it.
+    """
+    commit = reader.find_commit(id)
+    if commit is None:
+        raise DamagedHistory(f"missing commit {id}", hint="look for more damage: lakecli fsck")
+    return commit
+
+
+def get_parent(reader: CommitReader, child: Commit, id: CommitId) -> Commit:
+    """Return one of the parents of a commit.
+
+    Raises:
+        DamagedHistory: this clone does not have it, or its generation is not below its child's.
+    """
+    parent = reader.find_commit(id)
+    if parent is None:
+        raise DamagedHistory(
+            f"missing commit {id}, a parent of {child.id}",
+            hint="look for more damage: lakecli fsck",
+        )
+    if parent.generation >= child.generation:
+        raise DamagedHistory(
+            f"generation {child.generation} of commit {child.id} is not above "
+            f"{parent.generation}, that of its parent {id}",
+            hint="look for more damage: lakecli fsck",
+        )
+    return parent

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.errors import NotFound, UsageError
 from lakecli.model import Branch, Commit, CommitId, RefKind
 from lakecli.refs.names import is_branch_name, is_commit_prefix, is_full_commit_id, is_tag_name
-from lakecli.refs.parents import get_commit, get_parent
+from lakecli.refs.reader import get_commit, get_parent
 
 if TYPE_CHECKING:
     from lakecli.refs.expression import Modifier, RefExpression
@@ -219,7 +219,7 @@ class _Ref(NamedTuple):
 
 def _stood_at(past: PastReader, ref: _Ref, modifier: Modifier) -> CommitId:
     """Return the commit of a ref at a time."""
-    from lakecli.refs.dates import parse_when
+    from lakecli.refs.expression import parse_when
 
     when = parse_when(modifier.within, past.now)
     earliest = None

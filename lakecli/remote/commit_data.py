@@ -15,7 +15,7 @@ from lakecli.layout import MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE
 from lakecli.model import Commit
 from lakecli.proto.messages import COMMIT_DATA, map_of, pairs_of
 from lakecli.proto.varint import Malformed
-from lakecli.sstable.framing import MalformedValue, decode_value, encode_value
+from lakecli.sstable.format import MalformedValue, decode_value, encode_value
 
 _PICKED: Final = ("cherry-pick-origin", "cherry-pick-committer")
 _SECOND: Final = 1_000_000_000

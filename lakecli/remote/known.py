@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, PackId, WriteId
+from lakecli.kv.bucket import ReflogStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
-from lakecli.kv.reflog import ReflogStore
 from lakecli.layout import MAX_REF_SIZE, MAX_SEQUENCE
 from lakecli.model import RefKind
 from lakecli.remote.ref_records import MAX_WHO_SIZE, MAX_WHY_SIZE, Move

@@ -34,7 +34,7 @@ from lakecli.layout import (
 from lakecli.model import Commit
 from lakecli.objectstore.base import ObjectNotFound, TooLarge, get_bounded
 from lakecli.remote.commit_data import decode_commit, encode_commit
-from lakecli.sstable.framing import MalformedValue
+from lakecli.sstable.format import MalformedValue
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
 

@@ -253,7 +253,7 @@ def is_put_back(repository: Repository, before: CommitId, moved: CommitId, now: 
 
 def _check_forward(txn: ReadTransaction, repository: Repository, name: str, head: CommitId) -> None:
     """Refuse a head that does not reach where the branch stood in the bucket."""
-    from lakecli.kv.tracking import TrackingStore
+    from lakecli.kv.bucket import TrackingStore
     from lakecli.refs.graph import is_ancestor
 
     there = TrackingStore(txn, repository.key).position(RefKind.BRANCH, name)

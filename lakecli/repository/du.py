@@ -13,8 +13,8 @@ from contextlib import closing, contextmanager
 from hashlib import blake2b
 from typing import Final
 
-from lakecli.committed.change_counts import prefix_of
 from lakecli.committed.cursor import Cursor, Standing
+from lakecli.committed.diff import prefix_of
 from lakecli.committed.metaranges import ID_PART
 from lakecli.committed.values import decode_entry
 from lakecli.model import Entry

@@ -13,11 +13,11 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple
 
-from lakecli.committed.conflicts import Conflicts, MergeConflict
 from lakecli.committed.diff import diff
+from lakecli.committed.threeway import Conflicts, MergeConflict
 from lakecli.errors import ConflictError, LostRace, NotFound
+from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import NAMED_KINDS, Branch, ChangeType, CommitId, MergeStrategy, RefKind, Tag
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor

@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from lakecli.errors import AlreadyExists, LakeError, LostRace, NotFound, Refused
+from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.kv.tracking import TrackingStore
 from lakecli.model import NAMED_KINDS, CommitId, RefKind
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor

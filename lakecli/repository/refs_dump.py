@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from lakecli.errors import Refused
+from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.kv.tracking import TrackingStore
 from lakecli.model import Branch, Commit, CommitId, MetarangeId, RefKind
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore

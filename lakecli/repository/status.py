@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.kv.tracking import TrackingStore
 from lakecli.model import Branch, ChangeType, CommitId, RefKind
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore

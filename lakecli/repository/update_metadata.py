@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakecli.committed.pairs import is_same
+from lakecli.committed.cursor import is_same
 from lakecli.repository.core.attributes import Attributes
 from lakecli.repository.core.gate import claim_values
 from lakecli.repository.core.lake import Repository

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
 from lakecli.model import Commit
-from lakecli.refs.parents import get_commit, get_parent
-from lakecli.refs.reader import CommitReader
+from lakecli.refs.reader import CommitReader, get_commit, get_parent
 from lakecli.repository.core.commit_record import CHERRY_PICK_ORIGIN
 
 APP: Final = "lakecli.txn.app"

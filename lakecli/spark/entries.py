@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from lakecli.committed.metaranges import RangeRecord, decode_range_record
-from lakecli.committed.ranges import iter_runs
+from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_runs
 from lakecli.committed.tree_store import TreeStore
 from lakecli.pipeline.worker_heap import freeze_modules
 from lakecli.spark.decode import RANGE_ID, Waiting, decode_batch
@@ -23,8 +22,8 @@ from lakecli.spark.sessions import explained
 from lakecli.spark.snapshot import Snapshot, Window, opened, snapshot_of, window_of
 from lakecli.spark.types import ENTRIES, arrow_schema, chosen
 from lakecli.spark.worker_errors import told
+from lakecli.sstable.block import Run
 from lakecli.sstable.reader import Block
-from lakecli.sstable.run import Run
 from lakecli.uri import parse_path, ref_of
 
 if TYPE_CHECKING:

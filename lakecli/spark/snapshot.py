@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from lakecli.committed.keys import prefix_end
+from lakecli.committed.listing import prefix_end
 from lakecli.errors import LakeError
 from lakecli.home import chosen_home
 from lakecli.model import MetarangeId

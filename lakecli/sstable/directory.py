@@ -1,13 +1,15 @@
 """The directory of a table: its properties and the handles of all data blocks, found from its end.
 
 It takes one read of the file's tail, and a second one only if the index does not fit into that.
+
+Sources of an SSTable's bytes: the protocol, and a whole file in memory.
 """
 
 from __future__ import annotations
 
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from lakecli import native
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint
@@ -34,7 +36,42 @@ from lakecli.sstable.format import (
 )
 
 if TYPE_CHECKING:
-    from lakecli.sstable.source import Source
+
+    class Source(Protocol):
+        """Random access to the bytes of one file."""
+
+        name: str
+        """For error messages."""
+
+        def read(self, offset: int, length: int) -> bytes:
+            """Return `length` bytes from `offset`, fewer if the file ends earlier."""
+
+        def view(self, offset: int, length: int) -> memoryview:
+            """Return the same as `read`, without a copy if the file is in memory."""
+
+        def read_tail(self, length: int) -> tuple[bytes, int]:
+            """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
+
+
+class BytesSource:
+    """A whole file in memory."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name = name
+        self._data = data
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return `length` bytes from `offset`, fewer if the file ends earlier."""
+        return self._data[offset : offset + length]
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return the same as `read`, without a copy."""
+        return memoryview(self._data)[offset : offset + length]
+
+    def read_tail(self, length: int) -> tuple[bytes, int]:
+        """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
+        return self._data[max(0, len(self._data) - length) :], len(self._data)
+
 
 _NO_INDEX_ENTRY: Final = "an index entry that is not a key and a handle"
 _TAIL_SIZE_MIN = 4096

@@ -14,11 +14,11 @@ raw Snappy), and the masked CRC32C of payload and type, 4 bytes, little-endian. 
 block is two varints, offset and size; the size excludes the trailer. Snappy is used only if it
 saves more than an eighth.
 
-**A block** is entries, then the offsets of its restart points (u32 little-endian each), then
-their number (u32). An entry is three varints (``shared``, ``unshared``, ``value size``), the
-unshared bytes of the key, and the value. A key is the first ``shared`` bytes of the previous key
-followed by its unshared bytes; at a restart point ``shared`` is 0. Data blocks have a restart point
-every 16 entries, index blocks at every entry, the properties block one.
+**A block** is entries, then the offsets of its restart points (u32 little-endian each), then their
+number (u32). An entry is three varints (``shared``, ``unshared``, ``value size``), the unshared
+bytes of the key, and the value. A key is the first ``shared`` bytes of the previous key followed by
+its unshared bytes; at a restart point ``shared`` is 0. Data blocks have a restart point every 16
+entries, index blocks at every entry, the properties block one.
 
 **Keys** of records and of index entries are followed by 8 bytes, little-endian: ``sequence number
 << 8 | kind``. Ours are always (0, SET); shortened keys of the index carry (2**56 - 1, SEPARATOR).
@@ -34,8 +34,13 @@ byte 41, version (u32 little-endian, 2), magic (8 bytes).
 
 **The end of a data block** follows a rule of our own that depends on the content alone, so that two
 files with the same records have the same blocks: a block ends after a record if its entries
-(without the restart points) take at least `BLOCK_SIZE_MIN` bytes and
-``crc32c(user key) & BLOCK_CUT_MASK == 0``, or at least `BLOCK_SIZE_MAX` bytes.
+(without the restart points) take at least `BLOCK_SIZE_MIN` bytes and ``crc32c(user key) &
+BLOCK_CUT_MASK == 0``, or at least `BLOCK_SIZE_MAX` bytes.
+
+lakeFS's framing of a record's value: an identity, and the data it stands for.
+
+A value is ``zigzag(len(identity)) identity zigzag(len(data)) data``, where ``zigzag`` is Go's
+signed varint: 32 is ``40``, 64 is ``80 01``. Bytes after the data are ignored, as lakeFS does.
 """
 
 from __future__ import annotations
@@ -43,6 +48,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakecli.errors import IntegrityError
+from lakecli.proto.varint import Malformed, decode_varint, encode_varint
 
 MAGIC: Final = bytes.fromhex("f7cff485b741e288")
 VERSION: Final = 2
@@ -123,3 +129,51 @@ class UnknownTableFormat(CorruptTable):
         self.message = f"{name} is not an SSTable that this lakecli reads, offset {offset}: {what}"
         self.args = (self.message,)
         self.hint = "update lakecli if a newer program wrote it, else run lakecli fsck"
+
+
+MAX_COMPONENT_SIZE: Final = 640 << 16
+"""Bytes in an identity or in data, at most: lakeFS's own limit."""
+
+
+class MalformedValue(IntegrityError):
+    """A record whose value does not follow the format."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"damaged record: {what}", hint="run lakecli fsck")
+
+
+def encode_value(identity: bytes, data: bytes) -> bytes:
+    """Frame an identity and the data it stands for."""
+    return b"%b%b%b%b" % (
+        encode_varint(len(identity) << 1),
+        identity,
+        encode_varint(len(data) << 1),
+        data,
+    )
+
+
+def decode_value(value: bytes) -> tuple[bytes, bytes]:
+    """Return the identity and the data of a value.
+
+    Raises:
+        MalformedValue: the framing is damaged.
+    """
+    identity, position = read_component(value, 0)
+    data, _ = read_component(value, position)
+    return identity, data
+
+
+def read_component(value: bytes, position: int) -> tuple[bytes, int]:
+    """Return the component that begins at `position`, and the position behind it.
+
+    Raises:
+        MalformedValue: the framing is damaged.
+    """
+    try:
+        zigzag, position = decode_varint(value, position)
+    except Malformed:
+        raise MalformedValue("a length that does not end") from None
+    size = zigzag >> 1
+    if zigzag & 1 or size > MAX_COMPONENT_SIZE or position + size > len(value):
+        raise MalformedValue("a length that does not fit its value")
+    return value[position : position + size], position + size

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli import native
 from lakecli.proto.varint import Malformed
-from lakecli.sstable.block import decode_records, find_value, payload_of, verify
-from lakecli.sstable.directory import read_directory
+from lakecli.sstable.block import RUN_SIZE, Run, decode_records, find_value, payload_of, verify
+from lakecli.sstable.directory import BytesSource, read_directory
 from lakecli.sstable.format import CorruptTable, UnknownTableFormat
-from lakecli.sstable.run import RUN_SIZE, Run
-from lakecli.sstable.source import BytesSource
 
 if TYPE_CHECKING:
-    from lakecli.sstable.source import Source
+    from lakecli.sstable.directory import Source
 
     BlockCache = MutableMapping[tuple[str, int], Mapping[bytes, bytes]]
 

@@ -34,11 +34,10 @@ from lakecli.sstable.format import (
     SEPARATOR_TRAILER,
     VERSION,
 )
-from lakecli.sstable.index import IndexWriter, encode_handle, separator
-from lakecli.sstable.properties import encode_properties
+from lakecli.sstable.index import IndexWriter, encode_handle, encode_properties, separator
 
 if TYPE_CHECKING:
-    from lakecli.sstable.run import Run
+    from lakecli.sstable.block import Run
 
 _WAITING_MAX = 256
 _COMPUTED = frozenset(("count", "estimated_size_bytes", "max_key", "min_key"))

@@ -2,8 +2,7 @@
 
 ::
 
-    area       staged records by token and path
-    overlay    layers of records as one sorted view
+    area       staged records by token and path, and layers of records as one sorted view
 
 Imports kv and below. A staged record holds the encoded value of a path, or marks it as deleted;
 only ``committed`` interprets the values.

@@ -1,8 +1,13 @@
-"""Staging areas: uncommitted writes to branches, by staging token and path."""
+"""Staging areas: uncommitted writes to branches, by staging token and path.
+
+A sorted view of several layers of records, the newest on top.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NewType
 
 from lakecli.kv import paths
@@ -10,6 +15,7 @@ from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 
 if TYPE_CHECKING:
     from lakecli.model import StagingToken
+
 
 ClaimedValue = NewType("ClaimedValue", bytes)
 """An encoded entry whose object is in the bucket and claimed against garbage collection, or a
@@ -57,3 +63,69 @@ def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
 def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None) -> int:
     """Delete staged records, at most `limit`; return their number (below `limit`: none is left)."""
     return paths.drop(txn, Table.STAGING, token, limit=limit)
+
+
+if TYPE_CHECKING:
+    Record = tuple[bytes, bytes]
+
+
+def merge_newest(streams: Sequence[Iterator[Record]]) -> Iterator[Record]:
+    """Merge staged records of several tokens, newest token first; the newest record of a path wins.
+
+    Every stream ascends strictly by path, and so does the result, which includes tombstones.
+    """
+    if not streams:
+        return iter(())
+    return reduce(lambda older, newer: _over(newer, older), reversed(streams))
+
+
+def overlay(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[Record]:
+    """Apply `staged` changes to `committed` records: tombstones hide paths, other records replace.
+
+    Both ascend strictly by path, and so does the result. Once `staged` has ended, the rest of
+    `committed` is passed on unchanged; if `staged` is empty, `committed` itself is returned.
+    """
+    first = next(staged, None)
+    if first is None:
+        return committed
+    return _visible(chain((first,), staged), committed)
+
+
+def _over(newer: Iterator[Record], older: Iterator[Record]) -> Iterator[Record]:
+    below = next(older, None)
+    for record in newer:
+        path = record[0]
+        while below is not None and below[0] < path:
+            yield below
+            below = next(older, None)
+        if below is not None and below[0] == path:
+            below = next(older, None)
+        yield record
+    if below is not None:
+        yield below
+        yield from older
+
+
+def _visible(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[Record]:
+    change = next(staged)
+    for record in committed:
+        path = record[0]
+        replaced = False
+        while change[0] <= path:
+            replaced = change[0] == path
+            if change[1]:
+                yield change
+            following = next(staged, None)
+            if following is None:
+                if not replaced:
+                    yield record
+                yield from committed
+                return
+            change = following
+        if not replaced:
+            yield record
+    if change[1]:
+        yield change
+    for change in staged:
+        if change[1]:
+            yield change

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from lakecli.committed.apply import apply
+from lakecli.committed.cursor import is_same
 from lakecli.committed.encode import encode_entry
-from lakecli.committed.pairs import is_same
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.model import ChangeType, Commit, Entry

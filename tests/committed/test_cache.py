@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli import layout
-from lakecli.committed import reads
 from lakecli.committed.apply import apply
-from lakecli.committed.cache import SstableCache, size_of
+from lakecli.committed.cache import READS_FILE, LruCache, SstableCache, size_of
 from lakecli.committed.diff import diff
 from lakecli.committed.encode import encode_entry
-from lakecli.committed.lru_cache import LruCache
 from lakecli.committed.metaranges import MisnamedTable
 from lakecli.committed.scan import find, scan
 from lakecli.committed.tree_store import TreeStore
@@ -91,15 +89,15 @@ def test_the_counts_of_reads_beside_the_tables_are_not_evicted(
     @contextmanager
     def counts_first(directory: str) -> Iterator[list[os.DirEntry[str]]]:
         with scandir(directory) as entries:
-            yield sorted(entries, key=lambda each: (each.name != reads.FILE, each.name))
+            yield sorted(entries, key=lambda each: (each.name != READS_FILE, each.name))
 
     monkeypatch.setattr(os, "scandir", counts_first)
-    (tmp_path / reads.FILE).write_bytes(bytes(1_000))
+    (tmp_path / READS_FILE).write_bytes(bytes(1_000))
     for number in range(9):
         SstableCache(tmp_path, size_limit=100).put(f"{number}" * 64, bytes(30))
     monkeypatch.undo()
     left = {path.name for path in tmp_path.iterdir()}
-    assert reads.FILE in left
+    assert READS_FILE in left
     assert 1 < len(left) <= 1 + 100 // 30
 
 

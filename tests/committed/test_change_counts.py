@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.committed.change_counts import ChangeCounts, count_changes, prefix_of
+from lakecli.committed.diff import ChangeCounts, count_changes, prefix_of
 from lakecli.committed.encode import encode_entry
 from lakecli.model import ChangeType, Difference
 from tests.support.lakes import entry_of

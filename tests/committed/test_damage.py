@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.committed.apply import apply
+from lakecli.committed.cache import MissingTable
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import merge
-from lakecli.committed.metaranges import RangeRecord, WrongTable
-from lakecli.committed.ranges import Mismatch, iter_runs
+from lakecli.committed.metaranges import Mismatch, RangeRecord, WrongTable, iter_runs
 from lakecli.committed.scan import find, scan
-from lakecli.committed.sources import MissingTable
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.objectstore.base import ANY

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.committed import points as point_reads
-from lakecli.committed.cache import SstableCache
-from lakecli.committed.fill import Fill
-from lakecli.committed.keys import prefix_end
-from lakecli.committed.points import PointReader
+from lakecli.committed.cache import MissingTable, SstableCache
+from lakecli.committed.listing import prefix_end
+from lakecli.committed.points import Fill, PointReader
 from lakecli.committed.scan import find
-from lakecli.committed.sources import MissingTable
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE
 from lakecli.objectstore.base import ANY

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.committed.keys import first_key, prefix_end
-from lakecli.committed.listing import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.listing import ListedObject, ListedPrefix, first_key, list_prefix, prefix_end
 from lakecli.committed.scan import scan
 from tests.committed.trees import Model, build, new_trees, reopened, value
 

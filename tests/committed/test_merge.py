@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.committed.conflicts import (
+from lakecli.committed.encode import encode_entry
+from lakecli.committed.merge import STRATEGIES, merge
+from lakecli.committed.threeway import (
     MAX_CONFLICTS_LISTED,
+    Candidate,
     Conflicts,
     MergeConflict,
     have_unlike_checksums,
     may_be_none,
 )
-from lakecli.committed.encode import encode_entry
-from lakecli.committed.merge import STRATEGIES, merge
-from lakecli.committed.threeway import Candidate
 from lakecli.committed.tree_store import TreeStore
 from lakecli.model import EMPTY_TREE, Entry, MergeStrategy, MetarangeId
 from tests.committed.trees import (

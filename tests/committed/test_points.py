@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.committed import tree_store
-from lakecli.committed.cache import SstableCache
-from lakecli.committed.metaranges import Metarange, encode_range_record
+from lakecli.committed.cache import MissingTable, SstableCache
+from lakecli.committed.metaranges import Metarange, Mismatch, encode_range_record
 from lakecli.committed.points import _RECORD_SIZE, FETCH_AFTER, LOAD_AFTER, PointReader
-from lakecli.committed.ranges import Mismatch
 from lakecli.committed.scan import find, scan
-from lakecli.committed.sources import MissingTable
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local.store import LocalStore
 from lakecli.sstable.reader import Table
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.committed.metaranges import RangeRecord
-    from lakecli.committed.open_ranges import OpenRange, OpenTree
+    from lakecli.committed.points import OpenRange, OpenTree
     from lakecli.model import MetarangeId
     from lakecli.sstable.reader import Block
 

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING
 
 from lakecli import layout
 from lakecli.committed import tree_store
-from lakecli.committed.cache import SstableCache
-from lakecli.committed.reads import FILE, add_reads, kept_reads, no_reads, reads_text
+from lakecli.committed.cache import (
+    READS_FILE,
+    SstableCache,
+    add_reads,
+    kept_reads,
+    no_reads,
+    reads_text,
+)
 from lakecli.committed.scan import find
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.local.store import LocalStore
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from lakecli.committed.reads import Reads
+    from lakecli.committed.cache import Reads
 
 MODEL = large_model(300)
 
@@ -68,16 +74,16 @@ def test_counts_survive_evictions_and_stay_small(tmp_path: Path) -> None:
     for number in range(10):
         cache.put(f"{number:064x}", bytes(300))
     assert kept_reads(tmp_path) == reads(2_100, 4_200, 6_300)
-    assert (tmp_path / FILE).stat().st_size < 25_000
+    assert (tmp_path / READS_FILE).stat().st_size < 25_000
     cache.add_reads(no_reads())
-    assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == [FILE]
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == [READS_FILE]
 
 
 def test_a_file_that_cannot_be_read_or_written_counts_nothing(tmp_path: Path) -> None:
     assert kept_reads(tmp_path / "missing") == no_reads()
-    (tmp_path / FILE).write_bytes(b"torn")
+    (tmp_path / READS_FILE).write_bytes(b"torn")
     assert kept_reads(tmp_path) == no_reads()
-    (tmp_path / FILE).write_bytes(b"\xff" * 48)
+    (tmp_path / READS_FILE).write_bytes(b"\xff" * 48)
     assert kept_reads(tmp_path) == reads(*[2**64 - 1] * 3)
     (tmp_path / "file").write_bytes(b"")
     add_reads(tmp_path / "file", reads(1, 1, 1))

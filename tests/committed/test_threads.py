@@ -14,7 +14,7 @@ import pytest
 
 from lakecli.committed import points
 from lakecli.committed.apply import apply
-from lakecli.committed.lru_cache import LruCache
+from lakecli.committed.cache import LruCache
 from lakecli.committed.points import PointReader
 from lakecli.committed.scan import find, scan
 from lakecli.committed.writer import TreeWriter

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.committed.apply import apply
-from lakecli.committed.cache import SstableCache
-from lakecli.committed.metaranges import MisnamedTable, WrongTable
-from lakecli.committed.ranges import Mismatch
+from lakecli.committed.cache import MissingTable, SstableCache
+from lakecli.committed.metaranges import Mismatch, MisnamedTable, WrongTable
 from lakecli.committed.scan import find
-from lakecli.committed.sources import MissingTable
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
 from lakecli.model import EMPTY_TREE, RangeId

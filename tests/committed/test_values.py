@@ -23,7 +23,7 @@ from lakecli.errors import UsageError
 from lakecli.identity import h
 from lakecli.layout import data_key
 from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
-from lakecli.sstable import framing
+from lakecli.sstable.format import MAX_COMPONENT_SIZE
 from tests.proto import oracle
 
 CHECKSUM = h(b"hello").hex()
@@ -375,7 +375,7 @@ def test_text_that_is_not_utf_8_is_refused(entry: Entry, what: str) -> None:
 
 
 def test_components_have_lakefs_limit() -> None:
-    limit = framing.MAX_COMPONENT_SIZE
+    limit = MAX_COMPONENT_SIZE
     assert limit == 41_943_040
     assert decode_value(encode_value(b"", bytes(limit)))[1] == bytes(limit)
     with pytest.raises(MalformedValue):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from lakecli.committed.apply import apply
-from lakecli.committed.metaranges import RangeRecord, encode_range_record
-from lakecli.committed.naming import name_of_table
+from lakecli.committed.metaranges import RangeRecord, encode_range_record, name_of_table
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import encode_value

@@ -10,11 +10,8 @@ import pytest
 from lakecli.errors import IntegrityError
 from lakecli.identity import h
 from lakecli.ids import CommitId, PackId, WriteId
+from lakecli.kv.bucket import IntentStore, PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.env import Table
-from lakecli.kv.intents import IntentStore
-from lakecli.kv.packed import PackedStore
-from lakecli.kv.reflog import ReflogStore
-from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import RefKind
 from lakecli.remote import known
 from lakecli.remote.ref_records import Move

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from lakecli.committed.sources import MissingTable
+from lakecli.committed.cache import MissingTable
 from lakecli.committed.values import decode_entry
-from lakecli.kv.packed import PackedStore
+from lakecli.kv.bucket import PackedStore
 from lakecli.layout import REFLOG, REFS, pack_key, unescape_name
 from lakecli.model import RefKind
 from lakecli.refs.ref_store import RefStore

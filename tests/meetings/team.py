@@ -24,7 +24,7 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.errors import LakeError, NotFound
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.identity import h
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.bucket import TrackingStore
 from lakecli.layout import ref_key
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY

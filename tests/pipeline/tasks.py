@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from lakecli.committed.sources import MissingTable
+from lakecli.committed.cache import MissingTable
 from lakecli.errors import ConflictError
 
 

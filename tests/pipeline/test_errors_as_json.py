@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.committed.sources import MissingTable
+from lakecli.committed.cache import MissingTable
 from lakecli.errors import ConflictError, LakeError, Refused, UsageError
 from lakecli.pipeline.errors_as_json import (
     MAX_PATHS,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.committed.sources import MissingTable
+from lakecli.committed.cache import MissingTable
 from lakecli.errors import ConflictError, LakeError, Unreachable
 from lakecli.pipeline.executors import NoLakecli
 from lakecli.pipeline.runner import LocalRunner

@@ -42,7 +42,7 @@ def encode(name: str, values: dict[str, Any]) -> bytes:
 
 
 def decode(name: str, data: bytes) -> dict[str, Any]:
-    """Return what protobuf reads, in the form that `lakecli.proto.codec.Message` returns."""
+    """Return what protobuf reads, in the form that `lakecli.proto.messages.Message` returns."""
     return _values(message_class(name).FromString(data))
 
 

@@ -14,7 +14,7 @@ from tests.proto import oracle
 from tests.support import forge
 
 if TYPE_CHECKING:
-    from lakecli.proto.codec import Message
+    from lakecli.proto.messages import Message
 
 MESSAGES: dict[str, Message] = {
     "Timestamp": messages.TIMESTAMP,

@@ -7,7 +7,7 @@ import pytest
 from lakecli.errors import NotFound, UsageError
 from lakecli.model import CommitId, RefKind
 from lakecli.refs.expression import parse
-from lakecli.refs.parents import DamagedHistory
+from lakecli.refs.reader import DamagedHistory
 from lakecli.refs.resolve import (
     MAX_CANDIDATES,
     AmbiguousRef,

@@ -26,7 +26,7 @@ from lakecli.remote.commit_data import (
     encode_commit,
 )
 from lakecli.remote.packs import DamagedPack, PackInfo
-from lakecli.sstable.framing import MalformedValue, decode_value
+from lakecli.sstable.format import MalformedValue, decode_value
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
 from tests.support.counting import CountingStore

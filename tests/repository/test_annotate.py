@@ -129,7 +129,7 @@ def test_annotations_are_those_of_a_model(
 ) -> None:
     monkeypatch.setattr(module, "PAGE", (1 << 17, 7)[seed % 2])
     monkeypatch.setattr(module, "FEW", (64, 0)[seed // 2 % 2])
-    monkeypatch.setattr("lakecli.committed.touched.POINTS", (2, 0)[seed // 4 % 2])
+    monkeypatch.setattr("lakecli.committed.diff.POINTS", (2, 0)[seed // 4 % 2])
     model = Model(repository, seed)
     for commit in model.commits[-3:]:
         for prefix in (b"", b"a", b"b/", b"c/x"):

@@ -11,7 +11,7 @@ from lakecli import layout
 from lakecli.errors import UsageError
 from lakecli.identity import commit_id, h
 from lakecli.ids import CommitId, PackId
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.bucket import TrackingStore
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore

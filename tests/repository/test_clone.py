@@ -12,7 +12,7 @@ from lakecli import layout
 from lakecli.errors import AlreadyExists, ErrorKind, LakeError
 from lakecli.ids import PackId, WriteId
 from lakecli.kv import operations as log
-from lakecli.kv.intents import IntentStore
+from lakecli.kv.bucket import IntentStore
 from lakecli.model import EMPTY_TREE, RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore

@@ -12,7 +12,7 @@ import pytest
 from lakecli.cli.context import random_id, system_now
 from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
 from lakecli.ids import WriteId
-from lakecli.kv.usage import Usage
+from lakecli.kv.environment import Usage
 from lakecli.layout import pack_key, ref_key
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed.entry_counts import SMALLEST_ENTRY
+from lakecli.committed.scan import SMALLEST_ENTRY
 from lakecli.errors import IntegrityError
 from lakecli.layout import DATA, REPOSITORY, SSTABLES
 from lakecli.model import CommitId

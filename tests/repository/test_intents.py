@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import PackId, WriteId
-from lakecli.kv.intents import IntentStore
+from lakecli.kv.bucket import IntentStore
 from lakecli.kv.operations import iter_operations, remove
 from lakecli.layout import MAX_SEQUENCE
 from lakecli.model import CommitId, RefKind, StagingToken

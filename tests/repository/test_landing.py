@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.errors import IntegrityError
-from lakecli.kv.intents import IntentStore
+from lakecli.kv.bucket import IntentStore
 from lakecli.model import CommitId, StagingToken
 from lakecli.repository import branch
 from lakecli.repository.commit import commit

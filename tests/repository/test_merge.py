@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed.conflicts import MergeConflict
+from lakecli.committed.threeway import MergeConflict
 from lakecli.errors import DirtyBranch, NotFound, NothingToDo, Refused, UsageError
 from lakecli.model import ChangeType, MergeStrategy
 from lakecli.repository import branch

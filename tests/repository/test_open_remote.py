@@ -18,7 +18,7 @@ from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.objectstore.memory.store import MemoryBucket
 from lakecli.objectstore.presigned import PresignRequest
-from lakecli.refs.parents import DamagedHistory
+from lakecli.refs.reader import DamagedHistory
 from lakecli.remote import packs
 from lakecli.remote.packs import list_packs, read_pack
 from lakecli.repository import branch, tag

@@ -13,7 +13,7 @@ from lakecli import layout
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import ErrorKind, OutcomeUnknown, PermissionDenied, Unreachable
 from lakecli.kv import operations as log
-from lakecli.kv.intents import IntentStore
+from lakecli.kv.bucket import IntentStore
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore

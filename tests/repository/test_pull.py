@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed.conflicts import MergeConflict
+from lakecli.committed.threeway import MergeConflict
 from lakecli.errors import AlreadyExists, ConflictError, DirtyBranch, NotFound
 from lakecli.kv import operations as log
 from lakecli.model import MergeStrategy

@@ -10,7 +10,7 @@ import pytest
 
 from lakecli.errors import AlreadyExists, LostRace, NotFound, Refused
 from lakecli.kv import operations as log
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.bucket import TrackingStore
 from lakecli.layout import COMMITS, sstable_key
 from lakecli.model import CommitId, RefKind
 from lakecli.repository import branch, tag

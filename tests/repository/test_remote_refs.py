@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.layout import ref_key
 from lakecli.model import RefKind
 from lakecli.objectstore.base import ANY

@@ -11,8 +11,7 @@ import pytest
 from lakecli.committed.cache import SstableCache
 from lakecli.identity import h
 from lakecli.ids import PackId, WriteId
-from lakecli.kv.packed import PackedStore
-from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.layout import DATA, REPOSITORY, SSTABLES, pack_key, ref_key
 from lakecli.model import CommitId, RefKind
 from lakecli.objectstore.base import ANY

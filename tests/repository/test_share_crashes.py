@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.kv.intents import IntentStore
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.bucket import IntentStore, TrackingStore
 from lakecli.model import RefKind
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref

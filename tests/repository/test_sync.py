@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, PermissionDenied, Unreachable
-from lakecli.kv.intents import IntentStore
+from lakecli.kv.bucket import IntentStore
 from lakecli.layout import sstable_key
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import StagedConflict, commit

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.errors import LostRace, NotFound, PermissionDenied, Refused
-from lakecli.kv.intents import IntentStore
+from lakecli.kv.bucket import IntentStore
 from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag

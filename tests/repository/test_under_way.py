@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import NothingToDo, Refused, Unreachable
-from lakecli.kv.intents import IntentStore
+from lakecli.kv.bucket import IntentStore
 from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch

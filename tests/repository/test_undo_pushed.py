@@ -9,8 +9,8 @@ import pytest
 
 from lakecli.errors import LostRace, NotFound, Refused
 from lakecli.ids import WriteId
+from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.operations import RefChange
-from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import RefKind
 from lakecli.remote.known import iter_moves
 from lakecli.repository import branch, tag

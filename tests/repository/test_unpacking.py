@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.ids import PackId
-from lakecli.kv.packed import PackedStore
+from lakecli.kv.bucket import PackedStore
 from lakecli.model import EMPTY_TREE, RepositoryUuid
 from lakecli.remote.packs import Pack
 from lakecli.repository.core.commit_record import describe_commit

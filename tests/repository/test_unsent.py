@@ -8,8 +8,7 @@ import pytest
 
 from lakecli.errors import NothingToDo
 from lakecli.ids import WriteId
-from lakecli.kv.intents import IntentStore
-from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
 from lakecli.model import CommitId, RefKind
 from lakecli.remote import known
 from lakecli.remote.ref_records import Move

@@ -17,8 +17,7 @@ from lakecli.errors import ErrorKind
 from lakecli.proto.varint import Malformed, decode_canonical_varint, encode_varint
 from lakecli.sstable.block import encode_pairs, encode_restarts, find_value, seal
 from lakecli.sstable.format import FOOTER_SIZE
-from lakecli.sstable.index import encode_handle
-from lakecli.sstable.properties import encode_properties
+from lakecli.sstable.index import encode_handle, encode_properties
 from lakecli.sstable.reader import CorruptTable, Table, UnknownTableFormat, decode_block
 from tests.sstable.tables import build, many_records, open_bytes
 

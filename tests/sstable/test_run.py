@@ -6,8 +6,7 @@ from itertools import combinations_with_replacement, pairwise
 
 import google_crc32c
 
-from lakecli.sstable.block import payload_of, seal
-from lakecli.sstable.run import Run
+from lakecli.sstable.block import Run, payload_of, seal
 from tests.sstable.tables import build, many_records, open_bytes
 
 ENDS = [3, 5, 9]

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from lakecli.model import StagingToken
 from lakecli.staging import area
-from lakecli.staging.area import TOMBSTONE
-from lakecli.staging.overlay import merge_newest, overlay
+from lakecli.staging.area import TOMBSTONE, merge_newest, overlay
 from tests.support.lakes import unclaimed
 from tests.support.stores import scratch
 

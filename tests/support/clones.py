@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.bucket import TrackingStore
 from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch as branches

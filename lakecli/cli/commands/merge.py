@@ -18,7 +18,7 @@ from lakecli.cli.params import (
 )
 from lakecli.cli.reading import NO_METADATA, Kind, Parser, check_message, read_ref
 from lakecli.cli.records import commit_record
-from lakecli.committed.conflicts import Conflicts
+from lakecli.committed.threeway import Conflicts
 from lakecli.errors import UsageError
 from lakecli.model import ChangeType, Difference, MergeStrategy
 from lakecli.repository import merge as merging

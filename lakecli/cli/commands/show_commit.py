@@ -49,7 +49,7 @@ def _show_changes(
     context: Context, repository: Repository, commit: Commit, *, metarange: bool, depth: int
 ) -> None:
     from lakecli.cli.differences import counts_record, show_counts
-    from lakecli.committed.change_counts import count_changes
+    from lakecli.committed.diff import count_changes
     from lakecli.repository.diff import diff_commit
 
     changes = diff_commit(repository, commit)

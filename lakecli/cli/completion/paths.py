@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from lakecli.committed.keys import common_start, prefix_end
-from lakecli.committed.listing import list_prefix
+from lakecli.committed.listing import common_start, list_prefix, prefix_end
 from lakecli.repository.core.view import View
 
 

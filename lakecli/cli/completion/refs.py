@@ -9,11 +9,11 @@ from itertools import islice
 from typing import Final
 
 from lakecli.cli.completion.paths import names_at
-from lakecli.committed.keys import common_start
+from lakecli.committed.listing import common_start
 from lakecli.kv.env import ReadTransaction
 from lakecli.model import RefKind
 from lakecli.refs.expression import parse
-from lakecli.refs.parents import get_commit, get_parent
+from lakecli.refs.reader import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.core.lake import Repository

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from lakecli.committed.cursor import type_of
 from lakecli.committed.diff import diff
-from lakecli.committed.pairs import type_of
 from lakecli.committed.scan import find
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import (

@@ -17,9 +17,8 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from lakecli.committed.entry_counts import count_entries
-from lakecli.committed.keys import prefix_end
-from lakecli.committed.scan import find, scan
+from lakecli.committed.listing import prefix_end
+from lakecli.committed.scan import count_entries, find, scan
 from lakecli.errors import PartialFailure, Refused
 from lakecli.model import EMPTY_TREE, MetarangeId
 from lakecli.objectstore.uri import is_local, normalise, parse
@@ -124,7 +123,7 @@ def count_exported(
     """Return how many entries an export has to compare, at most; only metaranges are read.
 
     From `check_from` entries on, their counts are checked against the objects in the namespace; see
-    `lakecli.committed.entry_counts`.
+    `lakecli.committed.scan`.
 
     Raises:
         NotFound: the ref does not exist.

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from lakecli.errors import IntegrityError
-from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.model import CommitId, RefKind
 from lakecli.objectstore.base import Version
 from lakecli.pipeline.gc.observations import read_last

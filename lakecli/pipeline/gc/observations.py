@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, WriteId
-from lakecli.kv.tracking import Tracked
+from lakecli.kv.bucket import Tracked
 from lakecli.layout import GC, ref_key, ref_of_key
 from lakecli.objectstore.base import ANY, ObjectNotFound
 

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from lakecli.committed.sources import MissingTable
+from lakecli.committed.cache import MissingTable
 from lakecli.layout import sstable_key
 from lakecli.pipeline.gc.live import DigestSet
 from lakecli.pipeline.gc.tasks import Tables, TablesRead, read_ranges, read_trees

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Final
 
 from lakecli.errors import LakeError, UsageError
-from lakecli.kv.tracking import Tracked
+from lakecli.kv.bucket import Tracked
 from lakecli.layout import GC
 from lakecli.objectstore.base import ANY, ObjectNotFound, TooLarge, get_bounded
 from lakecli.objectstore.capabilities import clear_temporaries

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.committed.metaranges import check_kind, load_metarange, range_id_of
-from lakecli.committed.ranges import is_ours
-from lakecli.committed.sources import MissingTable, RemoteSource
+from lakecli.committed.cache import MissingTable, RemoteSource
+from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
 from lakecli.errors import IntegrityError
 from lakecli.identity import h
 from lakecli.layout import data_digest, sstable_key

@@ -6,10 +6,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from lakecli.committed.metaranges import Metarange
-from lakecli.committed.ranges import iter_runs
+from lakecli.committed.metaranges import Metarange, iter_runs
 from lakecli.committed.tree_store import TreeStore
-from lakecli.sstable.run import Run
+from lakecli.sstable.block import Run
 
 
 class Whole(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from lakecli.committed.metaranges import Metarange
-from lakecli.committed.ranges import is_ours, iter_runs
+from lakecli.committed.metaranges import Metarange, is_ours, iter_runs
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.writer import TreeWriter
 from lakecli.model import MetarangeId

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from lakecli.committed.entry_counts import count_entries
+from lakecli.committed.scan import count_entries
 from lakecli.errors import IntegrityError
 from lakecli.objectstore.capabilities import clear_temporaries
 from lakecli.progress import NO_PROGRESS, Progress
@@ -82,7 +82,7 @@ def count_head_entries(repository: Repository, *, check_from: int) -> int | None
     """Return how many entries the largest head has; ``None`` if a head cannot be read.
 
     Only metaranges are read. From `check_from` entries on, their counts are checked against the
-    objects in the namespace; see `lakecli.committed.entry_counts`.
+    objects in the namespace; see `lakecli.committed.scan`.
     """
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)

@@ -12,9 +12,8 @@ from collections.abc import Collection, Iterator
 from lakecli.committed.check import check_metarange
 from lakecli.errors import IntegrityError
 from lakecli.ids import PackId
+from lakecli.kv.bucket import PackedStore, TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.kv.packed import PackedStore
-from lakecli.kv.tracking import TrackingStore
 from lakecli.layout import pack_key, ref_key
 from lakecli.model import CommitId, MetarangeId
 from lakecli.refs.ref_store import RefStore

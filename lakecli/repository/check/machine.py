@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from lakecli import native
-from lakecli.committed.cache import size_of
-from lakecli.committed.reads import kept_reads, reads_text
+from lakecli.committed.cache import kept_reads, reads_text, size_of
 from lakecli.directories import make_private
 from lakecli.errors import Unreachable
-from lakecli.kv.usage import Usage
+from lakecli.kv.environment import Usage
 from lakecli.objectstore.probe.check import Check, failed, ok, skipped, warning
 
 LOW_SPACE: Final = 10**9

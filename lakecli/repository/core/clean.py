@@ -16,8 +16,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
+from lakecli.committed.cursor import is_same
 from lakecli.committed.diff import diff
-from lakecli.committed.pairs import is_same
 from lakecli.errors import DirtyBranch
 from lakecli.kv import operations as log
 from lakecli.kv.env import WriteTransaction

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.ids import CommitId, PackId, WriteId
+from lakecli.kv.bucket import IntentStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
-from lakecli.kv.intents import IntentStore
 from lakecli.kv.operations import iter_operations
 from lakecli.layout import MAX_SEQUENCE
 from lakecli.model import NAMED_KINDS, RefKind

@@ -28,8 +28,7 @@ from lakecli.repository.core.mover import LOCAL_MOVER, BranchMover
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.committed.cache import SstableCache
-    from lakecli.committed.reads import Reads
+    from lakecli.committed.cache import Reads, SstableCache
     from lakecli.committed.tree_store import TreeStore
     from lakecli.directories import StrPath
     from lakecli.objectstore.base import ObjectStore

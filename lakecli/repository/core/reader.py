@@ -17,7 +17,7 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from lakecli.committed.fill import Fill
+from lakecli.committed.points import Fill
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError
 from lakecli.model import Commit, Entry

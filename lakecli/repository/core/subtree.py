@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from lakecli.committed.pairs import is_same
+from lakecli.committed.cursor import is_same
 from lakecli.errors import LostRace
 from lakecli.repository.core.gate import claim_below
 from lakecli.repository.core.lake import Repository

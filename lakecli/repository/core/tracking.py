@@ -12,8 +12,8 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
-from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import CommitId
 from lakecli.refs.ref_store import RefStore
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from lakecli.kv.bucket import PackedStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.kv.packed import PackedStore
 from lakecli.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.refs.graph import iter_unreached
-from lakecli.refs.parents import DamagedHistory
+from lakecli.refs.reader import DamagedHistory
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import tracking
 

@@ -26,10 +26,9 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.identity import h
+from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
-from lakecli.kv.intents import IntentStore
 from lakecli.kv.operations import Operation, RefChange
-from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

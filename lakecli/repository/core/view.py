@@ -94,7 +94,7 @@ class View:
         )
         if self._nothing_is_staged():
             return committed
-        from lakecli.staging.overlay import overlay
+        from lakecli.staging.area import overlay
 
         return overlay(self.staged(prefix=prefix, start=start), committed)
 
@@ -114,7 +114,7 @@ class View:
         streams = [area.scan(self.txn, token, start=start, prefix=prefix) for token in self.tokens]
         if len(streams) == 1:
             return streams[0]
-        from lakecli.staging.overlay import merge_newest
+        from lakecli.staging.area import merge_newest
 
         return merge_newest(streams)
 

@@ -23,7 +23,7 @@ from lakecli.proto.varint import Malformed
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.remote.commit_data import decode_commit_data
 from lakecli.repository.lakefs.manifest import RefsManifest
-from lakecli.sstable.framing import decode_value
+from lakecli.sstable.format import decode_value
 from lakecli.sstable.reader import Table
 from lakecli.validation import EARLIEST, LATEST
 

@@ -12,17 +12,20 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from lakecli.committed.metaranges import RangeRecord, encode_range_record
-from lakecli.committed.naming import name_of_records
-from lakecli.committed.ranges import WRITER, WRITER_PROPERTY
+from lakecli.committed.metaranges import (
+    WRITER,
+    WRITER_PROPERTY,
+    RangeRecord,
+    encode_range_record,
+    name_of_records,
+)
 from lakecli.committed.tree_store import TableBatch, TreeStore
 from lakecli.ids import MetarangeId, RangeId
 from lakecli.model import Commit, CommitId
-from lakecli.proto.codec import Message
-from lakecli.proto.messages import BRANCH_DATA, TAG_DATA
+from lakecli.proto.messages import BRANCH_DATA, TAG_DATA, Message
 from lakecli.remote.commit_data import encode_commit
 from lakecli.repository.lakefs.manifest import RefsManifest
-from lakecli.sstable.framing import encode_value
+from lakecli.sstable.format import encode_value
 from lakecli.sstable.writer import TableWriter
 
 _RANGE_RECORDS: Final = 20_000

@@ -7,9 +7,8 @@ from contextlib import suppress
 from itertools import islice
 
 from lakecli.errors import IntegrityError
+from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.kv.packed import PackedStore
-from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.layout import MAX_REF_SIZE, REFS, pack_key, ref_key
 from lakecli.model import Commit, CommitId
 from lakecli.objectstore.base import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version

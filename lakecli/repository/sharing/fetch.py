@@ -14,10 +14,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from lakecli.ids import PackId
+from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.env import WriteTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.kv.packed import PackedStore
-from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import CommitId, RefKind, Tag
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Final
 
 from lakecli.errors import IntegrityError, NotFound
+from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import Branch, RefKind, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

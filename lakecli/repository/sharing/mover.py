@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakecli.errors import LakeError, LostRace, Unreachable
+from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.kv.tracking import TrackingStore
 from lakecli.model import Branch, Commit, CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

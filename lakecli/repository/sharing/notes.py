@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from lakecli.errors import LakeError, OutcomeUnknown, Unreachable
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.bucket import TrackingStore
 from lakecli.model import CommitId
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Outcome

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 from lakecli.errors import LakeError, PermissionDenied
 from lakecli.ids import PackId
+from lakecli.kv.bucket import PackedStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
-from lakecli.kv.packed import PackedStore
 from lakecli.layout import pack_key
 from lakecli.model import Commit, CommitId
-from lakecli.refs.parents import get_commit, get_parent
+from lakecli.refs.reader import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import packs
 from lakecli.remote.packs import PackInfo

@@ -17,9 +17,8 @@ from typing import Final
 
 from lakecli.errors import LakeError, OutcomeUnknown, Refused, Unreachable
 from lakecli.ids import PackId, WriteId
+from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.kv.packed import PackedStore
-from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.layout import sstable_key
 from lakecli.model import Commit, CommitId, RefKind
 from lakecli.refs.graph import iter_unreached

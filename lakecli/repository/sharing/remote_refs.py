@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from lakecli.kv.tracking import Tracked, TrackingStore
+from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.model import RefKind
 from lakecli.objectstore.base import Version
 from lakecli.progress import NO_PROGRESS, Progress

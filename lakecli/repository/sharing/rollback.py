@@ -19,10 +19,8 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.kv.bucket import PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
-from lakecli.kv.packed import PackedStore
-from lakecli.kv.reflog import ReflogStore
-from lakecli.kv.tracking import Tracked, TrackingStore
 from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from lakecli.ids import PackId
+from lakecli.kv.bucket import PackedStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.kv.packed import PackedStore
 from lakecli.model import Commit, CommitId
 from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore

@@ -18,9 +18,9 @@ from typing import Final, Protocol
 
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.kv import operations as log
+from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange
-from lakecli.kv.tracking import TrackingStore
 from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction
-from lakecli.kv.operations import Operation
-from lakecli.kv.past import PastStore
+from lakecli.kv.operations import Operation, PastStore
 from lakecli.repository.core import answer, records, ref_changes
 from lakecli.repository.core.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.core.lake import Lake, Repository

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.kv import operations as log
+from lakecli.kv.bucket import Tracked
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation
-from lakecli.kv.tracking import Tracked
 from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.committed.diff import compare, diff
-from lakecli.committed.keys import prefix_end
+from lakecli.committed.listing import prefix_end
 from lakecli.model import EMPTY_TREE
 from lakecli.pipeline.intervals import intervals
 from tests.committed.trees import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.committed.sources import MissingTable
+from lakecli.committed.cache import MissingTable
 from lakecli.errors import IntegrityError, LakeError, NothingToDo, Refused, UsageError
 from lakecli.identity import h
 from lakecli.layout import data_key, sstable_key

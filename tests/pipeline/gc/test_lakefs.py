@@ -16,7 +16,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, UsageError
 from lakecli.identity import h
-from lakecli.kv.tracking import TrackingStore
+from lakecli.kv.bucket import TrackingStore
 from lakecli.layout import LEGACY_LAKEFS_MARKER, REFS, REPOSITORY, SSTABLES, data_key, lakefs_object
 from lakecli.model import EMPTY_TREE, Entry
 from lakecli.objectstore.base import ANY

@@ -26,7 +26,7 @@ from lakecli.repository.lakefs.dump import BadDump, Dump, read_dump
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
-from lakecli.sstable.framing import encode_value
+from lakecli.sstable.format import encode_value
 from lakecli.sstable.writer import TableWriter
 from tests.committed.trees import name_of, new_trees
 from tests.repository.lakefs.test_restore import files, replace_file

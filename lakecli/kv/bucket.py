@@ -1,0 +1,307 @@
+"""Tracked refs: the positions of the refs in the bucket when this clone last read them.
+
+::
+
+    TRACKING  repository ‖ kind ‖ 00 ‖ name -> position as JSON
+
+A ref that was deleted in the bucket stays here, without a commit.
+
+The moves of refs in the bucket, as far as this clone has read them.
+
+::
+
+    REFLOG  repository ‖ h(kind ‖ 00 ‖ name) ‖ sequence (8 bytes, big-endian) -> fields as JSON
+
+`lakecli.remote` defines the fields of a move; here it is a sequence number and a JSON object.
+
+Moves of refs in the bucket that were begun here, until their outcome is recorded.
+
+The table also has the notes of moves that are still to be begun (`lakecli.repository.core.unsent`).
+
+::
+
+    INTENTS  repository ‖ id (16 bytes) -> fields as JSON
+
+A row is written before the first request of a move and deleted in the transaction that records
+its outcome. An interrupted command leaves it to the next command, which looks the move up.
+
+The commits in the bucket, and the pack of each; a push uploads only the others.
+
+::
+
+    PACKED  repository ‖ c ‖ commit ID (32 bytes) -> pack ID (32 bytes)
+            repository ‖ p ‖ pack ID (32 bytes)   -> empty: a pack that was read or written here
+                                                     01: another known pack replaces it
+
+A commit in several packs, because one replaces others, is recorded with the last added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from lakecli.errors import IntegrityError
+from lakecli.ids import CommitId, MalformedId, PackId, WriteId
+from lakecli.kv.env import ReadTransaction, Table, owner_key
+from lakecli.model import RefKind
+
+_REMEMBERED: Final = 1 << 14
+"""Records that are parsed once: a push of many branches reads all of them for each branch."""
+
+
+class Tracked(NamedTuple):
+    """The position of a ref in the bucket.
+
+    Attributes:
+        kind: a branch or a tag.
+        name: the name of the ref.
+        commit_id: the commit it stood on; ``None``: it was deleted.
+        sequence: the number of its last move.
+        write_id: the write ID of its last move.
+        version: the version of its object; a listing with another version shows that it moved.
+    """
+
+    kind: RefKind
+    name: str
+    commit_id: CommitId | None
+    sequence: int
+    write_id: WriteId
+    version: str
+
+
+class TrackingStore:
+    """The tracked refs of one repository; writing needs a write transaction.
+
+    Args:
+        txn: the moment to read, or the transaction to write in.
+        repository: the 16 bytes of its UUID.
+    """
+
+    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
+        self._txn = txn
+        self._repository = owner_key(repository)
+
+    def find(self, kind: RefKind, name: str) -> Tracked | None:
+        """Return a tracked ref; ``None`` if this clone never saw it in the bucket."""
+        key = self._key(kind, name)
+        data = self._txn.get(Table.TRACKING, key)
+        return None if data is None else _load(key[len(self._repository) :], data)
+
+    def position(self, kind: RefKind, name: str) -> CommitId | None:
+        """Return the commit of a tracked ref; ``None`` if it is unknown or deleted."""
+        tracked = self.find(kind, name)
+        return None if tracked is None else tracked.commit_id
+
+    def by_ref(self) -> dict[tuple[RefKind, str], Tracked]:
+        """Return all tracked refs by (kind, name)."""
+        return {(tracked.kind, tracked.name): tracked for tracked in self.iter()}
+
+    def iter(self, kind: RefKind | None = None, prefix: str = "") -> Iterator[Tracked]:
+        """Yield tracked refs, by kind and then by the bytes of their names.
+
+        Args:
+            kind: the kind of refs; ``None``: all kinds.
+            prefix: the beginning of their names; needs a kind.
+        """
+        under = self._key(kind, prefix) if kind else self._repository
+        cut = len(self._repository)
+        for key, data in self._txn.scan(Table.TRACKING, prefix=under):
+            yield _load(key[cut:], data)
+
+    def put(self, tracked: Tracked) -> None:
+        """Write a position, replacing any earlier one."""
+        fields = {
+            "commit_id": tracked.commit_id,
+            "sequence": tracked.sequence,
+            "write_id": tracked.write_id,
+            "version": tracked.version,
+        }
+        data = json.dumps(fields, separators=(",", ":")).encode("ascii")
+        self._txn.for_writing().put(Table.TRACKING, self._key(tracked.kind, tracked.name), data)
+
+    def delete(self, kind: RefKind, name: str) -> bool:
+        """Forget a ref; return whether it was tracked."""
+        return self._txn.for_writing().delete(Table.TRACKING, self._key(kind, name))
+
+    def _key(self, kind: RefKind, name: str) -> bytes:
+        return self._repository + kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
+
+
+@lru_cache(_REMEMBERED)
+def _load(ref: bytes, data: bytes) -> Tracked:
+    kind, _, name = ref.decode("utf-8", "surrogateescape").partition("\0")
+    try:
+        fields = json.loads(data)
+        return Tracked(
+            RefKind(kind),
+            name,
+            None if fields["commit_id"] is None else CommitId(fields["commit_id"]),
+            fields["sequence"],
+            WriteId(fields["write_id"]),
+            fields["version"],
+        )
+    except (KeyError, TypeError, ValueError, MalformedId) as error:
+        raise IntegrityError(
+            f"the record of {kind} {name} in the local store is malformed",
+            hint="the store may be damaged: move it away and start a new one",
+        ) from error
+
+
+_SEQUENCE_SIZE: Final = 8
+
+
+class ReflogStore:
+    """The moves of one repository's refs; writing needs a write transaction.
+
+    Args:
+        txn: the transaction to read or write in.
+        repository: the 16 bytes of its UUID.
+    """
+
+    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
+        self._txn = txn
+        self._repository = owner_key(repository)
+
+    def put_moves(self, kind: RefKind, name: str, moves: Iterable[Mapping[str, Any]]) -> None:
+        """Write moves of a ref, as JSON objects with a ``sequence``."""
+        txn = self._txn.for_writing()
+        under = self._prefix(kind, name)
+        for fields in moves:
+            key = under + int(fields["sequence"]).to_bytes(_SEQUENCE_SIZE)
+            data = json.dumps(dict(fields), separators=(",", ":")).encode("ascii")
+            txn.put(Table.REFLOG, key, data)
+
+    def iter_moves(self, kind: RefKind, name: str) -> Iterator[dict[str, Any]]:
+        """Yield the moves of a ref, newest first."""
+        for _, data in self._txn.scan_reverse(Table.REFLOG, prefix=self._prefix(kind, name)):
+            try:
+                yield dict(json.loads(data))
+            except (TypeError, ValueError) as error:
+                raise IntegrityError(
+                    f"a record in the local store is not valid: a move of {name}",
+                    hint="the store may be damaged: move it away and start a new one",
+                ) from error
+
+    def delete(self, kind: RefKind, name: str) -> None:
+        """Delete the moves of a ref."""
+        txn = self._txn.for_writing()
+        for key in list(txn.scan_keys(Table.REFLOG, prefix=self._prefix(kind, name))):
+            txn.delete(Table.REFLOG, key)
+
+    def _prefix(self, kind: RefKind, name: str) -> bytes:
+        from lakecli.identity import h  # a name may be as long as a key
+
+        ref = kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
+        return self._repository + h(ref)
+
+
+class IntentStore:
+    """The begun moves of one repository; writing needs a write transaction.
+
+    Args:
+        txn: the moment to read, or the transaction to write in.
+        repository: the 16 bytes of its UUID.
+    """
+
+    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
+        self._txn = txn
+        self._repository = owner_key(repository)
+
+    def put(self, id: bytes, fields: Mapping[str, Any]) -> None:
+        """Write a row; `fields` are values of JSON."""
+        data = json.dumps(dict(fields), separators=(",", ":")).encode("ascii")
+        self._txn.for_writing().put(Table.INTENTS, self._repository + id, data)
+
+    def find(self, id: bytes) -> dict[str, Any] | None:
+        """Return the fields of a row, or ``None``."""
+        data = self._txn.get(Table.INTENTS, self._repository + id)
+        return None if data is None else _load_fields(data)
+
+    def iter(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        """Yield all of them as (ID, fields), by ID."""
+        cut = len(self._repository)
+        for key, data in self._txn.scan(Table.INTENTS, prefix=self._repository):
+            yield key[cut:], _load_fields(data)
+
+    def delete(self, id: bytes) -> bool:
+        """Delete a row; return whether there was one."""
+        return self._txn.for_writing().delete(Table.INTENTS, self._repository + id)
+
+
+def _load_fields(data: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(data))
+    except (TypeError, ValueError) as error:
+        raise IntegrityError(
+            "the record of a begun move in the local store is malformed",
+            hint="the store may be damaged: move it away and start a new one",
+        ) from error
+
+
+_COMMIT: Final = b"c"
+_PACK: Final = b"p"
+_REPLACED: Final = b"\1"
+
+
+class PackedStore:
+    """The packs of one repository that this clone knows; writing needs a write transaction.
+
+    Args:
+        txn: the transaction to read or write in.
+        repository: the 16 bytes of its UUID.
+    """
+
+    def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
+        self._txn = txn
+        self._repository = owner_key(repository)
+
+    def add(
+        self, pack_id: PackId, commit_ids: Iterable[CommitId], *, replaces: Iterable[PackId] = ()
+    ) -> None:
+        """Record a pack in the bucket, and its commits.
+
+        The packs that it replaces count as known too, because it holds all of their commits.
+        """
+        txn = self._txn.for_writing()
+        pack = bytes.fromhex(pack_id)
+        txn.put_new(Table.PACKED, self._repository + _PACK + pack, b"")
+        for replaced in replaces:
+            key = self._repository + _PACK + bytes.fromhex(replaced)
+            txn.put(Table.PACKED, key, _REPLACED)
+        rows = ((commit, pack) for commit in sorted(map(bytes.fromhex, commit_ids)))
+        txn.put_sorted(Table.PACKED, rows, prefix=self._repository + _COMMIT)
+
+    def find_pack(self, commit_id: CommitId) -> PackId | None:
+        """Return the known pack of a commit, or ``None``."""
+        key = self._repository + _COMMIT + bytes.fromhex(commit_id)
+        pack = self._txn.get(Table.PACKED, key)
+        return None if pack is None else PackId.of_bytes(pack)
+
+    def known_packs(self) -> Iterator[PackId]:
+        """Yield the packs that were read or written here, by ID."""
+        under = self._repository + _PACK
+        for key in self._txn.scan_keys(Table.PACKED, prefix=under):
+            yield PackId.of_bytes(key[len(under) :])
+
+    def forget(self, pack_ids: Collection[PackId]) -> None:
+        """Delete the records of packs that are not in the bucket, and of their commits."""
+        if not pack_ids:
+            return
+        txn = self._txn.for_writing()
+        gone = {bytes.fromhex(pack_id) for pack_id in pack_ids}
+        for pack in gone:
+            txn.delete(Table.PACKED, self._repository + _PACK + pack)
+        under = self._repository + _COMMIT
+        rows = [key for key, pack in txn.scan(Table.PACKED, prefix=under) if pack in gone]
+        for key in rows:
+            txn.delete(Table.PACKED, key)
+
+    def live_packs(self) -> Iterator[PackId]:
+        """Yield the known packs that no other known pack replaces, by ID."""
+        under = self._repository + _PACK
+        for key, value in self._txn.scan(Table.PACKED, prefix=under):
+            if value != _REPLACED:
+                yield PackId.of_bytes(key[len(under) :])
