@@ -11,9 +11,8 @@ When the cache is full, one miss in 16 admits its block, in the place of the old
 other misses search the stored block. So the cache follows the keys that are read, and reads spread
 over a tree larger than the cache stay cheap.
 
-Open ranges, and the trees that they are part of, as `PointReader` keeps them.
-
-Entries of a tree that a thread reads into memory while others are read.
+`PointReader` keeps `OpenRange` and `OpenTree`; `Fill` is the thread that fills one while others
+read.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ if TYPE_CHECKING:
     from lakecli.model import RangeId
     from lakecli.sstable.reader import Table
 
-
-if TYPE_CHECKING:
     Source = tuple[Table, dict[bytes, bytes], set[int]]
+    Records = tuple[list[bytes], list[bytes]]
 
 _NO_RECORDS: Final[dict[bytes, bytes]] = {}
 _INDEX_ENTRY_SIZE: Final = 250
@@ -113,9 +111,6 @@ class OpenTree:
         ranges = list(map(self.records.__getitem__, map(bisect_left, repeat(self.keys), keys)))
         return list(map(dict.get, ranges, keys))
 
-
-if TYPE_CHECKING:
-    Records = tuple[list[bytes], list[bytes]]
 
 BLOCKS_SIZE: Final = 512 << 20
 """Bytes of records, at most; enough for some 1,200,000 entries of common size."""

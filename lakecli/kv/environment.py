@@ -6,8 +6,6 @@ environment in a forked child, silently loses them. So handles of one directory 
 
 Only this module and ``failures``, which translates LMDB's errors, import LMDB, and only when a
 store is opened.
-
-The space that the local store uses.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from weakref import ref
 
 from lakecli.directories import make_private
 from lakecli.errors import LakeError
-from lakecli.kv import data_file as pages
+from lakecli.kv import data_file
 from lakecli.kv.data_file import MOUNT_TABLE, Sentinel, network_type
 
 if TYPE_CHECKING:
@@ -85,7 +83,7 @@ class Environment:
         self.lmdb_error = lmdb.Error
         self._lmdb = lmdb_env
         self._sentinel = sentinel
-        self._file = os.open(f"{directory}/{pages.DATA_FILE}", os.O_RDWR | os.O_CLOEXEC)
+        self._file = os.open(f"{directory}/{data_file.DATA_FILE}", os.O_RDWR | os.O_CLOEXEC)
         self._page_size: int = lmdb_env.stat()["psize"]
         self._pid = os.getpid()
 
@@ -147,7 +145,7 @@ class Environment:
         except self.lmdb_error as error:
             raise self.translate(error) from error
         with suppress(OSError):  # a full disk
-            pages.grow(self._file, (self._lmdb.info()["last_pgno"] + 1) * self._page_size)
+            data_file.grow(self._file, (self._lmdb.info()["last_pgno"] + 1) * self._page_size)
 
     def check_schema(self, txn: lmdb.Transaction[bytes]) -> None:
         """Refuse a store with a schema that this version does not know.
@@ -190,8 +188,6 @@ class Environment:
 
     def usage(self) -> Usage:
         """Return the space in use."""
-        from lakecli.kv.environment import Usage
-
         info = self._lmdb.info()
         pages = info["last_pgno"] + 1
         return Usage(SCHEMA_VERSION, info["map_size"], pages * self._lmdb.stat()["psize"])
@@ -276,11 +272,11 @@ def _check_file(directory: StrPath, sentinel: Sentinel) -> None:
     Raises:
         IntegrityError: reading it would kill this process, or it was emptied.
     """
-    if sentinel.is_kept and pages.is_empty(directory):
-        problem: str | None = f"{pages.DATA_FILE} is missing or empty"
+    if sentinel.is_kept and data_file.is_empty(directory):
+        problem: str | None = f"{data_file.DATA_FILE} is missing or empty"
     else:
         may_be_short = sentinel.was_left_open or not sentinel.is_alone
-        problem = pages.find_damage(directory, may_be_short=may_be_short)
+        problem = data_file.find_damage(directory, may_be_short=may_be_short)
     if problem is None:
         return
     from lakecli.kv import failures
