@@ -179,8 +179,12 @@ def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
 def _write_at_once(
     store: ObjectStore, key: str, bodies: Sequence[bytes], condition: Condition
 ) -> list[Version | Unreachable | None]:
-    """Return each writer's result: a version, ``None`` if it lost, or an error if unknown."""
-    barrier = Barrier(len(bodies))
+    """Return each writer's result: a version, ``None`` if it lost, or an error if unknown.
+
+    The writers start when this thread has handed all of them to the pool. Until then the pool may
+    not know a thread that it has just started, and an interruption would not wait for that thread.
+    """
+    barrier = Barrier(len(bodies) + 1)
 
     def write(body: bytes) -> Version | Unreachable | None:
         barrier.wait(_START_TIMEOUT)
@@ -193,7 +197,9 @@ def _write_at_once(
 
     with ThreadPoolExecutor(len(bodies), "race") as pool:
         try:
-            return list(pool.map(write, bodies))
+            answers = pool.map(write, bodies)
+            barrier.wait(_START_TIMEOUT)
+            return list(answers)
         except BaseException:
             barrier.abort()  # or the waiting writers would wait for the others
             raise
