@@ -3,31 +3,26 @@
 Layers, each importing only what stands below it (a test enforces it)::
 
     cli                          prints, reads the environment, exits; typer and rich only here
-    spark | filesystem           DataFrames; pyspark only here and in pipeline | fsspec
-    pipeline                     bulk work as plans of partitions, run in-process or on Spark
+    spark | filesystem           DataFrames; pyspark only here and in engine | fsspec
+    gc | fsck | exports          collection | checks of all data | files copied out
+    imports                      objects and listings brought in
+    engine                       bulk work as plans of partitions, run in-process or on Spark
     opening                      opening lakes for the library, fsspec and Spark
     worktree                     directories that are linked with a path of a ref
     repository                   one module per verb; core/mover.py is how a branch moves
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
     remote                       refs, commit packs and reflog in the bucket (beside these three)
-    sstable | kv | objectstore   the file format | LMDB | buckets; cloud SDKs only here
-    config_file | committer      the configuration file | who commits
-    lakectl_file                 lakectl's configuration (beside these two)
-    config | home | layout | uri settings | places on a machine | keys in a bucket | lakefs:// URIs
-    config_keys                  the settings: names, meaning, defaults
-    setting_values               how the values of settings are written
-    model                        records
-    validation                   what a record out of a bucket may hold
-    ids | identity | parsing     IDs that are checked | digests | JSON and TOML within bounds
-    retry | elapsed              waiting for a store | measuring time (beside these three)
-    errors | directories         the error tree | directories that only their owner may read
-    progress                     how verbs report their progress (beside these two)
+    doctor                       checks whether a store keeps the promises that lakecli needs
+    sstable | kv | stores        the file format | LMDB | buckets; cloud SDKs only here
+    settings                     settings and where they come from; places on a machine; who commits
+    base                         records, IDs, URIs, keys in a bucket, and what all share
+    errors                       the error tree
     native | proto               bulk work in C | varints, and lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
 ``repository/core/transaction.py`` seals the branch's staging area → ``staging/area.py`` gives
 the sealed changes as one sorted stream → ``committed/apply.py`` rewrites only the ranges they touch
-→ ``objectstore`` keeps the new ranges and the metarange → ``repository/core/mover.py`` moves the
+→ ``stores`` keeps the new ranges and the metarange → ``repository/core/mover.py`` moves the
 branch: one LMDB transaction, or first the bucket's branch where sharing is automatic.
 """
 
@@ -70,8 +65,8 @@ def open(  # noqa: A001 - lakecli.open
         NotFound: there is no such repository on this machine.
         PermissionDenied: the home cannot be written, or with ``sync`` the bucket not be read.
     """
+    from lakecli.base.uri import parse_repository
     from lakecli.opening import open_lake, open_repository
-    from lakecli.uri import parse_repository
 
     name = parse_repository(uri).repository
     lake = open_lake(home)

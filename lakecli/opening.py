@@ -16,17 +16,17 @@ from functools import lru_cache
 from pathlib import Path
 from time import sleep
 
-from lakecli.committer import committer
-from lakecli.config import Settings
-from lakecli.config_file import read_file
 from lakecli.errors import LakeWarning, NotFound, Unreachable
-from lakecli.home import chosen_home, home_paths
 from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
 from lakecli.repository.core.notice import Notice
 from lakecli.repository.core.pending import State
 from lakecli.repository.sharing.mover import SharedMover
 from lakecli.repository.undo.put_back import put_back
-from lakecli.setting_values import parse_sync
+from lakecli.settings.committer import committer
+from lakecli.settings.file import read_file
+from lakecli.settings.home import chosen_home, home_paths
+from lakecli.settings.settings import Settings
+from lakecli.settings.values import parse_sync
 
 
 def open_lake(home: str | Path | None, *, command: str = "") -> Lake:

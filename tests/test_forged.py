@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from lakecli.base.identity import h
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.identity import h
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 from lakecli.worktree.posix import PERMISSIONS
 from tests.cli.test_escapes import FORBIDDEN, HOSTILE
 from tests.support import forge

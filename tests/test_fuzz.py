@@ -16,25 +16,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from lakecli import layout, parsing
+from lakecli.base import layout, parsing
+from lakecli.base.identity import h
+from lakecli.base.ids import PackId
+from lakecli.base.model import EMPTY_TREE, MetarangeId, RefKind
 from lakecli.committed.check import check_metarange, check_range
 from lakecli.committed.diff import diff
 from lakecli.committed.metaranges import decode_range_record, decode_tree_property, parse_metarange
 from lakecli.committed.scan import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, decode_value, identity_of
+from lakecli.engine.errors_as_json import dump_error, load_error
 from lakecli.errors import LakeError
-from lakecli.identity import h
-from lakecli.ids import PackId
-from lakecli.model import EMPTY_TREE, MetarangeId, RefKind
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.pipeline.errors_as_json import dump_error, load_error
-from lakecli.pipeline.gc.marks import Marks
-from lakecli.pipeline.gc.observations import LAST, read_last
-from lakecli.pipeline.gc.rules import find_rules
-from lakecli.pipeline.gc.summary import RefGarbage, Summary, dump_summary, parse_summary
-from lakecli.pipeline.imports.packed import pack_result, unpack_result
+from lakecli.gc.marks import Marks
+from lakecli.gc.observations import LAST, read_last
+from lakecli.gc.rules import find_rules
+from lakecli.gc.summary import RefGarbage, Summary, dump_summary, parse_summary
+from lakecli.imports.packed import pack_result, unpack_result
 from lakecli.proto.varint import Malformed
 from lakecli.remote.collection import iter_expired, iter_keeps, look, read_state
 from lakecli.remote.commit_data import decode_commit
@@ -44,6 +42,8 @@ from lakecli.repository.core.namespace import describe, owner_of
 from lakecli.repository.handoff.manifest import read_manifest
 from lakecli.sstable import directory, reader
 from lakecli.sstable.reader import BytesSource, Table
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 from tests.support.forge import Namespace
 from tests.support.forgeries import DOCUMENTS, VALUES
 from tests.support.lakefs_files import DIRECTORY
@@ -139,9 +139,9 @@ def read_key(data: bytes) -> None:
 
 
 def carried_results() -> list[bytes]:
-    from lakecli.pipeline.imports.merging import Tally
-    from lakecli.pipeline.imports.part import PartResult
-    from lakecli.pipeline.imports.sink import EMPTY
+    from lakecli.imports.merging import Tally
+    from lakecli.imports.part import PartResult
+    from lakecli.imports.sink import EMPTY
 
     return [pack_result(PartResult(EMPTY._replace(head_keys=[b"k"], head_values=[b"v"]), Tally()))]
 

@@ -91,8 +91,8 @@ def test_an_import_inside_a_function_counts(tmp_path: Path) -> None:
         "from typing import TYPE_CHECKING\n"
         "if TYPE_CHECKING:\n    from lakecli.repository import repo\n"
         "else:\n    from lakecli.repository import tag\n"
-        "def late():\n    if True:\n        from lakecli.model import Branch\n"
+        "def late():\n    if True:\n        from lakecli.base.model import Branch\n"
         "import lakecli.errors\n"
     )
-    expected = {"lakecli.errors", "lakecli.model", "lakecli.repository.tag"}
+    expected = {"lakecli.errors", "lakecli.base.model", "lakecli.repository.tag"}
     assert set(imports_of(file)) == expected

@@ -175,7 +175,7 @@ def test_the_map_of_a_package_names_nothing_else(package: str) -> None:
 
 
 def test_the_architecture_names_what_there_is() -> None:
-    from lakecli import layout
+    from lakecli.base import layout
     from lakecli.kv.env import Table
 
     text = (PROJECT / ".github" / "ARCHITECTURE.md").read_text(encoding="utf-8")
@@ -216,7 +216,7 @@ def test_nothing_is_unpickled_and_no_text_becomes_code() -> None:
             names = [node.func.id]
         found += [f"{path}: {name}" for name in names if name in risky]
     # The second one unpacks what the driver itself packed, in a function that Spark ships.
-    assert found == ["lakecli/pipeline/scratch.py: pickle", "lakecli/spark/parts.py: pickle"]
+    assert found == ["lakecli/engine/scratch.py: pickle", "lakecli/spark/parts.py: pickle"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.changes import Annotation as AnnotationRecord
 from lakecli.cli.context import Context
@@ -12,7 +13,6 @@ from lakecli.cli.params import Recursive
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import local_date, one_line, quote_path
 from lakecli.repository.annotate import Annotation, annotate
-from lakecli.uri import LakeUri, ref_of
 
 FirstParent = Annotated[
     bool,

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import BufferedIOBase
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import MAX_PATH_SIZE, Entry
+from lakecli.base.uri import LakeUri, as_directory
 from lakecli.cli.names import NamesOptions, note_no_name, open_names, split_names
 from lakecli.errors import PartialFailure, UsageError
-from lakecli.model import MAX_PATH_SIZE, Entry
-from lakecli.uri import LakeUri, as_directory
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple
 
-from lakecli import uri
+from lakecli.base import uri
+from lakecli.base.model import Commit
+from lakecli.base.uri import LakeUri
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.changes import Bisection as BisectionRecord
 from lakecli.cli.context import Context
@@ -14,10 +16,8 @@ from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import one_line
 from lakecli.errors import NotFound, UsageError
-from lakecli.model import Commit
 from lakecli.repository.bisect import BAD, GOOD, Session, names_with_session, say
 from lakecli.repository.core.lake import Repository
-from lakecli.uri import LakeUri
 
 BisectRefs = Annotated[
     list[str],

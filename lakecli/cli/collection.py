@@ -14,8 +14,8 @@ from lakecli.cli.answers.collection import (
     RefGarbage,
 )
 from lakecli.cli.text import human_size, local_date
-from lakecli.pipeline.gc.run import Action, GcReport, GcStatus
-from lakecli.pipeline.gc.summary import Summary
+from lakecli.gc.run import Action, GcReport, GcStatus
+from lakecli.gc.summary import Summary
 from lakecli.remote.collection import Phase
 from lakecli.repository.lakefs.manifest import manifest_fields
 

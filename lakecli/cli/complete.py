@@ -22,15 +22,15 @@ from lakecli.cli.context import Context, Environment
 from lakecli.cli.here import base as base_here
 from lakecli.cli.here import linked
 from lakecli.cli.line.argv import Globals
-from lakecli.config_keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
-from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.lake import Runtime
 from lakecli.repository.undo.log import SHORT_ID, iter_log
+from lakecli.settings.keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
+from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.uri import is_local
 from lakecli.worktree.link import Link
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 SCHEME: Final = "lakefs://"
 MAX_CANDIDATES: Final = 200

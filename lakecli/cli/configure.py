@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from lakecli.cli.context import Context
-from lakecli.committer import git_user
-from lakecli.config import OriginKind
-from lakecli.config_file import set_value
-from lakecli.config_keys import SYNC, find_key
 from lakecli.errors import Refused, UsageError
+from lakecli.settings.committer import git_user
+from lakecli.settings.file import set_value
+from lakecli.settings.keys import SYNC, find_key
+from lakecli.settings.settings import OriginKind
 
 ASKED: Final = ("user.name", "user.email", SYNC, "cache.size")
 """The settings, in the order of the questions. None is secret: credentials are the clouds' own."""

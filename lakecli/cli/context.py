@@ -9,20 +9,20 @@ from functools import cached_property
 from io import BytesIO, TextIOWrapper
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
+from lakecli.base.progress import ignore_step
 from lakecli.cli.line.argv import BOOLEANS, Globals, without_secrets
 from lakecli.cli.output import Output
 from lakecli.cli.text import posix_word
 from lakecli.errors import Refused, UsageError
-from lakecli.home import HomePaths, chosen_home, home_paths
-from lakecli.progress import ignore_step
+from lakecli.settings.home import HomePaths, chosen_home, home_paths
 
 if TYPE_CHECKING:
+    from lakecli.base.uri import LakeUri
     from lakecli.cli.logs import Logs
-    from lakecli.config import Settings
-    from lakecli.lakectl_file import LakectlFile
     from lakecli.repository.core.answer import Answer
     from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
-    from lakecli.uri import LakeUri
+    from lakecli.settings.lakectl import LakectlFile
+    from lakecli.settings.settings import Settings
 
 LAKECTL_SUFFIXES: Final = (".yaml", ".yml")
 """The ends of the names of lakectl's configuration files; lakecli's are TOML."""
@@ -147,7 +147,7 @@ class Context:
     @cached_property
     def lakectl(self) -> LakectlFile:
         """What lakectl's configuration file holds; empty without one."""
-        from lakecli.lakectl_file import LakectlFile, read_lakectl_file
+        from lakecli.settings.lakectl import LakectlFile, read_lakectl_file
 
         if self.lakectl_file is None:
             return LakectlFile({}, ())
@@ -156,7 +156,7 @@ class Context:
     @cached_property
     def settings(self) -> Settings:
         """All settings: flag over environment over file over default."""
-        from lakecli.config import Settings
+        from lakecli.settings.settings import Settings
 
         flags = {} if self._given.base_uri is None else {"base_uri": self._given.base_uri}
         return Settings(
@@ -173,7 +173,7 @@ class Context:
         required = given is not None and not given.endswith(LAKECTL_SUFFIXES)
         if not required and not os.path.exists(self.config_file):
             return {}
-        from lakecli.config_file import read_file
+        from lakecli.settings.file import read_file
 
         return read_file(self.config_file, required=required)
 
@@ -187,7 +187,7 @@ class Context:
         user = self.settings.user
         if user is not None:
             return user
-        from lakecli.committer import committer
+        from lakecli.settings.committer import committer
 
         return committer(self.settings, self.environ)
 

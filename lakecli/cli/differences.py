@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import ChangeType, Difference
 from lakecli.cli.text import human_size, quote_path
 from lakecli.committed.values import decode_entry
-from lakecli.model import ChangeType, Difference
 
 if TYPE_CHECKING:
     from lakecli.cli.answers.changes import ChangeCounts as ChangeCountsRecord

@@ -11,11 +11,11 @@ from lakecli.cli.context import Context
 from lakecli.cli.params import EngineOptions
 from lakecli.cli.reading import EngineName
 from lakecli.cli.transfers import parallelism
+from lakecli.engine.runner import LocalRunner, Runner
+from lakecli.engine.scratch import Scratch
+from lakecli.engine.spark_runner import SparkRunner
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
-from lakecli.pipeline.runner import LocalRunner, Runner
-from lakecli.pipeline.scratch import Scratch
-from lakecli.pipeline.spark_runner import SparkRunner
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.check.fsck import count_head_entries
 from lakecli.repository.core.lake import Repository
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from lakecli.base.uri import LakeUri, check_path, parse_repository, ref_of
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.handoff import CheckedLink
 from lakecli.cli.answers.handoff import Handoff as HandoffRecord
@@ -33,7 +34,6 @@ from lakecli.repository.handoff.documents import (
 from lakecli.repository.handoff.incoming import IncomingLink, new_links
 from lakecli.repository.handoff.links import Handoff, Link, open_handoff
 from lakecli.repository.handoff.manifest import read_manifest
-from lakecli.uri import LakeUri, check_path, parse_repository, ref_of
 
 _SHOWN_AT_ONCE: Final = 32
 """Objects that the progress counts at once."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from lakecli import uri
+from lakecli.base import uri
+from lakecli.base.uri import SCHEME, LakeUri
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.core.view import resolve_ref
-from lakecli.uri import SCHEME, LakeUri
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.cli.text import one_line, quote_path
 
 if TYPE_CHECKING:
-    from lakecli.model import Branch, Commit, CommitId, Tag
+    from lakecli.base.model import Branch, Commit, CommitId, Tag
     from lakecli.refs.graph_lines import GraphLine
 
 ID_WIDTH = 12

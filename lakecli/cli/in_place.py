@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.layout import REPOSITORY
+from lakecli.base.uri import is_namespace
 from lakecli.cli.here import linked
 from lakecli.errors import UsageError
-from lakecli.layout import REPOSITORY
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.open_remote import open_remote
-from lakecli.uri import is_namespace
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lakecli.lakectl_file import ignored_variables, reason
+from lakecli.settings.lakectl import ignored_variables, reason
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context

@@ -5,22 +5,22 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from lakecli.base.layout import MAX_TABLE_SIZE
+from lakecli.base.model import RepositoryRecord
+from lakecli.base.parsing import read_bytes
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.sharing import UP_TO_DATE, short, show_clone
 from lakecli.errors import NotFound, PermissionDenied, UsageError
-from lakecli.layout import MAX_TABLE_SIZE
-from lakecli.model import RepositoryRecord
-from lakecli.objectstore.base import get_bounded
-from lakecli.objectstore.uri import as_url
-from lakecli.parsing import read_bytes
 from lakecli.repository.lakefs.dump import LeftOut
 from lakecli.repository.lakefs.manifest import MAX_SIZE, RefsManifest, parse_manifest
 from lakecli.repository.lakefs.restore import Restored
 from lakecli.repository.lakefs.update import ASIDE, RefState, Updated
 from lakecli.repository.refs_dump import Loss
 from lakecli.sstable.reader import BytesSource, Table
+from lakecli.stores.base import get_bounded
+from lakecli.stores.uri import as_url
 
 
 def read_manifest(context: Context, source: str) -> RefsManifest:

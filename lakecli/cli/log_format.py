@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from lakecli.base.model import Commit, CommitId
 from lakecli.cli.history_graph import ID_WIDTH
 from lakecli.cli.text import harmless, local_date, one_line, quote_path
 from lakecli.errors import UsageError
-from lakecli.model import Commit, CommitId
 
 _NAMED: Final = {
     "oneline": "%C(yellow)%h%C(reset) %s",

@@ -18,7 +18,7 @@ from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp, glo
 from lakecli.cli.schemas import ANSWERS, RECORDS, TYPES
 from lakecli.cli.topics import Topic
 from lakecli.cli.tree import GROUPS
-from lakecli.config_keys import KEYS
+from lakecli.settings.keys import KEYS
 
 ENVIRONMENT: Final = {
     "LAKECLI_HOME": "Directory that holds configuration, store and cache, all three",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakecli.uri import SCHEME
+from lakecli.base.uri import SCHEME
 
 GIT: Final = {
     "add": "lakecli commit takes all files of a linked directory; elsewhere: lakecli fs upload",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from lakecli.base.model import RefKind
 from lakecli.cli.text import local_date, one_line
 from lakecli.kv.operations import Operation, RefChange
-from lakecli.model import RefKind
 from lakecli.repository.undo.complete import Undone
 from lakecli.repository.undo.log import SHORT_ID
 

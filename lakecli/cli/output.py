@@ -20,8 +20,8 @@ from io import TextIOBase
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli import text as format_
-from lakecli.progress import NO_PROGRESS, Progress
 
 if TYPE_CHECKING:
     from lakecli.cli.progress_bar import BarProgress

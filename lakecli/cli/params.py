@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, NamedTuple
 
+from lakecli.base.uri import LakeUri
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.reading import (
     NO_METADATA,
@@ -44,7 +45,6 @@ from lakecli.cli.reading import (
     read_tags,
     read_texts,
 )
-from lakecli.uri import LakeUri
 
 RepositoryUri = Annotated[
     LakeUri,

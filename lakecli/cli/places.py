@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import TransferOptions
@@ -15,7 +16,6 @@ from lakecli.repository.across import AcrossOptions, AcrossReport
 from lakecli.repository.core.attributes import UNCHANGED, Attributes
 from lakecli.repository.cp_across import Place, cp_across, cp_tree_across
 from lakecli.repository.mv_across import mv_across, mv_tree_across
-from lakecli.uri import LakeUri, path_of, ref_of
 
 TargetUri = Annotated[
     LakeUri,

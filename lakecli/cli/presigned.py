@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from lakecli.base.model import Entry
 from lakecli.cli.context import Context
 from lakecli.cli.text import local_date
-from lakecli.model import Entry
-from lakecli.objectstore.presigned import PresignedUrl
 from lakecli.repository.core.address import may_change
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.presign import presign_entry
+from lakecli.stores.presigned import PresignedUrl
 
 _SLACK: Final = timedelta(seconds=2)
 """Signatures have whole seconds."""

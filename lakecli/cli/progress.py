@@ -10,8 +10,8 @@ from collections.abc import Callable
 from threading import Lock
 from time import monotonic
 
+from lakecli.base.progress import Progress
 from lakecli.cli.text import human_size
-from lakecli.progress import Progress
 
 INTERVAL = 5.0
 """Seconds between two plain lines."""

@@ -14,10 +14,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli import uri
+from lakecli.base import uri
+from lakecli.base.uri import LakeUri
 from lakecli.errors import UsageError
-from lakecli.setting_values import parse_duration, parse_size
-from lakecli.uri import LakeUri
+from lakecli.settings.values import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakecli import model
+    from lakecli.base import model
     from lakecli.cli.answers.history import Commit, Ref, Repository
     from lakecli.cli.answers.objects import Entry
 

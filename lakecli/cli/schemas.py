@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NotRequired, get_args, get_origin, get_type_hints
 
+from lakecli.base.model import CommitId
 from lakecli.cli.answers import (
     changes,
     checks,
@@ -30,7 +31,6 @@ from lakecli.cli.answers import (
     sharing,
     worktree,
 )
-from lakecli.model import CommitId
 
 Record = dict[str, tuple[str, str]]
 """Fields: name, then type and meaning. A type is one of `TYPES` or a name of `RECORDS`, with

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import CommitId
 from lakecli.cli.answers import pick
 from lakecli.cli.answers import sharing as answers
 from lakecli.cli.text import one_line
-from lakecli.model import CommitId
 from lakecli.refs.names import is_full_commit_id
 from lakecli.repository.core.pending import Finished, State, finish_pending
 from lakecli.repository.core.view import commit_at
 
 if TYPE_CHECKING:
+    from lakecli.base.uri import LakeUri
     from lakecli.cli.context import Context
     from lakecli.repository.clone import Cloned
     from lakecli.repository.core.lake import Repository
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from lakecli.repository.push import Lease, Pushed
     from lakecli.repository.sharing.fetch import RefUpdate
     from lakecli.repository.status import Distance
-    from lakecli.uri import LakeUri
 
 UP_TO_DATE: Final = "everything up to date"
 

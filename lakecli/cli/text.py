@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from unicodedata import combining, east_asian_width
 
 if TYPE_CHECKING:
-    from lakecli.model import Commit, Entry
+    from lakecli.base.model import Commit, Entry
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
 _STEP = 1000

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Final
 
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli.line.declare import Option
 from lakecli.cli.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
-from lakecli.objectstore.uri import is_local
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.own_files import LEFT_OUT
 from lakecli.repository.core.walk import LinkPolicy
+from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
 from lakecli.cli.operations import undone_lines, undone_record
 from lakecli.cli.text import quote_path
@@ -15,7 +16,6 @@ from lakecli.repository.undo.claims import GONE
 from lakecli.repository.undo.complete import Undone, complete
 from lakecli.repository.undo.log import REDO, UNDO, UNDOES, iter_log, redo_target
 from lakecli.repository.undo.undo import redo, undo
-from lakecli.uri import LakeUri
 from lakecli.worktree.keep import check_directory, is_unfinished, overwrite_again, restore_kept
 from lakecli.worktree.writer import Written
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Upload
 from lakecli.cli.context import Context
@@ -23,7 +24,6 @@ from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_mirror import plan_mirror, upload_mirror
 from lakecli.repository.upload_plan import plan_file, plan_files, plan_upload
 from lakecli.repository.upload_tree import UploadReport, upload_files, upload_tree
-from lakecli.uri import LakeUri, ref_of
 
 
 class Mirror(NamedTuple):

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
+from lakecli.base.progress import Progress
+from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
 from lakecli.cli.differences import show_counts, stream_differences, stream_paths
 from lakecli.cli.here import relative_path
@@ -24,10 +26,8 @@ from lakecli.cli.worktrees import (
     tell_brought,
     warn_of_state,
 )
-from lakecli.progress import Progress
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.view import commit_at
-from lakecli.uri import LakeUri
 from lakecli.worktree.bring import Policy, bring
 from lakecli.worktree.compare import differences, status
 from lakecli.worktree.create import link_target

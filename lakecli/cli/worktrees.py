@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
+from lakecli.base.model import ChangeType
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.history import LocalChange
 from lakecli.cli.answers.history import Status as StatusRecord
@@ -26,14 +27,13 @@ from lakecli.cli.transfers import (
     raise_failures,
     summary_lines,
 )
-from lakecli.model import ChangeType
-from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.selection import EVERYTHING
 from lakecli.repository.upload import UploadOptions
-from lakecli.setting_values import HARDLINK_ROOT
+from lakecli.settings.values import HARDLINK_ROOT
+from lakecli.stores.uri import is_local
 from lakecli.worktree.bring import MAX_LISTED, Brought, WorktreeConflict
 from lakecli.worktree.compare import Item, Status, status
 from lakecli.worktree.ignore import Ignore

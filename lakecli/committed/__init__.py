@@ -20,5 +20,5 @@
     listing      prefix and delimiter over any sorted stream of records
     check        verification of what the bucket holds, for fsck
 
-May import sstable, objectstore, layout, model and what is below.
+May import sstable, stores, base and what is below.
 """

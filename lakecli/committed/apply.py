@@ -12,10 +12,10 @@ from itertools import chain, islice
 from operator import lt
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import Metarange, RangeRecord, is_ours, iter_runs
 from lakecli.committed.values import identity_of
 from lakecli.committed.writer import TreeWriter
-from lakecli.model import MetarangeId
 
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore

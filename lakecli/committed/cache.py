@@ -24,14 +24,14 @@ from struct import Struct
 from threading import RLock
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
-from lakecli.directories import make_private
+from lakecli.base.directories import make_private
+from lakecli.base.ids import HexId
 from lakecli.errors import IntegrityError
-from lakecli.ids import HexId
-from lakecli.objectstore.base import ObjectNotFound
+from lakecli.stores.base import ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.directories import StrPath
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.base.directories import StrPath
+    from lakecli.stores.base import ObjectStore
 
 
 DEFAULT_SIZE_LIMIT = 1 << 30

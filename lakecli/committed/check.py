@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 
+from lakecli.base.identity import frame_int, frame_map, frame_str, h
+from lakecli.base.layout import sstable_key
+from lakecli.base.model import Entry, MetarangeId
 from lakecli.committed.encode import identify
 from lakecli.committed.metaranges import (
     Metarange,
@@ -26,9 +29,6 @@ from lakecli.committed.splitter import Splitter
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import IntegrityError
-from lakecli.identity import frame_int, frame_map, frame_str, h
-from lakecli.layout import sstable_key
-from lakecli.model import Entry, MetarangeId
 from lakecli.sstable.reader import BytesSource, Table
 
 

@@ -14,9 +14,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from lakecli.base.model import ChangeType
 from lakecli.committed.metaranges import ID_PART, Metarange, Mismatch, RangeRecord
 from lakecli.committed.values import identity_of
-from lakecli.model import ChangeType
 
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore

@@ -14,6 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from lakecli.base.model import ChangeType, Difference, MetarangeId, RangeId
 from lakecli.committed.cursor import Cursor, is_same, iter_pairs, iter_windows, type_of
 from lakecli.committed.listing import first_key, prefix_end
 from lakecli.committed.metaranges import (
@@ -27,7 +28,6 @@ from lakecli.committed.scan import find
 from lakecli.committed.threeway import iter_candidates, may_be_none, segments
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry
-from lakecli.model import ChangeType, Difference, MetarangeId, RangeId
 
 
 def diff(

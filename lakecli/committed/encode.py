@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 from blake3 import blake3
 
 from lakecli import native
+from lakecli.base.identity import entry_identity, frame_map, frame_str
+from lakecli.base.layout import data_key, is_content_address
+from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.errors import UsageError
-from lakecli.identity import entry_identity, frame_map, frame_str
-from lakecli.layout import data_key, is_content_address
-from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.proto.varint import PAIR_BITS, continued_pairs, encode_varint, small_varints
 
 _CACHED: Final = 1 << 12

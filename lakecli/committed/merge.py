@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from lakecli.base.model import MergeStrategy, MetarangeId
 from lakecli.committed.apply import Application, ChangeCounts
 from lakecli.committed.cursor import Cursor, iter_pairs, iter_windows
 from lakecli.committed.metaranges import RangeRecord
@@ -36,7 +37,6 @@ from lakecli.committed.threeway import (
 )
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.writer import TreeWriter
-from lakecli.model import MergeStrategy, MetarangeId
 
 
 @dataclass(frozen=True, slots=True)

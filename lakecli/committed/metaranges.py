@@ -23,10 +23,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.identity import frame_map, tree_id
+from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.committed.values import MalformedValue, decode_value, digests, encode_value
 from lakecli.errors import IntegrityError
-from lakecli.identity import frame_map, tree_id
-from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.proto.varint import Malformed, decode_varint, encode_varint
 from lakecli.sstable.reader import Table
 

@@ -25,16 +25,16 @@ from operator import itemgetter
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import MetarangeId
 from lakecli.committed.cache import BUCKET, DISK, MEMORY
 from lakecli.committed.metaranges import Mismatch
 from lakecli.errors import IntegrityError
-from lakecli.model import MetarangeId
 
 if TYPE_CHECKING:
+    from lakecli.base.model import RangeId
     from lakecli.committed.cache import Tier
     from lakecli.committed.metaranges import Metarange, RangeRecord
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import RangeId
     from lakecli.sstable.reader import Table
 
     Source = tuple[Table, dict[bytes, bytes], set[int]]

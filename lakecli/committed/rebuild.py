@@ -10,11 +10,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
+from lakecli.base.model import MetarangeId
+from lakecli.base.progress import Progress
 from lakecli.committed.metaranges import Metarange
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.writer import TreeWriter
-from lakecli.model import MetarangeId
-from lakecli.progress import Progress
 
 if TYPE_CHECKING:
 

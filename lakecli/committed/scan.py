@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.layout import SSTABLES
 from lakecli.committed.metaranges import RangeRecord
-from lakecli.layout import SSTABLES
 
 if TYPE_CHECKING:
+    from lakecli.base.model import MetarangeId
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 
 def find(trees: TreeStore, tree: MetarangeId, key: bytes) -> bytes | None:

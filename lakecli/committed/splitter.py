@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakecli.identity import DIGEST_SIZE
+from lakecli.base.identity import DIGEST_SIZE
 
 _ALL_BITS = 255
 MIN_RANGE_ENTRIES = 16

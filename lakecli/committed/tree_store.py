@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.cache import (
     BUCKET,
     DISK,
@@ -33,15 +34,14 @@ from lakecli.committed.metaranges import (
     load_metarange,
 )
 from lakecli.errors import IntegrityError
-from lakecli.model import MetarangeId, RangeId
-from lakecli.objectstore.base import ObjectNotFound, get_bounded
 from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, Table
+from lakecli.stores.base import ObjectNotFound, get_bounded
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads, SstableCache, Tier
     from lakecli.committed.points import PointReader
     from lakecli.committed.rebuild import Rebuilt
-    from lakecli.objectstore.base import Batch, ObjectStore
+    from lakecli.stores.base import Batch, ObjectStore
 
     class GcGuard(Protocol):
         """Protects tables, new ones and those that existed already, from garbage collection."""

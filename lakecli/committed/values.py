@@ -17,8 +17,8 @@ from typing import Final
 
 from blake3 import blake3
 
-from lakecli.identity import DIGEST_SIZE
-from lakecli.model import Entry
+from lakecli.base.identity import DIGEST_SIZE
+from lakecli.base.model import Entry
 from lakecli.proto.varint import CONTINUES, Malformed, decode_varint
 from lakecli.sstable.format import MalformedValue, decode_value, encode_value, read_component
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lakecli.base.identity import DIGEST_SIZE, h, record_id, tree_id
+from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.committed.metaranges import (
     TREE_PROPERTY,
     WRITER,
@@ -29,8 +31,6 @@ from lakecli.committed.metaranges import (
 )
 from lakecli.committed.splitter import Splitter
 from lakecli.committed.values import digests
-from lakecli.identity import DIGEST_SIZE, h, record_id, tree_id
-from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.sstable.writer import TableWriter
 
 if TYPE_CHECKING:

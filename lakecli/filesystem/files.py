@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from fsspec.compression import compr
 from fsspec.spec import AbstractBufferedFile
 
+from lakecli.base.model import Entry
 from lakecli.filesystem.failures import finding, transferring
 from lakecli.filesystem.lakes import repository
 from lakecli.filesystem.paths import Place
-from lakecli.model import Entry
 from lakecli.repository.deposit import deposit
 from lakecli.repository.upload import UploadOptions
 

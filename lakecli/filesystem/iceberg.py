@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from pyiceberg.io.fsspec import FsspecFileIO, FsspecInputFile, FsspecOutputFile
 
+from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.errors import IntegrityError
 from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.failures import finding
 from lakecli.filesystem.system import LakeFileSystem
-from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.repository.core.places import OutsideAddress
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lakecli.home import chosen_home
-from lakecli.model import Entry
+from lakecli.base.model import Entry
+from lakecli.base.uri import SCHEME, parse_repository
 from lakecli.opening import catch_up, open_lake, open_repository, warn_of_notices
 from lakecli.repository.core.address import locate
 from lakecli.repository.core.lake import Lake, Repository
-from lakecli.uri import SCHEME, parse_repository
+from lakecli.settings.home import chosen_home
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 
 class _Held:

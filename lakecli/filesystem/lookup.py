@@ -12,12 +12,12 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
+from lakecli.base.model import Entry
 from lakecli.committed.listing import ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.filesystem import lakefs_spec, lakes, paths
 from lakecli.filesystem.failures import finding, transferring
 from lakecli.filesystem.paths import Place
-from lakecli.model import Entry
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.address import full_address
 from lakecli.repository.core.lake import Repository

@@ -12,15 +12,15 @@ from typing import Any, Final
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.utils import isfilelike
 
+from lakecli.base.model import Entry
 from lakecli.errors import LakeWarning
 from lakecli.filesystem import lakes
 from lakecli.filesystem.failures import transferring
 from lakecli.filesystem.lookup import LookupFileSystem
 from lakecli.filesystem.paths import Place, parse
-from lakecli.model import Entry
-from lakecli.objectstore.base import ObjectNotFound
 from lakecli.repository.core.own_files import LEFT_OUT, is_own
 from lakecli.repository.core.read import damaged, gone, read_located
+from lakecli.stores.base import ObjectNotFound
 
 PARALLEL_READS: Final = 16
 """Ranges that `ReadingFileSystem.cat_ranges` reads at a time."""

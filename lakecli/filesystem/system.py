@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from fsspec.core import get_compression
 
+from lakecli.base.model import Commit
 from lakecli.committed.values import decode_entry
 from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.failures import finding
@@ -17,7 +18,6 @@ from lakecli.filesystem.files import PackedFile, ReadFile, TextFile, WrittenFile
 from lakecli.filesystem.paths import Place
 from lakecli.filesystem.reading import ReadingFileSystem, is_left_out
 from lakecli.filesystem.transaction import LakeTransaction, Pending
-from lakecli.model import Commit
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.commit import commit

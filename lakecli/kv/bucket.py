@@ -43,10 +43,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from lakecli.base.ids import CommitId, MalformedId, PackId, WriteId
+from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
-from lakecli.ids import CommitId, MalformedId, PackId, WriteId
 from lakecli.kv.env import ReadTransaction, Table, owner_key
-from lakecli.model import RefKind
 
 _REMEMBERED: Final = 1 << 14
 """Records that are parsed once: a push of many branches reads all of them for each branch."""
@@ -192,7 +192,7 @@ class ReflogStore:
             txn.delete(Table.REFLOG, key)
 
     def _prefix(self, kind: RefKind, name: str) -> bytes:
-        from lakecli.identity import h  # a name may be as long as a key
+        from lakecli.base.identity import h  # a name may be as long as a key
 
         ref = kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
         return self._repository + h(ref)

@@ -40,7 +40,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from lakecli.directories import StrPath
+    from lakecli.base.directories import StrPath
 
 
 DATA_FILE: Final = "data.mdb"

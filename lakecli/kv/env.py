@@ -23,7 +23,7 @@ from lakecli.kv.environment import Environment
 if TYPE_CHECKING:
     import lmdb
 
-    from lakecli.directories import StrPath
+    from lakecli.base.directories import StrPath
     from lakecli.kv.environment import Usage
     from lakecli.kv.operations import PastStaging
 

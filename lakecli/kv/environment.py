@@ -19,7 +19,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
-from lakecli.directories import make_private
+from lakecli.base.directories import make_private
 from lakecli.errors import LakeError
 from lakecli.kv import data_file
 from lakecli.kv.data_file import MOUNT_TABLE, Sentinel, network_type
@@ -27,7 +27,7 @@ from lakecli.kv.data_file import MOUNT_TABLE, Sentinel, network_type
 if TYPE_CHECKING:
     import lmdb
 
-    from lakecli.directories import StrPath
+    from lakecli.base.directories import StrPath
 
 
 class Usage(NamedTuple):

@@ -17,7 +17,7 @@ from lakecli.errors import (
 )
 
 if TYPE_CHECKING:
-    from lakecli.directories import StrPath
+    from lakecli.base.directories import StrPath
 
 HOME_HINT = "set LAKECLI_HOME to a directory on a local disk that you may write"
 UPGRADE_HINT = "upgrade lakecli, or set LAKECLI_HOME to another directory"

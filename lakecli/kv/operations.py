@@ -30,8 +30,9 @@ from heapq import merge
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
 
+from lakecli.base.identity import h
+from lakecli.base.model import NO_METADATA, RefKind
 from lakecli.errors import IntegrityError, LakeError, NotFound
-from lakecli.identity import h
 from lakecli.kv import paths
 from lakecli.kv.env import (
     OWNER_SIZE,
@@ -42,7 +43,6 @@ from lakecli.kv.env import (
     owner_key,
 )
 from lakecli.kv.environment import Environment
-from lakecli.model import NO_METADATA, RefKind
 
 _COUNTER: Final = b"n"
 _BY_SEQUENCE: Final = b"s"

@@ -208,6 +208,6 @@ def drop(
 
 def _child(owner: bytes, head: bytes) -> bytes:
     """Return the owner of the rests of paths that begin with `head` under `owner`."""
-    from lakecli.identity import h  # only paths longer than CHUNK need it
+    from lakecli.base.identity import h  # only paths longer than CHUNK need it
 
     return h(owner + head)[:OWNER_SIZE]

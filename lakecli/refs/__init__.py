@@ -12,5 +12,5 @@
     history      the order of the log
     graph_lines  the drawing beside a log
 
-May import kv, layout, uri, model and what is below.
+May import kv, base and what is below.
 """

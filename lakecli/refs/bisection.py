@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from math import isqrt
 from typing import Final, NamedTuple
 
+from lakecli.base.model import Commit, CommitId
 from lakecli.errors import Refused
-from lakecli.model import Commit, CommitId
 from lakecli.refs.graph import is_ancestor, iter_merge_bases, iter_unreached
 from lakecli.refs.reader import CommitReader, get_commit
 

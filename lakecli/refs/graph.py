@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lakecli.refs.reader import get_commit, get_parent
 
 if TYPE_CHECKING:
-    from lakecli.model import Commit, CommitId
+    from lakecli.base.model import Commit, CommitId
     from lakecli.refs.reader import CommitReader
 
 # How a commit was reached. Ancestors of a common ancestor are common too, but not the best ones.

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from lakecli.model import Commit, CommitId
+from lakecli.base.model import Commit, CommitId
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from lakecli.errors import NotFound
 from lakecli.refs.reader import get_commit, get_parent
 
 if TYPE_CHECKING:
-    from lakecli.model import Commit, CommitId
+    from lakecli.base.model import Commit, CommitId
     from lakecli.refs.reader import CommitReader
 
 MOST_AHEAD: Final = 10_000

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Protocol
 
+from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
 from lakecli.errors import IntegrityError
-from lakecli.model import Branch, Commit, CommitId, RefKind, Tag
 
 
 class CommitReader(Protocol):

@@ -14,8 +14,8 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.base.model import Branch, Commit, CommitId, RefKind
 from lakecli.errors import NotFound, UsageError
-from lakecli.model import Branch, Commit, CommitId, RefKind
 from lakecli.refs.names import is_branch_name, is_commit_prefix, is_full_commit_id, is_tag_name
 from lakecli.refs.reader import get_commit, get_parent
 

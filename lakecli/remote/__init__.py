@@ -14,5 +14,5 @@
     damage            what was left out because it is not valid
 
 Knows nothing of repositories or trees: `lakecli.repository.sharing` decides what must be in the
-bucket before a ref moves. May import kv, sstable, objectstore and what is below.
+bucket before a ref moves. May import kv, sstable, stores and what is below.
 """

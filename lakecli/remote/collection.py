@@ -41,9 +41,9 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.layout import GC, GC_STATE, MAX_KEEP_SIZE
+from lakecli.base.retry import Retries
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
-from lakecli.layout import GC, GC_STATE, MAX_KEEP_SIZE
-from lakecli.objectstore.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound, Version
 from lakecli.remote.collection_record import (
     DEFAULT_GRACE,
     LONGEST_GRACE,
@@ -60,10 +60,10 @@ from lakecli.remote.collection_record import (
     read_state,
     state_record,
 )
-from lakecli.retry import Retries
+from lakecli.stores.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound, Version
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 __all__ = [
     "CLOCK_KEY",

@@ -19,15 +19,15 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lakecli.base.ids import WriteId
+from lakecli.base.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
+from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.base.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 from lakecli.errors import IntegrityError
-from lakecli.ids import WriteId
-from lakecli.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
-from lakecli.objectstore.base import ObjectNotFound
-from lakecli.parsing import Unparsable, parse_json_object
-from lakecli.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
+from lakecli.stores.base import ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 FORMAT: Final = 1
 

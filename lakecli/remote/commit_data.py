@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from lakecli.base.ids import CommitId, MalformedId, MetarangeId
+from lakecli.base.layout import MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE
+from lakecli.base.model import Commit
 from lakecli.errors import Refused
-from lakecli.ids import CommitId, MalformedId, MetarangeId
-from lakecli.layout import MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE
-from lakecli.model import Commit
 from lakecli.proto.messages import COMMIT_DATA, map_of, pairs_of
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.format import MalformedValue, decode_value, encode_value

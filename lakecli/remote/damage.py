@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lakecli.layout import pack_key, ref_key
+from lakecli.base.layout import pack_key, ref_key
 from lakecli.remote.packs import BadCommit, DamagedPack, Pack
 from lakecli.remote.refs import BadRef
 

@@ -6,14 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from lakecli.errors import IntegrityError
-from lakecli.ids import CommitId, PackId, WriteId
-from lakecli.kv.bucket import ReflogStore
-from lakecli.kv.env import ReadTransaction, WriteTransaction
-from lakecli.layout import MAX_REF_SIZE, MAX_SEQUENCE
-from lakecli.model import RefKind
-from lakecli.remote.ref_records import MAX_WHO_SIZE, MAX_WHY_SIZE, Move
-from lakecli.validation import (
+from lakecli.base.ids import CommitId, PackId, WriteId
+from lakecli.base.layout import MAX_REF_SIZE, MAX_SEQUENCE
+from lakecli.base.model import RefKind
+from lakecli.base.validation import (
     EARLIEST,
     LATEST,
     Invalid,
@@ -25,6 +21,10 @@ from lakecli.validation import (
     text,
     whole,
 )
+from lakecli.errors import IntegrityError
+from lakecli.kv.bucket import ReflogStore
+from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.remote.ref_records import MAX_WHO_SIZE, MAX_WHY_SIZE, Move
 
 _MOVE: Final = Record(
     {

@@ -21,19 +21,19 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from lakecli.base.ids import CommitId, PackId, WriteId
+from lakecli.base.layout import ref_key
+from lakecli.base.model import RefKind
+from lakecli.base.progress import ignore_step
+from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
-from lakecli.ids import CommitId, PackId, WriteId
-from lakecli.layout import ref_key
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ABSENT, JSON, ConditionFailed, Match, Version
-from lakecli.progress import ignore_step
 from lakecli.remote.ref_records import MAX_MOVES, Move, RemoteRef, dump_ref
 from lakecli.remote.reflog import iter_moves, spill
 from lakecli.remote.refs import find_ref
-from lakecli.retry import Retries
+from lakecli.stores.base import ABSENT, JSON, ConditionFailed, Match, Version
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 __all__ = ["Intent", "Outcome", "OutcomeUnknown", "Outdated", "Result", "apply", "look_up"]
 

@@ -20,10 +20,9 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.errors import IntegrityError
-from lakecli.identity import h
-from lakecli.ids import PackId
-from lakecli.layout import (
+from lakecli.base.identity import h
+from lakecli.base.ids import PackId
+from lakecli.base.layout import (
     COMMITS,
     LARGEST_PACK,
     MAX_PACK_GROWTH,
@@ -31,15 +30,16 @@ from lakecli.layout import (
     PACK_ALLOWANCE,
     pack_key,
 )
-from lakecli.model import Commit
-from lakecli.objectstore.base import ObjectNotFound, TooLarge, get_bounded
+from lakecli.base.model import Commit
+from lakecli.errors import IntegrityError
 from lakecli.remote.commit_data import decode_commit, encode_commit
 from lakecli.sstable.format import MalformedValue
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
+from lakecli.stores.base import ObjectNotFound, TooLarge, get_bounded
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 LEVEL_FACTOR: Final = 8
 """Packs of one level that are merged into one of the next."""

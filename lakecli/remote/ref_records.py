@@ -20,13 +20,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
-from lakecli.errors import IntegrityError, Refused
-from lakecli.ids import CommitId, PackId, WriteId
-from lakecli.layout import MAX_REF_SIZE, MAX_SEQUENCE, ref_key
-from lakecli.model import NAMED_KINDS, RefKind
-from lakecli.objectstore.base import Version
-from lakecli.parsing import Unparsable, parse_json_object
-from lakecli.validation import (
+from lakecli.base.ids import CommitId, PackId, WriteId
+from lakecli.base.layout import MAX_REF_SIZE, MAX_SEQUENCE, ref_key
+from lakecli.base.model import NAMED_KINDS, RefKind
+from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.base.validation import (
     Invalid,
     Record,
     choice,
@@ -39,6 +37,8 @@ from lakecli.validation import (
     text,
     whole,
 )
+from lakecli.errors import IntegrityError, Refused
+from lakecli.stores.base import Version
 
 FORMAT: Final = 1
 

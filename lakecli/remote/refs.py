@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.layout import MAX_REF_SIZE, REFS, ref_key, ref_of_key
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ObjectNotFound, Version
+from lakecli.base.layout import MAX_REF_SIZE, REFS, ref_key, ref_of_key
+from lakecli.base.model import RefKind
 from lakecli.remote.ref_records import NotOurs, RemoteRef, parse_ref
+from lakecli.stores.base import ObjectNotFound, Version
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 PARALLEL_READS: Final = 16
 

@@ -17,6 +17,9 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
+from lakecli.base.layout import data_key
+from lakecli.base.model import Entry
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import (
@@ -29,12 +32,6 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.layout import data_key
-from lakecli.model import Entry
-from lakecli.objectstore.base import BucketNotFound
-from lakecli.objectstore.capabilities import can_copy, copy_across
-from lakecli.objectstore.uri import is_local
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.check.external import check_unchanged
 from lakecli.repository.core.address import is_external, locate
 from lakecli.repository.core.lake import Repository
@@ -51,9 +48,12 @@ from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
 from lakecli.repository.transfer.readers import PieceReader
+from lakecli.stores.base import BucketNotFound
+from lakecli.stores.capabilities import can_copy, copy_across
+from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 
 class AcrossOptions(NamedTuple):

@@ -20,12 +20,12 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Final, NamedTuple
 
+from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.committed.diff import DELIMITER, Items, touched
 from lakecli.committed.listing import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.scan import scan
 from lakecli.errors import NotFound
 from lakecli.kv.env import ReadTransaction
-from lakecli.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.refs.reader import get_parent
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Repository

@@ -10,15 +10,15 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from lakecli.base.model import Commit, CommitId
+from lakecli.base.validation import Invalid, Record, boolean, list_of, optional, text
 from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
 from lakecli.kv.env import ReadTransaction, Table
-from lakecli.model import Commit, CommitId
 from lakecli.refs.bisection import Bisection, bisection
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Lake, Repository
 from lakecli.repository.core.records import iter_repositories
 from lakecli.repository.core.view import commit_at
-from lakecli.validation import Invalid, Record, boolean, list_of, optional, text
 
 GOOD: Final = "good"
 BAD: Final = "bad"

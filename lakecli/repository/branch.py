@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from lakecli.base.model import Branch, CommitId, RefKind
 from lakecli.errors import AlreadyExists, DirtyBranch, LostRace, Refused
 from lakecli.kv.env import ReadTransaction, Table
-from lakecli.model import Branch, CommitId, RefKind
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import branch_at, commit_at, view_of_branch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakecli.model import Commit
+from lakecli.base.model import Commit
 from lakecli.repository.core.apply_change import apply_change, parent_of
 from lakecli.repository.core.commit_gate import claim_commit, claim_head
 from lakecli.repository.core.commit_record import CHERRY_PICK_COMMITTER, CHERRY_PICK_ORIGIN

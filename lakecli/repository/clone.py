@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from lakecli.base.model import Branch, CommitId, RefKind, RepositoryRecord, StagingToken, Tag
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import AlreadyExists, Refused
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, CommitId, RefKind, RepositoryRecord, StagingToken, Tag
-from lakecli.objectstore.uri import normalise
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import read_state
 from lakecli.remote.damage import Damage
@@ -35,6 +34,7 @@ from lakecli.repository.sharing.describe import describe_there
 from lakecli.repository.sharing.fetch import Change, RefUpdate, notify, take_packs
 from lakecli.repository.sharing.remote_refs import Remote, read_remote
 from lakecli.repository.sharing.unpacking import Unpacked
+from lakecli.stores.uri import normalise
 
 
 class Cloned(NamedTuple):

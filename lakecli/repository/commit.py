@@ -7,14 +7,14 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.model import Commit, MergeStrategy
+from lakecli.base.uri import as_directory
 from lakecli.committed.apply import apply
 from lakecli.errors import ConflictError, NothingToDo
-from lakecli.model import Commit, MergeStrategy
 from lakecli.repository.core import staging_tokens
 from lakecli.repository.core.commit_gate import claim_head
 from lakecli.repository.core.transaction import Draft, commit_staged
 from lakecli.repository.core.view import View
-from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository

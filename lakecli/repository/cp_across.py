@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final, NamedTuple
 
-from lakecli.model import Entry
+from lakecli.base.model import Entry
+from lakecli.base.uri import as_directory, check_path
 from lakecli.repository.across import Across, AcrossOptions, AcrossReport
 from lakecli.repository.core.attributes import UNCHANGED, Attributes
 from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.view import View, check_branch, no_such_path, open_view
-from lakecli.uri import as_directory, check_path
 
 BATCH: Final = 1_024
 """Objects that become durable, and are staged, together."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from lakecli.base.uri import check_path
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import LostRace
 from lakecli.repository.core.gate import claim_values
@@ -19,7 +20,6 @@ from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.upload import Upload, UploadOptions, is_same
 from lakecli.staging.area import TOMBSTONE
-from lakecli.uri import check_path
 
 
 def deposit(

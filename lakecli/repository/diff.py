@@ -8,7 +8,7 @@ from functools import partial
 from heapq import merge
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.model import EMPTY_TREE, Commit, Difference, MetarangeId
+from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
 from lakecli.refs.reader import get_parent
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.merge_base import find_merge_points

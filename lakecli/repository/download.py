@@ -10,6 +10,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from lakecli.base.model import Entry
+from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.uri import as_directory
 from lakecli.committed.values import decode_entry
 from lakecli.errors import (
     IntegrityError,
@@ -21,11 +24,6 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.model import Entry
-from lakecli.objectstore.base import BucketNotFound
-from lakecli.objectstore.capabilities import PART_SIZE
-from lakecli.objectstore.uri import is_local
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.address import is_external
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import is_own
@@ -45,7 +43,9 @@ from lakecli.repository.transfer.parallel import (
 )
 from lakecli.repository.transfer.receive import Fetcher
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
-from lakecli.uri import as_directory
+from lakecli.stores.base import BucketNotFound
+from lakecli.stores.capabilities import PART_SIZE
+from lakecli.stores.uri import is_local
 
 LOOK_AHEAD: Final = 1_024
 """Objects that are announced to the progress together."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from lakecli.base.model import Entry
+from lakecli.base.uri import as_directory
 from lakecli.errors import LakeError, Refused
-from lakecli.model import Entry
-from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.places import real_path, remembered
@@ -22,7 +22,7 @@ from lakecli.repository.download_plan import TreePlan
 from lakecli.repository.transfer.destination import Destination, UnsafeName
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.readers import FileState
-from lakecli.uri import as_directory
+from lakecli.stores.uri import is_local
 
 
 class MirrorOptions(NamedTuple):

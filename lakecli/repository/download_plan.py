@@ -8,8 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from lakecli.base.model import Entry
+from lakecli.base.uri import as_directory
 from lakecli.errors import LakeError
-from lakecli.model import Entry
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.read import content_digest
 from lakecli.repository.core.view import open_view
@@ -21,7 +22,6 @@ from lakecli.repository.download import (
 )
 from lakecli.repository.transfer.destination import Destination, State, UnsafeName
 from lakecli.repository.transfer.plan import Action, Step
-from lakecli.uri import as_directory
 
 _ACTIONS: Final = {
     State.MISSING: Action.NEW,

@@ -10,8 +10,8 @@ from datetime import datetime
 from fnmatch import translate
 from typing import NamedTuple
 
+from lakecli.base.model import Entry
 from lakecli.committed.values import decode_entry
-from lakecli.model import Entry
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.view import View, open_view
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from lakecli.base.model import ChangeType, Commit, Difference, MergeStrategy
 from lakecli.committed.cursor import type_of
 from lakecli.committed.diff import compare
 from lakecli.committed.merge import merge as merge_trees
 from lakecli.committed.threeway import MergeConflict
 from lakecli.errors import NothingToDo
-from lakecli.model import ChangeType, Commit, Difference, MergeStrategy
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.commit_gate import claim_commit, claim_head
 from lakecli.repository.core.commit_record import MERGE_STRATEGY

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from lakecli.base.model import Entry
+from lakecli.base.uri import as_directory, check_path
 from lakecli.errors import UsageError
-from lakecli.model import Entry
 from lakecli.repository.core.gate import claim_values
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.core.subtree import claimed_batches, kept_changing
 from lakecli.repository.core.view import View, check_branch, no_such_path, open_view
 from lakecli.staging.area import TOMBSTONE
-from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:
     from lakecli.repository.core.gate import Change

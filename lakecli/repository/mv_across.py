@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from itertools import islice
 
-from lakecli.model import Entry
+from lakecli.base.model import Entry
+from lakecli.base.uri import as_directory
 from lakecli.repository.across import AcrossOptions, AcrossReport
 from lakecli.repository.core.attributes import UNCHANGED
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.core.subtree import BATCH, remove_unchanged
 from lakecli.repository.core.view import check_branch, open_view
 from lakecli.repository.cp_across import Place, copy_view, cp_across
-from lakecli.uri import as_directory
 
 
 def mv_across(

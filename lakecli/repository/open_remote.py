@@ -11,18 +11,18 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from lakecli.model import RepositoryRecord
-from lakecli.objectstore.read_only import ReadOnlyStore
-from lakecli.objectstore.uri import normalise
+from lakecli.base.model import RepositoryRecord
+from lakecli.base.uri import LakeUri
 from lakecli.remote.damage import Damage
 from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
 from lakecli.repository.core.notice import Notice
 from lakecli.repository.sharing.describe import describe_there
 from lakecli.repository.sharing.on_demand import OnDemandStore
-from lakecli.uri import LakeUri
+from lakecli.stores.read_only import ReadOnlyStore
+from lakecli.stores.uri import normalise
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 
 class RemoteRepository(Repository):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from lakecli.model import Entry
-from lakecli.objectstore.presigned import PresignedUrl
+from lakecli.base.model import Entry
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.presigner import Presigner
 from lakecli.repository.stat import stat
+from lakecli.stores.presigned import PresignedUrl
 
 
 def presign(

@@ -13,13 +13,21 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple
 
+from lakecli.base.model import (
+    NAMED_KINDS,
+    Branch,
+    ChangeType,
+    CommitId,
+    MergeStrategy,
+    RefKind,
+    Tag,
+)
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.diff import diff
 from lakecli.committed.threeway import Conflicts, MergeConflict
 from lakecli.errors import ConflictError, LostRace, NotFound
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.model import NAMED_KINDS, Branch, ChangeType, CommitId, MergeStrategy, RefKind, Tag
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import AlreadyExists, LakeError, LostRace, NotFound, Refused
 from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.model import NAMED_KINDS, CommitId, RefKind
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Outcome

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lakecli.base.model import NAMED_KINDS, RefKind
 from lakecli.errors import NotFound
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import iter_operations
-from lakecli.model import NAMED_KINDS, RefKind
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Repository

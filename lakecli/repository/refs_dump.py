@@ -11,10 +11,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RefKind
 from lakecli.errors import Refused
 from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.model import Branch, Commit, CommitId, MetarangeId, RefKind
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.commit_gate import claim_commit, claim_trees

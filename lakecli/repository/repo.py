@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from lakecli.base.model import Branch, RefKind, RepositoryRecord, RepositoryUuid
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, NotFound, UsageError
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, RefKind, RepositoryRecord, RepositoryUuid
-from lakecli.objectstore.uri import normalise
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import namespace, operations, records, ref_changes, staging_tokens
 from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.core.lake import Lake, Repository
+from lakecli.stores.uri import normalise
 
 DEFAULT_BRANCH: Final = "main"
 DEFAULT_RANGE_ENTRIES: Final = 8192
@@ -34,7 +34,7 @@ def create(
 
     Args:
         lake: the lake that gets the repository.
-        name: legal, as `lakecli.uri` checks it.
+        name: legal, as `lakecli.base.uri` checks it.
         storage_namespace: a URI or an absolute path; a missing local directory is created.
         default_branch: cannot be deleted later.
         range_entries: the tree parameter N: a power of two; ranges hold about 0.7 N entries.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.model import Commit
+from lakecli.base.model import Commit
 from lakecli.repository.core.view import commit_at, resolve_ref
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lakecli.base.model import EMPTY_TREE, Commit
 from lakecli.errors import Refused
-from lakecli.model import EMPTY_TREE, Commit
 from lakecli.repository.core.apply_change import apply_change, parent_of
 from lakecli.repository.core.commit_gate import claim_commit, claim_head
 from lakecli.repository.core.lake import Repository

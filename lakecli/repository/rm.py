@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from lakecli.base.uri import as_directory
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
 from lakecli.repository.core.lake import Repository
@@ -12,7 +13,6 @@ from lakecli.repository.core.subtree import batches_of, remove_unchanged
 from lakecli.repository.core.view import check_branch, no_such_path, open_view
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.staging.area import TOMBSTONE
-from lakecli.uri import as_directory
 
 
 def rm(repository: Repository, branch: str, path: bytes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.model import Entry
+from lakecli.base.model import Entry
 from lakecli.repository.core.view import open_view
 
 if TYPE_CHECKING:

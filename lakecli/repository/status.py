@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.base.model import Branch, ChangeType, CommitId, RefKind
 from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.model import Branch, ChangeType, CommitId, RefKind
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import tracking

@@ -10,15 +10,15 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from lakecli.base.identity import is_md5
+from lakecli.base.layout import data_digest, data_key
+from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
+from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.uri import check_path
 from lakecli.committed.encode import Contents, encode_contents, encode_entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
-from lakecli.identity import is_md5
 from lakecli.kv import file_hashes
 from lakecli.kv.file_hashes import FileKey
-from lakecli.layout import data_digest, data_key
-from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
-from lakecli.objectstore.capabilities import PART_SIZE, clear_temporaries, uploads_of
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.core.address import is_external, locate
 from lakecli.repository.core.gate import claim_uploaded, claim_values
 from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
@@ -31,15 +31,15 @@ from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.readers import SpecialFile
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.staging.area import TOMBSTONE
-from lakecli.uri import check_path
+from lakecli.stores.capabilities import PART_SIZE, clear_temporaries, uploads_of
 
 if TYPE_CHECKING:
-    from lakecli.directories import StrPath
-    from lakecli.objectstore.uploads import Uploads
+    from lakecli.base.directories import StrPath
     from lakecli.repository.core.gate import Change
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.transfer.parallel import Memory, Workers
     from lakecli.repository.transfer.send import Sender
+    from lakecli.stores.uploads import Uploads
 
 
 class UploadOptions(NamedTuple):

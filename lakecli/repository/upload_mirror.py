@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Self
 
+from lakecli.base.uri import as_directory
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
 from lakecli.repository.core.lake import Repository
@@ -24,7 +25,6 @@ from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_plan import plan_upload
 from lakecli.repository.upload_tree import UploadReport, files_of, upload_tree
-from lakecli.uri import as_directory
 
 if TYPE_CHECKING:
     _Records = Sequence[tuple[bytes, bytes]]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound
 from lakecli.repository.core.lake import Repository
@@ -21,7 +22,6 @@ from lakecli.repository.upload_tree import (
     check_tree,
     files_of,
 )
-from lakecli.uri import as_directory, check_path
 
 
 def plan_file(

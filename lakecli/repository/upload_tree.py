@@ -11,9 +11,9 @@ from threading import Lock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import MAX_PATH_SIZE
+from lakecli.base.uri import as_directory, check_path
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
-from lakecli.model import MAX_PATH_SIZE
-from lakecli.objectstore.uri import is_local, parse
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import is_own
 from lakecli.repository.core.walk import Found, by_own_names, named, opener_below, size_of, walk
@@ -22,7 +22,7 @@ from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.parallel import FailureBudget, beside
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
 from lakecli.repository.upload import Upload, UploadOptions, check_branch, is_same
-from lakecli.uri import as_directory, check_path
+from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
     _Item = tuple[Found, bytes | None, int]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from lakecli.base.model import Commit
 from lakecli.errors import UsageError
-from lakecli.model import Commit
 from lakecli.refs.reader import CommitReader, get_commit, get_parent
 from lakecli.repository.core.commit_record import CHERRY_PICK_ORIGIN
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from lakecli.base.uri import parse_path, ref_of
 from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_runs
 from lakecli.committed.tree_store import TreeStore
-from lakecli.pipeline.worker_heap import freeze_modules
+from lakecli.engine.worker_heap import freeze_modules
 from lakecli.spark.decode import RANGE_ID, Waiting, decode_batch
 from lakecli.spark.parts import read_parts
 from lakecli.spark.sessions import explained
@@ -24,7 +25,6 @@ from lakecli.spark.types import ENTRIES, arrow_schema, chosen
 from lakecli.spark.worker_errors import told
 from lakecli.sstable.block import Run
 from lakecli.sstable.reader import Block
-from lakecli.uri import parse_path, ref_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 import pyarrow as pa
 
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import NotFound, Unsupported
-from lakecli.objectstore.base import ObjectNotFound
-from lakecli.objectstore.seekable import Seekable
-from lakecli.pipeline.store_location import StoreLocation
+from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.seekable import Seekable
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

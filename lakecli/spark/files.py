@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from lakecli.base.uri import as_directory, parse_path, ref_of
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.ref_store import RefStore
@@ -13,7 +14,6 @@ from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.view import no_such_path, open_view
 from lakecli.spark.fetch import Remote
 from lakecli.spark.origin import Origin
-from lakecli.uri import as_directory, parse_path, ref_of
 
 COPYING = "._COPYING_"
 

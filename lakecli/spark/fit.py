@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.committed.values import decode_entry
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.view import View
 from lakecli.spark.files import TableFile, is_read, remote_files

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from lakecli.base.model import Difference, MetarangeId
+from lakecli.base.uri import parse
 from lakecli.committed.diff import compare
 from lakecli.committed.values import decode_entry
+from lakecli.engine.intervals import intervals
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
-from lakecli.model import Difference, MetarangeId
-from lakecli.pipeline.intervals import intervals
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.merge_base import find_merge_points
 from lakecli.repository.core.view import commit_at
@@ -26,7 +27,6 @@ from lakecli.repository.log import LogOptions, log
 from lakecli.spark.snapshot import Window, opened, window_of
 from lakecli.spark.types import COMMITS, REFS, arrow_schema
 from lakecli.spark.worker_errors import told
-from lakecli.uri import parse
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

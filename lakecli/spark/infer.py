@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
+from lakecli.base.retry import DRIVERS, Retries
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
-from lakecli.pipeline.store_location import StoreLocation
-from lakecli.retry import DRIVERS, Retries
 from lakecli.spark.conform import Mismatch, positions_of
 from lakecli.spark.fetch import AT_ONCE, ObjectFile, Remote, iter_lines
 from lakecli.spark.options import VALUE, flags_of

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 from blake3 import blake3
 
 from lakecli.errors import UsageError
-from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.address import is_outside
 from lakecli.repository.core.lake import Repository
+from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
     from lakecli.spark.files import TableFile

@@ -15,9 +15,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions
 from pyspark.sql.types import StringType, StructField, StructType
 
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported
-from lakecli.objectstore.uri import parse
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.pins import split_pin
 from lakecli.spark.fetch import Remote
@@ -26,6 +25,7 @@ from lakecli.spark.infer import first_file, infer_parquet, merges_schemas, recor
 from lakecli.spark.options import KEY, flags_of
 from lakecli.spark.schemas import schema_of_frame
 from lakecli.spark.sessions import is_connect
+from lakecli.stores.uri import parse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

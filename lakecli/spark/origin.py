@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.ids import CommitId
+from lakecli.base.ids import CommitId
 from lakecli.spark.sessions import is_connect
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakecli.pipeline.executors import environment_hint
+from lakecli.engine.executors import environment_hint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from lakecli.pipeline.store_location import StoreLocation
-from lakecli.pipeline.worker_heap import freeze_modules
+from lakecli.engine.store_location import StoreLocation
+from lakecli.engine.worker_heap import freeze_modules
 from lakecli.spark.fetch import Remote, fetched, line_batches
 from lakecli.spark.parquet import parquet_batches
 from lakecli.spark.worker_errors import told

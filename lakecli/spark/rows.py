@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import functions
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.fetch import Remote, serialised, tasks_of
 from lakecli.spark.infer import LINE, has_header, infer_parquet, infer_text, merges_schemas
 from lakecli.spark.options import KEY, VALUE, flags_of, quoted

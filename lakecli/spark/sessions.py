@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from lakecli.engine.session import gist
 from lakecli.errors import Unsupported, UsageError
-from lakecli.pipeline.session import gist
 from lakecli.spark.options import KINDS_HINT
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakecli.pipeline.imports.copying import make_ingest
-from lakecli.pipeline.store_location import StoreLocation
+from lakecli.engine.store_location import StoreLocation
+from lakecli.imports.copying import make_ingest
 from lakecli.repository.transfer.ingested import Ingested
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"

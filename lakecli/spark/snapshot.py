@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from lakecli.base.model import MetarangeId
+from lakecli.base.uri import parse, parse_path, ref_of
 from lakecli.committed.listing import prefix_end
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError
-from lakecli.home import chosen_home
-from lakecli.model import MetarangeId
 from lakecli.opening import warn_of_notices
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.view import View, open_view
-from lakecli.uri import parse, parse_path, ref_of
+from lakecli.settings.home import chosen_home
 
 _QUICK = 1
 _SIZES = struct.Struct("<II")

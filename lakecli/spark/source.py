@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
+from lakecli.engine.errors_as_json import dump_error, load_error
 from lakecli.errors import LakeError, Unsupported, UsageError
-from lakecli.pipeline.errors_as_json import dump_error, load_error
 from lakecli.spark import history
 from lakecli.spark.entries import SHARE, EntriesReader
 from lakecli.spark.snapshot import take_snapshot

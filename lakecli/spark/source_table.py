@@ -25,8 +25,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.fetch import Remote, serialised, tasks_of
 from lakecli.spark.files import remote_files, table_files
 from lakecli.spark.infer import first_file, not_recorded, recorded

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from lakecli.engine.session import gist
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported
-from lakecli.pipeline.session import gist
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.notice import Notice
 from lakecli.spark.fetch import Remote

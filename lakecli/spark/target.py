@@ -22,10 +22,10 @@ from heapq import merge
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import Commit
 from lakecli.committed.apply import apply
 from lakecli.committed.diff import diff
 from lakecli.errors import AlreadyExists, ConflictError, LakeError, UsageError
-from lakecli.model import Commit
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.clean import check_clean
 from lakecli.repository.core.commit_gate import claim_head

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from lakecli.base.layout import data_key
+from lakecli.base.model import Entry
+from lakecli.base.uri import check_path
 from lakecli.committed.encode import encode_entry
-from lakecli.layout import data_key
-from lakecli.model import Entry
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.uri import check_path
 
 
 class Uploaded(NamedTuple):

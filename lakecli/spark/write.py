@@ -12,14 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lakecli.base.model import Commit
+from lakecli.base.retry import DRIVERS, Retries
+from lakecli.base.uri import as_directory, parse_path, ref_of
+from lakecli.engine.errors_as_json import carried, new_nonce
+from lakecli.engine.spark_runner import raise_translated
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError, UsageError
-from lakecli.model import Commit
-from lakecli.pipeline.errors_as_json import carried, new_nonce
-from lakecli.pipeline.spark_runner import raise_translated
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.core.gate import claim_values
 from lakecli.repository.core.lake import Repository
-from lakecli.retry import DRIVERS, Retries
 from lakecli.spark.batches import batch_of
 from lakecli.spark.fit import Fit
 from lakecli.spark.options import names_of, option_text
@@ -31,7 +32,6 @@ from lakecli.spark.snapshot import hints_told, opened
 from lakecli.spark.target import Target
 from lakecli.spark.uploads import Uploaded, new_entries, new_write_id, uploads_in
 from lakecli.spark.worker_errors import hint_for_executors
-from lakecli.uri import as_directory, parse_path, ref_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -18,11 +18,12 @@ import pyspark
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from lakecli.base.retry import DRIVERS, Retries
+from lakecli.base.uri import as_directory, parse_path, ref_of
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.core.gate import claim_values
 from lakecli.repository.core.lake import Repository
-from lakecli.retry import DRIVERS, Retries
 from lakecli.spark.batches import batch_of
 from lakecli.spark.fit import Fit
 from lakecli.spark.shape import shape_of
@@ -31,7 +32,6 @@ from lakecli.spark.snapshot import opened
 from lakecli.spark.target import Target
 from lakecli.spark.uploads import Uploaded, new_entries, new_write_id, uploads_in
 from lakecli.spark.worker_errors import told
-from lakecli.uri import as_directory, parse_path, ref_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

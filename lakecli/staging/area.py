@@ -14,7 +14,7 @@ from lakecli.kv import paths
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 
 if TYPE_CHECKING:
-    from lakecli.model import StagingToken
+    from lakecli.base.model import StagingToken
 
 
 ClaimedValue = NewType("ClaimedValue", bytes)

@@ -14,12 +14,12 @@ from enum import Enum
 from operator import itemgetter
 from typing import Final
 
+from lakecli.base.model import EMPTY_TREE, Commit, MetarangeId
+from lakecli.base.uri import LakeUri
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, IntegrityError
-from lakecli.model import EMPTY_TREE, Commit, MetarangeId
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import UploadOptions
-from lakecli.uri import LakeUri
 from lakecli.worktree.fetching import Expected, Wanted
 from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled

@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from lakecli.base.model import ChangeType, Commit, Entry
+from lakecli.base.uri import check_path
 from lakecli.committed.apply import apply
 from lakecli.committed.cursor import is_same
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
-from lakecli.model import ChangeType, Commit, Entry
 from lakecli.repository.core.clean import unstage_equal
 from lakecli.repository.core.commit_gate import claim_head
 from lakecli.repository.core.gate import claim_uploaded
@@ -25,7 +26,6 @@ from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile, changed
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.upload import Upload, UploadOptions
-from lakecli.uri import check_path
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.index import state_of

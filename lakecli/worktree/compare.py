@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from lakecli.base.model import ChangeType, Commit, CommitId, Difference, Entry
 from lakecli.committed.encode import encode_entry
-from lakecli.model import ChangeType, Commit, CommitId, Difference, Entry
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.selection import Selection
 from lakecli.worktree.hard_links import problems_of

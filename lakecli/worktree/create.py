@@ -6,17 +6,17 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from lakecli.base.directories import make_durable
+from lakecli.base.model import Commit
+from lakecli.base.uri import LakeUri, as_directory, ref_of
 from lakecli.committed.scan import find
-from lakecli.directories import make_durable
 from lakecli.errors import AlreadyExists, Refused, UsageError
-from lakecli.model import Commit
-from lakecli.objectstore.uri import parse
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import INCOMING, LINK_FILE
 from lakecli.repository.core.view import commit_at
 from lakecli.repository.download import DownloadOptions
-from lakecli.uri import LakeUri, as_directory, ref_of
+from lakecli.stores.uri import parse
 from lakecli.worktree.bring import Brought, Policy, bring
 from lakecli.worktree.ignore import selection_of
 from lakecli.worktree.link import Link, find_root, read_link, write_link

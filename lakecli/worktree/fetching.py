@@ -19,6 +19,8 @@ from typing import Final, NamedTuple
 
 from blake3 import blake3
 
+from lakecli.base.identity import h
+from lakecli.base.model import Entry
 from lakecli.errors import (
     IntegrityError,
     LakeError,
@@ -28,11 +30,6 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-from lakecli.identity import h
-from lakecli.model import Entry
-from lakecli.objectstore.base import BucketNotFound, ObjectNotFound
-from lakecli.objectstore.local.files import write_all
-from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.address import is_external, locate
 from lakecli.repository.core.own_files import INCOMING
 from lakecli.repository.core.read import damaged, digest_of, gone
@@ -40,6 +37,9 @@ from lakecli.repository.download import Download, DownloadOptions
 from lakecli.repository.transfer.destination import Destination, NoRoom, State, translated
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.stores.base import BucketNotFound, ObjectNotFound
+from lakecli.stores.local.files import write_all
+from lakecli.stores.uri import is_local
 from lakecli.worktree.index import FileState, state_of
 from lakecli.worktree.linking import LinkMode, digest_at, hard_link, reflink, unsupported
 from lakecli.worktree.posix import is_executable, make_executable

@@ -15,14 +15,14 @@ from typing import BinaryIO, NamedTuple, cast
 
 from blake3 import blake3
 
+from lakecli.base.ids import DataDigest
+from lakecli.base.layout import data_key
 from lakecli.errors import IntegrityError
-from lakecli.ids import DataDigest
-from lakecli.layout import data_key
-from lakecli.objectstore.base import ANY
 from lakecli.repository.core.data_index import check_object
 from lakecli.repository.repair.objects import repair_data
 from lakecli.repository.repair.records import Damage
 from lakecli.repository.transfer.readers import PIECE, PieceReader
+from lakecli.stores.base import ANY
 from lakecli.worktree.index import NO_DIGEST
 from lakecli.worktree.scan import LocalChange, Problem
 from lakecli.worktree.worktree import Worktree

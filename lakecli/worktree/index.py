@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from blake3 import blake3
 
-from lakecli.directories import make_private
+from lakecli.base.directories import make_private
 
 _MAGIC: Final = b"lakecli index 2\n"
 _HEAD: Final = struct.Struct(">IIII")

@@ -15,12 +15,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from lakecli.base.model import EMPTY_TREE, ChangeType, CommitId, MetarangeId, StagingToken
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
 from lakecli.kv import operations as log
 from lakecli.kv.operations import Operation, StagingChange
-from lakecli.model import EMPTY_TREE, ChangeType, CommitId, MetarangeId, StagingToken
 from lakecli.repository.core import operations
 from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.core.lake import Repository

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping
 from typing import Final
 
-from lakecli.model import Entry
+from lakecli.base.model import Entry
 
 PERMISSIONS: Final = "::lakefs::posix-permissions"
 """JSON with UID, GID and Mode, of which lakecli uses the executable bit of the owner."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lakecli.base.model import Commit, MetarangeId
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
-from lakecli.model import Commit, MetarangeId
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree.bring import Brought

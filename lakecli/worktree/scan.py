@@ -13,7 +13,7 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from lakecli.model import ChangeType
+from lakecli.base.model import ChangeType
 from lakecli.repository.core.own_files import LINK_FILE, is_own
 from lakecli.repository.core.walk import OPEN_DIRECTORY, LinkPolicy, open_below
 from lakecli.repository.transfer.readers import PIECE

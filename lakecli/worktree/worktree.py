@@ -12,12 +12,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from lakecli.base.identity import h
+from lakecli.base.model import (
+    EMPTY_TREE,
+    ChangeType,
+    Commit,
+    CommitId,
+    Difference,
+    Entry,
+    MetarangeId,
+)
 from lakecli.committed.diff import diff
 from lakecli.committed.scan import find, scan
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, Refused
-from lakecli.identity import h
-from lakecli.model import EMPTY_TREE, ChangeType, Commit, CommitId, Difference, Entry, MetarangeId
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Repository

@@ -17,11 +17,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from lakecli.base.model import Entry
 from lakecli.errors import (
     UsageError,
 )
-from lakecli.model import Entry
-from lakecli.objectstore.local.files import sync_file, sync_file_system, sync_names
 from lakecli.repository.core.own_files import INCOMING
 from lakecli.repository.core.read import digest_of
 from lakecli.repository.download import DownloadOptions
@@ -30,6 +29,7 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     translated,
 )
+from lakecli.stores.local.files import sync_file, sync_file_system, sync_names
 from lakecli.worktree.fetching import Expected, Fetched, Fetcher, Wanted, directory_of
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
 from lakecli.worktree.posix import is_executable, make_executable
@@ -45,7 +45,7 @@ CHUNK_BYTES: Final = 4 << 30
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 FEW: Final = 32
-"""Files that are synced one by one, at most; see `lakecli.objectstore.local.batch`."""
+"""Files that are synced one by one, at most; see `lakecli.stores.local.batch`."""
 
 
 @dataclass(slots=True)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
+from lakecli.base.identity import frame_int, frame_map, frame_str
+from lakecli.base.layout import data_key
+from lakecli.base.model import Entry
 from lakecli.committed.encode import encode_entry
-from lakecli.identity import frame_int, frame_map, frame_str
-from lakecli.layout import data_key
-from lakecli.model import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,10 @@ from itertools import islice
 from os import urandom
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.model import EMPTY_TREE
 from lakecli.cli.context import random_id, system_now
 from lakecli.committed.apply import apply
 from lakecli.errors import NotFound
-from lakecli.model import EMPTY_TREE
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.core.commit_gate import claim_head
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from lakecli.model import Commit
+    from lakecli.base.model import Commit
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
 

@@ -22,8 +22,8 @@ PARALLELISM: Final = 16
 
 
 def ours(uri: str) -> Client:
-    """Return what creates and what reads an object by the client of `lakecli.objectstore.s3`."""
-    from lakecli.objectstore.registry import open_store
+    """Return what creates and what reads an object by the client of `lakecli.stores.s3`."""
+    from lakecli.stores.registry import open_store
 
     store = open_store(uri, region="us-east-1")
     return store.put_new, lambda key: len(store.get(key))

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.cli.context import random_id
-from lakecli.pipeline.imports.job import import_objects
-from lakecli.pipeline.imports.report import ImportOptions
-from lakecli.pipeline.imports.sources import open_source
-from lakecli.pipeline.imports.verify import Verify
-from lakecli.pipeline.runner import LocalRunner
-from lakecli.pipeline.scratch import Scratch
-from lakecli.pipeline.spark_runner import SparkRunner
-from lakecli.pipeline.store_location import StoreLocation
+from lakecli.engine.runner import LocalRunner
+from lakecli.engine.scratch import Scratch
+from lakecli.engine.spark_runner import SparkRunner
+from lakecli.engine.store_location import StoreLocation
+from lakecli.imports.job import import_objects
+from lakecli.imports.report import ImportOptions
+from lakecli.imports.sources import open_source
+from lakecli.imports.verify import Verify
 from lakecli.repository import branch
 from lakecli.repository.core.walk import LinkPolicy
 from tests.benchmarks import protobuf_rows
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
-    from lakecli.pipeline.runner import Runner
+    from lakecli.engine.runner import Runner
     from tests.benchmarks.claims import Report
     from tests.benchmarks.lake import Place
     from tests.benchmarks.measure import Machine, Usage

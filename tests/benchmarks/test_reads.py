@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
+    from lakecli.base.model import MetarangeId
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
     from tests.benchmarks.claims import Report
     from tests.benchmarks.lake import Large
     from tests.benchmarks.measure import Comparison

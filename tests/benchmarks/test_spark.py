@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.engine.spark_runner import SparkRunner
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from lakecli.base.uri import parse_path
 from lakecli.committed.encode import encode_entry
-from lakecli.uri import parse_path
 from lakecli.worktree.index import MAPPED_NS
 from lakecli.worktree.link import Link, write_link
 from tests.benchmarks.claims import COMMIT, COPY, STATUS

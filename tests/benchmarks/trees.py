@@ -21,12 +21,10 @@ from time import process_time
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 from unittest import mock
 
+from lakecli.base.ids import RangeId
+from lakecli.base.layout import sstable_key
 from lakecli.committed.metaranges import RangeRecord, encode_range_record
 from lakecli.committed.writer import TreeWriter
-from lakecli.ids import RangeId
-from lakecli.layout import sstable_key
-from lakecli.objectstore.base import ANY, PLAIN, Attributes
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
@@ -37,6 +35,8 @@ from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.stat import stat
+from lakecli.stores.base import ANY, PLAIN, Attributes
+from lakecli.stores.memory.store import MemoryStore
 from tests.benchmarks import dataset
 from tests.benchmarks.measure import KIB
 from tests.support.clones import machine
@@ -46,9 +46,9 @@ from tests.support.lakes import stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.objectstore.base import Condition, Version
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.view import View
+    from lakecli.stores.base import Condition, Version
 
 SIZES: Final = (10_000_000, 100_000_000, 1_000_000_000)
 RANGE_ENTRIES: Final = 8_192
@@ -183,7 +183,7 @@ def differences(repository: Repository, left: str, right: str) -> int:
 def costs(objects: int, directory: Path) -> Iterator[tuple[str, Cost]]:
     """Yield commands, and what each costs on a tree of `objects`."""
     store = Weighing()
-    registry = "lakecli.objectstore.registry"
+    registry = "lakecli.stores.registry"
     with (
         mock.patch(f"{registry}.open_store", return_value=store),
         mock.patch(f"{registry}.prepare_namespace", return_value=""),

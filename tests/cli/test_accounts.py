@@ -12,7 +12,7 @@ import pytest
 import lakecli
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.pipeline.store_location import StoreLocation
+from lakecli.engine.store_location import StoreLocation
 from lakecli.repository.core.read import read_object
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket, rclone
 
@@ -127,9 +127,9 @@ def test_settings_are_shown_and_checked(cli: Cli, golden: Golden) -> None:
 
 
 def test_a_profile_counts_as_a_whole(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakecli.model import Account
-    from lakecli.objectstore.registry import open_store
-    from lakecli.objectstore.s3.store import S3Store
+    from lakecli.base.model import Account
+    from lakecli.stores.registry import open_store
+    from lakecli.stores.s3.store import S3Store
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")

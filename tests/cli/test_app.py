@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import pytest
 
+from lakecli.base.uri import LakeUri
 from lakecli.cli import params, tree
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
 from lakecli.cli.line.declare import Option
 from lakecli.cli.reading import NO_METADATA
 from lakecli.errors import ConflictError, ErrorKind, LakeError, NotFound
-from lakecli.uri import LakeUri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

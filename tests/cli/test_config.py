@@ -11,9 +11,9 @@ import pytest
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.argv import Globals
-from lakecli.config_keys import KEYS
 from lakecli.errors import UsageError
-from lakecli.setting_values import parse_count, parse_duration, parse_email, parse_size, parse_text
+from lakecli.settings.keys import KEYS
+from lakecli.settings.values import parse_count, parse_duration, parse_email, parse_size, parse_text
 
 if TYPE_CHECKING:
     from pathlib import Path

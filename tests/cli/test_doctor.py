@@ -14,7 +14,7 @@ import pytest
 from lakecli import native
 from lakecli.cli.context import system_now
 from lakecli.cli.output import STYLES
-from lakecli.objectstore.local.store import LocalStore
+from lakecli.stores.local.store import LocalStore
 from tests.support.golden import Cli
 from tests.support.servers import (
     ACCESS_KEY,
@@ -217,7 +217,7 @@ def test_an_interrupted_process_leaves_nothing(cli: Cli, home: Path) -> None:
     script.write_text(
         "import sys, time\n"
         "from lakecli.cli import app\n"
-        "from lakecli.objectstore.local.store import LocalStore\n"
+        "from lakecli.stores.local.store import LocalStore\n"
         "put = LocalStore.put\n"
         "def slow(*arguments, **options):\n"
         "    if 'race-' in arguments[1]:\n"

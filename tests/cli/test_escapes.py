@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.base.model import Entry
 from lakecli.cli.escaped_bytes import EscapedBytes
 from lakecli.cli.output import Guarded, Output
 from lakecli.cli.text import harmless, one_line, posix_word, quote_path, shell_word
 from lakecli.cli.tree import COMMANDS
-from lakecli.model import Entry
 from lakecli.repository.commit import commit
 from tests.support import lakes
 from tests.support.command_lines import Sample, command_lines

@@ -167,8 +167,8 @@ def test_the_commands_of_every_page_run(
 def test_every_example_has_a_known_language(name: str) -> None:
     """Commands run above; policies are JSON; Python is run by the tests of its library, too.
 
-    Hive's statement is parsed in `tests/pipeline/exports/test_symlinks.py`; a table is for people.
-    What needs a cluster has no prompt; `tests/pipeline/test_cluster.py` starts one.
+    Hive's statement is parsed in `tests/exports/test_symlinks.py`; a table is for people.
+    What needs a cluster has no prompt; `tests/engine/test_cluster.py` starts one.
     """
     for block in blocks(name):
         if is_console(block) or (name == "README" and block.rstrip().endswith(INSTALLS[0])):

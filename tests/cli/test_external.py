@@ -10,8 +10,8 @@ import pytest
 
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.registry import open_store
+from lakecli.stores.base import ANY
+from lakecli.stores.registry import open_store
 from tests.support.azurite import ACCOUNT, connection_string, new_container
 from tests.support.servers import new_bucket
 

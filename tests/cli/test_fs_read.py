@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.identity import h
-from lakecli.layout import data_key
 
 if TYPE_CHECKING:
     from pathlib import Path

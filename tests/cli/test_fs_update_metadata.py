@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.model import CLIENT_MTIME
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.model import CLIENT_MTIME
 
 if TYPE_CHECKING:
     from pathlib import Path

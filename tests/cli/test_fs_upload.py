@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.identity import h
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.identity import h
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.identity import h
-from lakecli.layout import REPOSITORY as REPOSITORY_FILE
-from lakecli.layout import data_key
+from lakecli.base.identity import h
+from lakecli.base.layout import REPOSITORY as REPOSITORY_FILE
+from lakecli.base.layout import data_key
 
 if TYPE_CHECKING:
     from tests.support.demo import Demo

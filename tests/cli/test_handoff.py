@@ -17,9 +17,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from lakecli.base.identity import h
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.identity import h
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import new_gcs_bucket
 from tests.support.partners import PYTHON, Partner, link_tools, shell_tools

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.base.model import RefKind
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.model import RefKind
 from tests.support.forgeries import DOCUMENTS, VALUES
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.engine.spark_runner import SparkRunner
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -215,7 +215,7 @@ def test_a_wrong_value_of_a_manifest_is_named_with_its_line(
 ) -> None:
     if not arrow:
         for module in ("sources", "manifest_file"):
-            monkeypatch.setattr(f"lakecli.pipeline.imports.{module}.has_arrow", lambda: False)
+            monkeypatch.setattr(f"lakecli.imports.{module}.has_arrow", lambda: False)
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
     good = {"path": "a", "physical_address": "s3://bucket/a", "size": 1, "checksum": "e"}
     good |= {"mtime": 5, "content_type": "text/plain"}

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.objectstore.local.store import LocalStore
 from lakecli.repository.lakefs.kept import KEPT_FOR
 from lakecli.repository.lakefs.manifest import format_manifest, parse_manifest
 from lakecli.repository.lakefs.taken_over import STOPPED
+from lakecli.stores.local.store import LocalStore
 from tests.cli.test_gc import grow_old
 from tests.committed.trees import new_trees
 from tests.support.lakefs_files import live_expected, live_objects, log_children_first
@@ -23,7 +23,7 @@ from tests.support.lakefs_server import LakeFs
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.model import CommitId
+    from lakecli.base.model import CommitId
     from tests.support.golden import Cli
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import EMPTY_TREE
 from lakecli.cli.context import Environment
 from lakecli.cli.run import run
-from lakecli.model import EMPTY_TREE
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.commit_record import describe_commit
 from lakecli.repository.core.view import branch_at
@@ -24,7 +24,7 @@ from tests.support.tools import require_tool
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.model import Commit, CommitId
+    from lakecli.base.model import Commit, CommitId
     from tests.support.demo import Demo
     from tests.support.golden import Cli, Golden
 

@@ -13,15 +13,15 @@ import pytest
 
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.engine.store_location import StoreLocation
 from lakecli.filesystem import LakeFileSystem, lakes
-from lakecli.objectstore.azure.versions import version_time
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.gs.store import GsStore
-from lakecli.objectstore.registry import open_store
-from lakecli.objectstore.s3.store import S3Store
-from lakecli.objectstore.versions import versions_of
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
+from lakecli.stores.azure.versions import version_time
+from lakecli.stores.base import ANY
+from lakecli.stores.gs.store import GsStore
+from lakecli.stores.registry import open_store
+from lakecli.stores.s3.store import S3Store
+from lakecli.stores.versions import versions_of
 from tests.support.azure_versions import CONTAINER, versioned_azure
 from tests.support.azurite import ACCOUNT
 from tests.support.gcs import new_gcs_bucket
@@ -30,7 +30,7 @@ from tests.support.servers import new_bucket
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
     from tests.support.azure_versions import Blobs
     from tests.support.gcs import GcsServer
     from tests.support.golden import Cli

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.ids import WriteId
-from lakecli.model import RefKind
+from lakecli.base.ids import WriteId
+from lakecli.base.model import RefKind
 from lakecli.repository.core.tracking import track
 from tests.support.demo import REPOSITORY
 
@@ -32,8 +32,8 @@ def moved(demo: Demo) -> Demo:
 
 def share(demo: Demo, ref: str) -> None:
     """Bring main to a commit in the bucket, as a push does."""
+    from lakecli.base.retry import REF_MOVES, Retries
     from lakecli.remote.move import Intent, apply
-    from lakecli.retry import REF_MOVES, Retries
 
     with demo.lake() as lake:
         repository = lake.repository("demo")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli import layout
+from lakecli.base import layout
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.repository.sharing import publish
 from tests.support.demo import Demo

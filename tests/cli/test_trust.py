@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakecli
+from lakecli.base.identity import h
+from lakecli.base.model import Entry
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.committed.encode import encode_entry
+from lakecli.engine import store_location
 from lakecli.errors import LakeError, Refused
 from lakecli.filesystem import LakeFileSystem
-from lakecli.identity import h
-from lakecli.model import Entry
-from lakecli.objectstore import registry
-from lakecli.objectstore.base import ANY
-from lakecli.pipeline import store_location
 from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.places import remembered
 from lakecli.repository.core.stager import Stager
+from lakecli.stores import registry
+from lakecli.stores.base import ANY
 from tests.support.lakes import unclaimed
 from tests.support.servers import new_bucket
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
+from lakecli.base.model import EMPTY_TREE, MetarangeId
 from lakecli.committed.apply import CHUNK, ApplyResult, apply
 from lakecli.committed.values import MalformedValue
 from lakecli.committed.writer import TreeWriter
 from lakecli.errors import IntegrityError
-from lakecli.model import EMPTY_TREE, MetarangeId
-from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.stores.memory.store import MemoryStore
 from tests.committed.trees import (
     Changes,
     Model,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.base.model import EMPTY_TREE, Entry
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import READS_FILE, LruCache, SstableCache, size_of
 from lakecli.committed.diff import diff
@@ -19,10 +20,9 @@ from lakecli.committed.metaranges import MisnamedTable
 from lakecli.committed.scan import find, scan
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
-from lakecli.model import EMPTY_TREE, Entry
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.local.store import LocalStore
-from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.base import ANY
+from lakecli.stores.local.store import LocalStore
+from lakecli.stores.memory.store import MemoryBucket, MemoryStore
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -38,7 +38,7 @@ from tests.committed.trees import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.model import MetarangeId
+    from lakecli.base.model import MetarangeId
 
 MODEL = large_model(400)
 A = "a" * 64

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.base.model import EMPTY_TREE, MergeStrategy
 from lakecli.committed.apply import apply
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import merge
-from lakecli.model import EMPTY_TREE, MergeStrategy
 from tests.committed.trees import (
     Changes,
     Model,

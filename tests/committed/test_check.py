@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.identity import frame_int, frame_map, frame_str, h
+from lakecli.base.layout import data_key
+from lakecli.base.model import EMPTY_TREE, Entry, MetarangeId, RangeId
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import SstableCache
 from lakecli.committed.check import (
@@ -22,12 +25,9 @@ from lakecli.committed.encode import encode_entry
 from lakecli.committed.metaranges import TREE_PROPERTY, RangeRecord, encode_range_record
 from lakecli.committed.scan import scan
 from lakecli.committed.values import encode_value, identity_of
-from lakecli.identity import frame_int, frame_map, frame_str, h
-from lakecli.layout import data_key
-from lakecli.model import EMPTY_TREE, Entry, MetarangeId, RangeId
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.sstable.writer import TableWriter
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 from tests.committed.trees import Model, boundaries, build, iter_ranges, key, new_trees
 
 if TYPE_CHECKING:

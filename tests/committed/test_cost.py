@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed.apply import apply
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.merge import merge
 from lakecli.committed.scan import find
-from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.sstable.reader import Block, Table
 from lakecli.sstable.writer import TableWriter
 from tests.committed.trees import (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import MissingTable
 from lakecli.committed.diff import compare, diff
@@ -14,8 +15,7 @@ from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import Mismatch, RangeRecord, WrongTable, iter_runs
 from lakecli.committed.scan import find, scan
 from lakecli.errors import IntegrityError
-from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId
-from lakecli.objectstore.base import ANY
+from lakecli.stores.base import ANY
 from tests.committed.trees import (
     build,
     change,

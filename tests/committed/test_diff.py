@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.base.model import EMPTY_TREE, ChangeType, Difference
 from lakecli.committed.diff import compare, diff, differs_at
-from lakecli.model import EMPTY_TREE, ChangeType, Difference
 from tests.committed.trees import (
     Changes,
     Model,

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.base.layout import data_key
+from lakecli.base.model import CLIENT_MTIME, Entry
 from lakecli.committed.encode import (
     Columns,
     Contents,
@@ -16,8 +18,6 @@ from lakecli.committed.encode import (
     encode_entry,
     encode_external,
 )
-from lakecli.layout import data_key
-from lakecli.model import CLIENT_MTIME, Entry
 
 pytestmark = pytest.mark.usefixtures("either_core")
 

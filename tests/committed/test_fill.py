@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import EMPTY_TREE
 from lakecli.committed import points as point_reads
 from lakecli.committed.cache import MissingTable, SstableCache
 from lakecli.committed.listing import prefix_end
 from lakecli.committed.points import Fill, PointReader
 from lakecli.committed.scan import find
 from lakecli.errors import IntegrityError
-from lakecli.model import EMPTY_TREE
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.local.store import LocalStore
+from lakecli.stores.base import ANY
+from lakecli.stores.local.store import LocalStore
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from lakecli.base.model import MetarangeId
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
 
 MODEL = {path: value(at, bytes(at % 300)) for at, path in enumerate(large_model(3000))}
 WAIT = 60

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
+from lakecli.base.progress import NoProgress
 from lakecli.committed.apply import apply
 from lakecli.committed.check import Problem, check_metarange, check_range
 from lakecli.committed.diff import diff
@@ -17,11 +19,9 @@ from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.scan import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
-from lakecli.model import EMPTY_TREE, MergeStrategy, MetarangeId, RangeId
-from lakecli.objectstore.base import ABSENT
-from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.progress import NoProgress
 from lakecli.sstable.reader import BytesSource, Table
+from lakecli.stores.base import ABSENT
+from lakecli.stores.memory.store import MemoryStore
 from tests.committed.trees import (
     Changes,
     Model,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from lakecli.progress import Progress
+    from lakecli.base.progress import Progress
 
 
 @settings(max_examples=50, deadline=None)

@@ -15,8 +15,8 @@ from tests.committed.trees import Model, build, new_trees, reopened, value
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.base.model import MetarangeId
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
 
 Listed = ListedObject | ListedPrefix
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from lakecli.base.identity import commit_id
+from lakecli.base.model import Commit, CommitId, MetarangeId
 from lakecli.committed.diff import compare, diff
 from lakecli.committed.values import decode_entry
-from lakecli.identity import commit_id
-from lakecli.model import Commit, CommitId, MetarangeId
-from lakecli.objectstore.base import ABSENT
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.refs.graph import merge_base
 from lakecli.refs.history import iter_log
+from lakecli.stores.base import ABSENT
+from lakecli.stores.memory.store import MemoryStore
 from tests.committed.trees import contents, new_trees
 from tests.support.lakefs_files import live_expected, live_objects, log_children_first
 

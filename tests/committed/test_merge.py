@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.base.model import EMPTY_TREE, Entry, MergeStrategy, MetarangeId
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.merge import STRATEGIES, merge
 from lakecli.committed.threeway import (
@@ -19,7 +20,6 @@ from lakecli.committed.threeway import (
     may_be_none,
 )
 from lakecli.committed.tree_store import TreeStore
-from lakecli.model import EMPTY_TREE, Entry, MergeStrategy, MetarangeId
 from tests.committed.trees import (
     Changes,
     Model,

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.committed.metaranges import (
     NO_RANGES,
     Metarange,
@@ -16,7 +17,6 @@ from lakecli.committed.metaranges import (
     encode_tree_property,
 )
 from lakecli.committed.values import MalformedValue, decode_value, encode_value
-from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.proto.messages import RANGE_DATA
 from lakecli.proto.varint import Malformed
 from tests.proto import oracle

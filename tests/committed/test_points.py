@@ -12,9 +12,9 @@ from lakecli.committed.cache import MissingTable, SstableCache
 from lakecli.committed.metaranges import Metarange, Mismatch, encode_range_record
 from lakecli.committed.points import _RECORD_SIZE, FETCH_AFTER, LOAD_AFTER, PointReader
 from lakecli.committed.scan import find, scan
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.local.store import LocalStore
 from lakecli.sstable.reader import Table
+from lakecli.stores.base import ANY
+from lakecli.stores.local.store import LocalStore
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from lakecli.base.model import MetarangeId
     from lakecli.committed.metaranges import RangeRecord
     from lakecli.committed.points import OpenRange, OpenTree
-    from lakecli.model import MetarangeId
     from lakecli.sstable.reader import Block
 
 pytestmark = pytest.mark.usefixtures("either_core")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli import layout
+from lakecli.base import layout
 from lakecli.committed import tree_store
 from lakecli.committed.cache import (
     READS_FILE,
@@ -15,8 +15,8 @@ from lakecli.committed.cache import (
     reads_text,
 )
 from lakecli.committed.scan import find
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.local.store import LocalStore
+from lakecli.stores.base import ANY
+from lakecli.stores.local.store import LocalStore
 from tests.committed.trees import RecordingStore, build, key, large_model, new_trees
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.metaranges import Metarange, RangeRecord, encode_range_record
 from lakecli.committed.threeway import segments
-from lakecli.model import MetarangeId, RangeId
 
 if TYPE_CHECKING:
     from lakecli.committed.threeway import Slice

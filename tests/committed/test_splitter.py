@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.base.identity import h
 from lakecli.committed.splitter import (
     MAX_RANGE_ENTRIES,
     MIN_RANGE_ENTRIES,
     Splitter,
     key_number,
 )
-from lakecli.identity import h
 
 
 def test_x_of_the_design() -> None:

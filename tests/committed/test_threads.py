@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.model import EMPTY_TREE
 from lakecli.committed import points
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import LruCache
 from lakecli.committed.points import PointReader
 from lakecli.committed.scan import find, scan
 from lakecli.committed.writer import TreeWriter
-from lakecli.model import EMPTY_TREE
 from tests.committed.trees import RecordingStore, build, key, new_trees, value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from lakecli.base.model import MetarangeId
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
 
 COUNT = 600
 LEFT = {key(at): value(at, b"left") for at in range(COUNT)}

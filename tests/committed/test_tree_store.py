@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import EMPTY_TREE, RangeId
 from lakecli.committed.apply import apply
 from lakecli.committed.cache import MissingTable, SstableCache
 from lakecli.committed.metaranges import Mismatch, MisnamedTable, WrongTable
 from lakecli.committed.scan import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
-from lakecli.model import EMPTY_TREE, RangeId
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.local.store import LocalStore
-from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.stores.base import ANY
+from lakecli.stores.local.store import LocalStore
+from lakecli.stores.memory.store import MemoryStore
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -32,7 +32,7 @@ from tests.committed.trees import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 MODEL = large_model(100)
 

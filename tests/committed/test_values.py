@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
+from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.committed import values
 from lakecli.committed.encode import encode_entry, identify
 from lakecli.committed.values import (
@@ -20,9 +23,6 @@ from lakecli.committed.values import (
     identity_of,
 )
 from lakecli.errors import UsageError
-from lakecli.identity import h
-from lakecli.layout import data_key
-from lakecli.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.sstable.format import MAX_COMPONENT_SIZE
 from tests.proto import oracle
 

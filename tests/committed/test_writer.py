@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lakecli.base.model import EMPTY_TREE
 from lakecli.committed.metaranges import decode_range_record
 from lakecli.committed.writer import TreeWriter
-from lakecli.model import EMPTY_TREE
 from tests.committed.trees import N, boundaries, build, contents, key, large_model, new_trees, value
 
 MODEL = large_model(500)

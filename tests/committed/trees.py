@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
+from lakecli.base.identity import h
+from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.committed.apply import apply
 from lakecli.committed.metaranges import RangeRecord, encode_range_record, name_of_table
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import encode_value
-from lakecli.identity import h
-from lakecli.model import EMPTY_TREE, MetarangeId, RangeId
-from lakecli.objectstore.base import ABSENT, ConditionFailed
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
+from lakecli.stores.base import ABSENT, ConditionFailed
+from lakecli.stores.memory.store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.committed.cache import SstableCache
-    from lakecli.objectstore.base import ObjectInfo, ObjectStore
+    from lakecli.stores.base import ObjectInfo, ObjectStore
 
 Model = dict[bytes, bytes]
 Changes = dict[bytes, bytes | None]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
+from lakecli.base.model import Entry
 from lakecli.cli.context import system_now
 from lakecli.filesystem import LakeFileSystem, lakes
-from lakecli.model import Entry
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.registry import open_store
 from lakecli.repository import repo
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.stager import stage_entry
+from lakecli.stores.base import ANY
+from lakecli.stores.registry import open_store
 from tests.support.lakes import serve, through
 from tests.support.servers import new_bucket
 

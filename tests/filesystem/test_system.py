@@ -18,15 +18,15 @@ import pytest
 from blake3 import blake3
 
 import lakecli
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
+from lakecli.base.model import Entry
 from lakecli.cli.context import system_now
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import ErrorKind, LakeWarning
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.filesystem.failures import LakeFileError
 from lakecli.filesystem.files import WHOLE
-from lakecli.identity import h
-from lakecli.layout import data_key
-from lakecli.model import Entry
 from lakecli.repository import branch, tag
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.stager import Stager, stage_entry

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv import operations, paths
 from lakecli.kv.env import LocalStore, Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
-from lakecli.model import RefKind
 from tests.support.stores import scratch
 
 REPOSITORY = b"r" * 16

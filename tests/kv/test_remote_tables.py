@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.ids import CommitId, PackId, WriteId
+from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError
-from lakecli.identity import h
-from lakecli.ids import CommitId, PackId, WriteId
 from lakecli.kv.bucket import IntentStore, PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.env import Table
-from lakecli.model import RefKind
 from lakecli.remote import known
 from lakecli.remote.ref_records import Move
 from tests.support.stores import scratch

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lakecli.layout import ref_key
-from lakecli.model import RefKind
+from lakecli.base.layout import ref_key
+from lakecli.base.model import RefKind
 from lakecli.repository.core.ref_changes import commit_of
 from lakecli.repository.undo.log import RESTORE, UNDO
 from tests.meetings.losses import PREFIX

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from lakecli.cli.line import build, declare
 from lakecli.kv import environment
 from lakecli.kv.env import LocalStore
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.transfer.parallel import Workers
+from lakecli.stores.memory.store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,14 +11,14 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.layout import data_digest, data_key, sstable_key
 from lakecli.errors import LakeError
-from lakecli.layout import data_digest, data_key, sstable_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from lakecli.model import Commit
+    from lakecli.base.model import Commit
     from lakecli.repository.core.lake import Repository
     from tests.meetings.world import Machines
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.layout import REFLOG, REFS, pack_key, unescape_name
+from lakecli.base.model import RefKind
 from lakecli.committed.cache import MissingTable
 from lakecli.committed.values import decode_entry
 from lakecli.kv.bucket import PackedStore
-from lakecli.layout import REFLOG, REFS, pack_key, unescape_name
-from lakecli.model import RefKind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.view import open_view
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from lakecli.base.model import Commit, Entry
     from lakecli.kv.operations import Operation
-    from lakecli.model import Commit, Entry
     from lakecli.repository.core.lake import Repository
     from tests.meetings.world import Machines
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from lakecli.cli.context import Context
+from lakecli.gc import positions, sweep
+from lakecli.gc.lease import Lease
 from lakecli.kv.operations import iter_operations
-from lakecli.pipeline.gc import positions, sweep
-from lakecli.pipeline.gc.lease import Lease
 from lakecli.repository.core import clean, deletion_lease, unsent
 from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.repository.core.view import branch_at, view_of_branch
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
+    from lakecli.base.model import Branch
     from lakecli.kv.env import ReadTransaction
-    from lakecli.model import Branch
     from lakecli.remote.ref_records import Move
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.unsent import Unsent

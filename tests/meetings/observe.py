@@ -6,8 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from lakecli.base.layout import REFS
 from lakecli.committed.values import decode_entry
-from lakecli.layout import REFS
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Home, Lake, Runtime
 from lakecli.repository.core.view import open_view

@@ -10,8 +10,8 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.progress import ignore_step
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.progress import ignore_step
 from tests.meetings.accesses import Accesses
 from tests.meetings.arguments import REPOSITORY, command_lines, fill
 from tests.meetings.observe import observe

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.layout import data_key
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.committed.values import decode_entry
-from lakecli.layout import data_key
 from lakecli.repository.core.view import open_view
 from lakecli.repository.undo.log import REDOES, UNDOES, iter_log
 from tests.meetings.arguments import OUTSIDE, REPOSITORY, SIDE

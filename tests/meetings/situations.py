@@ -6,13 +6,13 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.layout import LAKEFS_MARKER, LAKEFS_MARKER_BODY
 from lakecli.committed.tree_store import TreeStore
-from lakecli.layout import LAKEFS_MARKER, LAKEFS_MARKER_BODY
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.core.commit_record import describe_commit, initial_commit
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import MANIFEST_KEY, format_manifest
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 from tests.committed.trees import put_foreign
 from tests.meetings.arguments import DUMPED, REPOSITORY, SIDE
 from tests.meetings.world import BUCKET, LAKEFS, MACHINES, NAMESPACE, START
@@ -21,7 +21,7 @@ from tests.support.lakefs_entries import address_of, lakefs_value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
     from tests.meetings.world import Machines
 
 MAIN: Final = f"{REPOSITORY}/main"

@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Final
 
+from lakecli.base.uri import ref_of
 from lakecli.cli import tree
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import NewPathUri
-from lakecli.pipeline.imports.copying import make_ingest
-from lakecli.pipeline.store_location import StoreLocation
+from lakecli.engine.store_location import StoreLocation
+from lakecli.imports.copying import make_ingest
 from lakecli.repository.core.gate import claim_values
 from lakecli.repository.core.gc_guard import GcGuard
 from lakecli.spark.target import Target
 from lakecli.spark.uploads import Uploaded, new_entries
-from lakecli.uri import ref_of
 from tests.meetings.arguments import SPARK_WRITE
 
 if TYPE_CHECKING:

@@ -20,21 +20,21 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from lakecli.base.identity import h
+from lakecli.base.layout import ref_key
+from lakecli.base.model import RefKind
+from lakecli.base.progress import ignore_step
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.errors import LakeError, NotFound
 from lakecli.filesystem import LakeFileSystem, lakes
-from lakecli.identity import h
 from lakecli.kv.bucket import TrackingStore
-from lakecli.layout import ref_key
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import BUCKETS, MemoryBucket, MemoryStore
-from lakecli.progress import ignore_step
 from lakecli.repository.commit import commit
 from lakecli.repository.core.own_files import LINK_FILE
 from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.upload import UploadOptions
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import BUCKETS, MemoryBucket, MemoryStore
 from tests.meetings.arguments import OUTSIDE, REPOSITORY
 from tests.meetings.effects import AUTOMATIC, Areas, Effects, effect_of
 from tests.meetings.held import Held

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from lakecli import layout
+from lakecli.base import layout
 from lakecli.cli.commands import branch_reset
-from lakecli.objectstore.base import ABSENT, ConditionFailed
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.core import landing, namespace, under_way, unsent
@@ -17,15 +16,16 @@ from lakecli.repository.sharing import notes
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.undo import apply as op_apply
 from lakecli.repository.undo import undo
+from lakecli.stores.base import ABSENT, ConditionFailed
 from tests.meetings.arguments import REPOSITORY, SPECIAL
 from tests.meetings.outcomes import Meeting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.model import Branch, RepositoryRecord
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.base.model import Branch, RepositoryRecord
     from lakecli.repository.undo.complete import Undone
+    from lakecli.stores.base import ObjectStore
     from tests.meetings.matrix import Matrix
 
 MAIN: Final = f"{REPOSITORY}/main"
@@ -82,7 +82,7 @@ def _forgets_what_was_undone(patch: pytest.MonkeyPatch) -> None:
 
 def _blames_the_lists(patch: pytest.MonkeyPatch) -> None:
     """A collection that another one ended takes the missing lists for damage."""
-    patch.setattr("lakecli.pipeline.gc.run._Run._check_unmoved", _nothing)
+    patch.setattr("lakecli.gc.run._Run._check_unmoved", _nothing)
 
 
 def _registers_twice(patch: pytest.MonkeyPatch) -> None:

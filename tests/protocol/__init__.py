@@ -9,5 +9,5 @@ every request, with and without the other clone; nothing is random.
 did and what the writes say, as JSON; it imports nothing of lakecli. `scenes` has the commands, and
 `mutants` has defects of the protocol that the enumerator finds.
 
-`tests/pipeline/gc/protocol.py` explores a model of the protocol, with more clones than can be run.
+`tests/gc/protocol.py` explores a model of the protocol, with more clones than can be run.
 """

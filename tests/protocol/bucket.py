@@ -7,14 +7,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from lakecli.errors import Unreachable
-from lakecli.objectstore.base import ABSENT, PLAIN, Attributes, ConditionFailed, Match
-from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.stores.base import ABSENT, PLAIN, Attributes, ConditionFailed, Match
+from lakecli.stores.memory.store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lakecli.objectstore.base import Condition, ObjectInfo, Version
-    from lakecli.objectstore.memory.store import MemoryBucket
+    from lakecli.stores.base import Condition, ObjectInfo, Version
+    from lakecli.stores.memory.store import MemoryBucket
 
 T = TypeVar("T")
 PREFIX = "ns/"
@@ -74,7 +74,7 @@ FAULTS: dict[Kind, tuple[Fault, ...]] = {
     Kind.DELETE: (Fault.NOT_SENT, Fault.LOST, Fault.LATE, Fault.KILLED_AFTER),
 }
 """The faults of each kind of request. A deletion that arrives after the sweep's end would do harm
-on S3, so the sweep bounds how long it may take, see `lakecli.pipeline.gc.lease`."""
+on S3, so the sweep bounds how long it may take, see `lakecli.gc.lease`."""
 
 
 class Write(NamedTuple):

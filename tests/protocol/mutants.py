@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.objectstore.base import ANY
 from lakecli.remote import move, reflog
 from lakecli.repository import push
 from lakecli.repository.core.gc_guard import GcGuard
+from lakecli.stores.base import ANY
 from tests.protocol.bucket import Fault
 from tests.protocol.scenes import Commits, Deletes, Forces, Pushes, Scene, Spills, Uses
 

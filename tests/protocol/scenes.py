@@ -9,10 +9,9 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar
 
+from lakecli.base.ids import CommitId
+from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, NothingToDo, OutcomeUnknown
-from lakecli.ids import CommitId
-from lakecli.model import RefKind
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.clone import clone
@@ -22,7 +21,8 @@ from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import Unverified
 from lakecli.repository.sharing.shareable import remember
-from tests.pipeline.gc.shared import LONG, Shared, read_all, upload
+from lakecli.stores.memory.store import MemoryStore
+from tests.gc.shared import LONG, Shared, read_all, upload
 from tests.protocol.bucket import FAULTS, PREFIX, Fault, Killed, Kind, Line, Wire
 from tests.protocol.model import REFS, Made, Model
 from tests.support.clones import machine, synced

@@ -11,7 +11,7 @@ import subprocess
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lakecli.model import CommitId
+from lakecli.base.model import CommitId
 from tests.support.graphs import EPOCH, FakeRefs, build
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from lakecli.refs.resolve import resolve_commit
 from tests.refs.git import GitHistory, random_parents, rising_seconds, shuffled_seconds
 
 if TYPE_CHECKING:
-    from lakecli.model import CommitId
+    from lakecli.base.model import CommitId
 
 COUNT = 60
 PAIRS = 14

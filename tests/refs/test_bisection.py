@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import CommitId
 from lakecli.errors import Refused
-from lakecli.model import CommitId
 from lakecli.refs.bisection import Bisection, bisection, estimate_steps
 from lakecli.refs.graph import iter_reached
 from tests.refs.git import GitHistory, random_parents, rising_seconds

@@ -19,7 +19,7 @@ from tests.refs.strategies import histories
 from tests.support.graphs import FakeRefs, graph, id_of, name_of, names_of
 
 if TYPE_CHECKING:
-    from lakecli.model import CommitId
+    from lakecli.base.model import CommitId
 
 LONG = 10_000
 

@@ -15,7 +15,7 @@ from tests.support.graphs import FakeRefs, graph, id_of, name_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from lakecli.model import Commit
+    from lakecli.base.model import Commit
     from lakecli.refs.graph_lines import GraphLine
 
 # A graph, the commit whose log is drawn, and the drawing.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from lakecli.model import CommitId
+    from lakecli.base.model import CommitId
 
 MERGED = "a-b-c, b-d-e, c+e-f"
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from lakecli.base.identity import commit_id
+from lakecli.base.model import CommitId
 from lakecli.errors import ErrorKind, LakeError
-from lakecli.identity import commit_id
-from lakecli.model import CommitId
 from lakecli.refs.expression import parse
 from lakecli.refs.history import iter_log
 from lakecli.refs.resolve import resolve

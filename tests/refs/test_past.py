@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.base.model import RefKind
 from lakecli.errors import NotFound, UsageError
-from lakecli.model import RefKind
 from lakecli.refs.expression import parse
 from lakecli.refs.resolve import Resolved, resolve, resolve_commit
 from tests.support.graphs import FakeRefs, graph, id_of, name_of
@@ -20,7 +20,7 @@ from tests.support.graphs import FakeRefs, graph, id_of, name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.model import CommitId
+    from lakecli.base.model import CommitId
 
 NOON = datetime(2026, 11, 10, 12, tzinfo=UTC)
 

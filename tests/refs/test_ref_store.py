@@ -11,11 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.errors import IntegrityError, NotFound, UsageError
-from lakecli.kv import operations
-from lakecli.kv.env import LocalStore, Table
-from lakecli.kv.operations import Operation, RefChange
-from lakecli.model import (
+from lakecli.base.model import (
     EMPTY_TREE,
     Branch,
     Commit,
@@ -25,6 +21,10 @@ from lakecli.model import (
     StagingToken,
     Tag,
 )
+from lakecli.errors import IntegrityError, NotFound, UsageError
+from lakecli.kv import operations
+from lakecli.kv.env import LocalStore, Table
+from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.ref_store import MAX_NAME_SIZE, RefStore
 from tests.support.stores import scratch
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import NotFound, UsageError
-from lakecli.model import CommitId, RefKind
 from lakecli.refs.expression import parse
 from lakecli.refs.reader import DamagedHistory
 from lakecli.refs.resolve import (

@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lakecli.ids import WriteId
-from lakecli.model import CommitId, RefKind
+from lakecli.base.ids import WriteId
+from lakecli.base.model import CommitId, RefKind
+from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.remote.move import Intent, Outcome, apply
 from lakecli.remote.reflog import iter_moves
 from lakecli.remote.refs import find_ref
-from lakecli.retry import REF_MOVES, Retries
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.remote.ref_records import Move
+    from lakecli.stores.base import ObjectStore
 
 AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
 PATIENT = Retries(REF_MOVES, random=lambda: 0.5, sleep=lambda _: None)

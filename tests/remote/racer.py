@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 
-from lakecli.model import RefKind
-from lakecli.objectstore.registry import open_store
+from lakecli.base.model import RefKind
+from lakecli.base.retry import Retries, RetryPolicy
 from lakecli.remote.move import Outcome, apply
 from lakecli.remote.refs import find_ref
-from lakecli.retry import Retries, RetryPolicy
+from lakecli.stores.registry import open_store
 from tests.remote.chains import commit, intent
 
 

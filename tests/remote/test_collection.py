@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.layout import GC_STATE, MAX_STATE_SIZE
+from lakecli.base.retry import Retries, RetryPolicy
 from lakecli.errors import IntegrityError, OutcomeUnknown, Unreachable
-from lakecli.layout import GC_STATE, MAX_STATE_SIZE
-from lakecli.objectstore.base import ANY, ConditionFailed, ObjectNotFound
-from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote import collection
 from lakecli.remote.collection import (
     NEVER_RAN,
@@ -30,7 +29,8 @@ from lakecli.remote.collection import (
     wait_for_sweep,
     write_keep,
 )
-from lakecli.retry import Retries, RetryPolicy
+from lakecli.stores.base import ANY, ConditionFailed, ObjectNotFound
+from lakecli.stores.memory.store import MemoryBucket, MemoryStore
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import START
 

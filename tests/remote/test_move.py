@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.layout import ref_key
+from lakecli.base.model import RefKind
+from lakecli.base.retry import REF_MOVES, Retries, RetryPolicy
 from lakecli.errors import LakeError, OutcomeUnknown, PermissionDenied, Unreachable
-from lakecli.layout import ref_key
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY, BucketNotFound
-from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote.move import Outcome, Outdated, apply, look_up
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs
 from lakecli.remote.refs import find_ref
-from lakecli.retry import REF_MOVES, Retries, RetryPolicy
+from lakecli.stores.base import ANY, BucketNotFound
+from lakecli.stores.memory.store import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Wire
 from tests.support.counting import CountingStore
@@ -26,8 +26,8 @@ from tests.support.counting import CountingStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.objectstore.base import Version
     from lakecli.remote.move import Intent
+    from lakecli.stores.base import Version
 
 
 class Bucket:

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.base.model import RefKind
+from lakecli.base.retry import Retries, RetryPolicy
 from lakecli.errors import LakeError, OutcomeUnknown
-from lakecli.model import RefKind
-from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
 from lakecli.remote.move import Outcome, apply, look_up
 from lakecli.remote.ref_records import MAX_MOVES
 from lakecli.remote.refs import find_ref
-from lakecli.retry import Retries, RetryPolicy
+from lakecli.stores.memory.store import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Turns, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.model import CommitId
+    from lakecli.base.model import CommitId
     from lakecli.remote.move import Intent
 
 _MOVES = 4

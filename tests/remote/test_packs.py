@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.identity import commit_id, h
-from lakecli.ids import PackId
-from lakecli.layout import COMMITS, LARGEST_PACK, MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE, pack_key
-from lakecli.model import Commit, CommitId, MetarangeId
-from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.base.identity import commit_id, h
+from lakecli.base.ids import PackId
+from lakecli.base.layout import COMMITS, LARGEST_PACK, MAX_COMMIT_SIZE, MAX_MESSAGE_SIZE, pack_key
+from lakecli.base.model import Commit, CommitId, MetarangeId
 from lakecli.proto.messages import COMMIT_DATA
 from lakecli.remote import packs
 from lakecli.remote.commit_data import (
@@ -29,12 +27,14 @@ from lakecli.remote.packs import DamagedPack, PackInfo
 from lakecli.sstable.format import MalformedValue, decode_value
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
+from lakecli.stores.base import ANY, ObjectNotFound
+from lakecli.stores.memory.store import MemoryStore
 from tests.support.counting import CountingStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from lakecli.objectstore.base import ObjectInfo
+    from lakecli.stores.base import ObjectInfo
 
 AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
 

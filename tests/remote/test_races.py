@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakecli.objectstore.registry import open_store
+from lakecli.stores.registry import open_store
 from tests.remote.chains import checked_moves
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import new_gcs_bucket

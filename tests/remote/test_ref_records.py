@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.ids import PackId, WriteId
-from lakecli.model import CommitId, RefKind
-from lakecli.objectstore.base import Version
+from lakecli.base.ids import PackId, WriteId
+from lakecli.base.model import CommitId, RefKind
 from lakecli.remote.ref_records import (
     MAX_MOVES,
     Move,
@@ -25,6 +24,7 @@ from lakecli.remote.ref_records import (
     parse_moves,
     parse_ref,
 )
+from lakecli.stores.base import Version
 from tests.support.forgeries import DOCUMENTS, broken
 
 V = Version("v")

@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from lakecli.layout import MAX_REF_SIZE, REFS, ref_key
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY, Version
+from lakecli.base.layout import MAX_REF_SIZE, REFS, ref_key
+from lakecli.base.model import RefKind
 from lakecli.remote.move import apply
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import Listed, find_ref, iter_refs, read_refs
+from lakecli.stores.base import ANY, Version
 from tests.remote.chains import PATIENT, commit, intent
 from tests.support.counting import CountingStore
 

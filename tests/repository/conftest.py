@@ -29,7 +29,7 @@ def repository(lake: Lake, tmp_path: Path) -> Repository:
 def bucket(monkeypatch: pytest.MonkeyPatch) -> FaultyStore:
     """One store for every namespace of this process, whatever its URI."""
     store = FaultyStore()
-    registry = "lakecli.objectstore.registry"
+    registry = "lakecli.stores.registry"
     monkeypatch.setattr(f"{registry}.open_store", lambda _uri, **_: store)
     monkeypatch.setattr(f"{registry}.prepare_namespace", lambda _uri, **_: "")
     return store

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, UsageError
-from lakecli.identity import h
-from lakecli.layout import data_key
-from lakecli.objectstore.base import ANY
 from lakecli.repository import across as across_module
 from lakecli.repository import cp_across as cp_across_module
 from lakecli.repository import mv_across as moving
@@ -25,15 +24,16 @@ from lakecli.repository.cp_across import Place, cp_across, cp_tree_across
 from lakecli.repository.mv_across import mv_across, mv_tree_across
 from lakecli.repository.transfer.readers import PieceReader
 from lakecli.repository.undo.undo import undo
+from lakecli.stores.base import ANY
 from tests.support.lakes import checksums, entry_of, read, stage, stage_entries
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.model import Entry
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.base.model import Entry
     from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.stores.base import ObjectStore
 
 LARGE = b"0123456789abcdef" * (2 << 16)
 TREE = {b"d/a": b"1", b"d/b/c": b"2", b"d/large": LARGE, b"z": b"5"}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import EMPTY_TREE
 from lakecli.committed.apply import apply
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound
-from lakecli.model import EMPTY_TREE
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import annotate as module
 from lakecli.repository.annotate import annotate
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from lakecli.ids import CommitId
-    from lakecli.model import Commit
+    from lakecli.base.ids import CommitId
+    from lakecli.base.model import Commit
     from lakecli.repository.annotate import Annotation
     from lakecli.repository.core.lake import Repository
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.base.identity import commit_id, h
+from lakecli.base.ids import CommitId, PackId
+from lakecli.base.model import RefKind
 from lakecli.errors import UsageError
-from lakecli.identity import commit_id, h
-from lakecli.ids import CommitId, PackId
 from lakecli.kv.bucket import TrackingStore
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.commit_data import encode_commit
 from lakecli.remote.packs import write_pack
@@ -28,6 +27,7 @@ from lakecli.repository.repair.history import repair_refs
 from lakecli.repository.repair.records import Damage
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.sstable.writer import TableWriter
+from lakecli.stores.base import ANY
 from tests.support.clones import Clones, machine, make_commit, position
 from tests.support.counting import CountingStore
 from tests.support.forgeries import DOCUMENTS
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Repository
+    from lakecli.stores.base import ObjectStore
 
 ME = PushOptions(who="Me <me@example.com>")
 SIDE = layout.ref_key(RefKind.BRANCH, "side")

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import ChangeType
 from lakecli.errors import AlreadyExists, NotFound, NothingToDo, Refused, UsageError
-from lakecli.model import ChangeType
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_refs, diff_uncommitted

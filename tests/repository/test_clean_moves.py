@@ -27,7 +27,7 @@ from tests.support.lakes import checksums, make_repository, open_lake, read, sta
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.model import Commit
+    from lakecli.base.model import Commit
     from lakecli.repository.core.lake import Repository
 
 BEFORE = {b"a": b"1", b"b": b"1", b"c": b"1"}
@@ -48,10 +48,10 @@ def _revert(repository: Repository) -> Commit:
 
 
 def _import(repository: Repository) -> Commit:
-    from lakecli.pipeline.imports.job import import_objects
-    from lakecli.pipeline.imports.report import ImportOptions
-    from lakecli.pipeline.imports.sources import Directory
-    from lakecli.pipeline.runner import LocalRunner
+    from lakecli.engine.runner import LocalRunner
+    from lakecli.imports.job import import_objects
+    from lakecli.imports.report import ImportOptions
+    from lakecli.imports.sources import Directory
     from lakecli.repository.core.walk import LinkPolicy
 
     source = Path(repository.lake.home.cache).parent / "source"

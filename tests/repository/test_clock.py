@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.objectstore.dates import ServerDate
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push
+from lakecli.stores.dates import ServerDate
 from tests.support.clones import machine, make_commit
 from tests.support.lakes import START, through
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.base.ids import PackId, WriteId
+from lakecli.base.model import EMPTY_TREE, RefKind
+from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import AlreadyExists, ErrorKind, LakeError
-from lakecli.ids import PackId, WriteId
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import IntentStore
-from lakecli.model import EMPTY_TREE, RefKind
-from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import move
 from lakecli.remote.move import Intent
@@ -25,7 +25,7 @@ from lakecli.repository.core.namespace import NewerRepository
 from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.sharing import packing
 from lakecli.repository.sharing.fetch import Change, fetch
-from lakecli.retry import REF_MOVES, Retries
+from lakecli.stores.base import ANY
 from tests.support.clones import machine, make_commit, position
 from tests.support.faulty import denied
 from tests.support.lakes import checksums, read, stage
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.model import Commit
+    from lakecli.base.model import Commit
     from lakecli.repository.core.lake import Lake, Repository
     from tests.support.faulty import FaultyStore
 

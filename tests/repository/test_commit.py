@@ -6,7 +6,6 @@ import pytest
 
 from lakecli.errors import LostRace, NotFound, NothingToDo, UsageError
 from lakecli.kv import operations as log
-from lakecli.objectstore.base import ANY
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.core.stager import stage_entry
@@ -17,6 +16,7 @@ from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.rev_parse import show_commit
 from lakecli.repository.undo.undo import undo
+from lakecli.stores.base import ANY
 from tests.support.clones import Clones, make_commit
 from tests.support.lakes import checksums, entry_of, make_repository, open_lake, read, stage
 

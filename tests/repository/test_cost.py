@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lakecli.base.layout import data_key
 from lakecli.committed.encode import encode_entry
-from lakecli.layout import data_key
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.commit import commit
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 from lakecli.repository.stat import stat
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 from tests.support.lakes import entry_of, make_repository, open_lake, through, unclaimed
 
 if TYPE_CHECKING:

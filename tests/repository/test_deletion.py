@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import pytest
 
+from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, Refused
 from lakecli.kv.bucket import IntentStore
-from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.core import unsent
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.model import CommitId
+    from lakecli.base.model import CommitId
     from lakecli.repository.core.lake import Repository
 
 ME: Final = PushOptions(who="Me <me@example.com>")

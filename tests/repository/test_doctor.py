@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.ids import WriteId
+from lakecli.base.layout import pack_key, ref_key
+from lakecli.base.model import RefKind
+from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.cli.context import random_id, system_now
+from lakecli.doctor import run as probe
+from lakecli.doctor.check import Check, Verdict, failed, ok, skipped, warning
+from lakecli.doctor.run import Instruments
 from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
-from lakecli.ids import WriteId
 from lakecli.kv.environment import Usage
-from lakecli.layout import pack_key, ref_key
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.local.store import LocalStore
-from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.objectstore.probe import run as probe
-from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
-from lakecli.objectstore.probe.run import Instruments
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, apply
 from lakecli.remote.packs import write_pack
 from lakecli.repository.check import doctor, purposes
 from lakecli.repository.core.lake import Home, Runtime
 from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
-from lakecli.retry import REF_MOVES, Retries
+from lakecli.stores.base import ANY
+from lakecli.stores.local.store import LocalStore
+from lakecli.stores.memory.store import MemoryStore
 from tests.support.faulty import NOW, FaultyStore, denied
 from tests.support.lakes import serve, through
 

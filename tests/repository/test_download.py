@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
+from lakecli.base.model import CLIENT_MTIME, Entry
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import IntegrityError, NotFound, Unreachable, UsageError
-from lakecli.identity import h
-from lakecli.layout import data_key
-from lakecli.model import CLIENT_MTIME, Entry
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.download import (
     DownloadOptions,
@@ -26,6 +24,8 @@ from lakecli.repository.download import (
 from lakecli.repository.transfer.destination import NoRoom
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.repository.upload_tree import upload_tree
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 from tests.support.lakes import serve, through, unclaimed
 from tests.support.recorded_progress import RecordedProgress
 

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
 from lakecli.committed.values import decode_entry
-from lakecli.identity import h
+from lakecli.engine.runner import LocalRunner
+from lakecli.imports.job import import_objects
+from lakecli.imports.report import ImportOptions
+from lakecli.imports.sources import Directory
 from lakecli.kv.env import LocalStore as Kv
-from lakecli.layout import data_key
-from lakecli.objectstore.base import ABSENT, ANY, Match
-from lakecli.objectstore.local.files import FEW
-from lakecli.objectstore.local.store import LocalStore
-from lakecli.pipeline.imports.job import import_objects
-from lakecli.pipeline.imports.report import ImportOptions
-from lakecli.pipeline.imports.sources import Directory
-from lakecli.pipeline.runner import LocalRunner
 from lakecli.repository import branch, merge, repo, tag
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
@@ -30,6 +27,9 @@ from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree
+from lakecli.stores.base import ABSENT, ANY, Match
+from lakecli.stores.local.files import FEW
+from lakecli.stores.local.store import LocalStore
 from tests.support.disk import Disk, after_each_commit
 
 if TYPE_CHECKING:

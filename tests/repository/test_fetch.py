@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.base.model import RefKind
 from lakecli.errors import ErrorKind, LakeError, NotFound
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.remote.packs import write_pack
@@ -22,6 +21,7 @@ from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import MAX_NAMED, Change, _add, fetch
 from lakecli.repository.sharing.unpacking import Unpacked
 from lakecli.repository.undo.undo import undo
+from lakecli.stores.base import ANY
 from tests.support.clones import Clones, make_commit, position
 from tests.support.faulty import denied
 

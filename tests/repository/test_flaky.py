@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository import repo
 from lakecli.repository.download import DownloadOptions, download_tree
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.retry import PARTS, RetryPolicy
 from tests.support.flaky import Trouble, flaky
 from tests.support.servers import new_bucket
 

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.layout import DATA, REPOSITORY, SSTABLES
+from lakecli.base.model import CommitId
 from lakecli.committed.scan import SMALLEST_ENTRY
 from lakecli.errors import IntegrityError
-from lakecli.layout import DATA, REPOSITORY, SSTABLES
-from lakecli.model import CommitId
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.check.fsck import count_head_entries, fsck, summarise

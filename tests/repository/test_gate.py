@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.layout import sstable_key
+from lakecli.base.model import MetarangeId
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.layout import sstable_key
-from lakecli.model import MetarangeId
-from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import Phase, SweepRunning, look, move
 from lakecli.repository import branch
@@ -19,6 +18,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core import gate
 from lakecli.repository.core.commit_gate import Gone, claim_trees, unless_away
 from lakecli.repository.core.gate import Reclaimed, claim_entry, claim_values
+from lakecli.stores.base import ANY, BucketNotFound
 from tests.support.collection import make_state
 from tests.support.counting import CountingStore
 from tests.support.lakes import Numbered, entry_of, stage, through

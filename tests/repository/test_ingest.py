@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import pytest
 from blake3 import blake3
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
+from lakecli.base.progress import NO_PROGRESS
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.identity import h
-from lakecli.layout import data_key
-from lakecli.objectstore.local.store import LocalStore
-from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.progress import NO_PROGRESS
 from lakecli.repository.transfer.expected import Expected
 from lakecli.repository.transfer.ingest import SMALL, Ingest
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile, VerifyingReader
+from lakecli.stores.local.store import LocalStore
+from lakecli.stores.memory.store import MemoryStore
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.kv.file_hashes import FileKey
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 LARGE = SMALL + 12_345
 SIZES = [0, 1, 4096, SMALL, SMALL + 1, 3 * SMALL + 7]

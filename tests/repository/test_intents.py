@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.ids import PackId, WriteId
+from lakecli.base.layout import MAX_SEQUENCE
+from lakecli.base.model import CommitId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
-from lakecli.ids import PackId, WriteId
 from lakecli.kv.bucket import IntentStore
 from lakecli.kv.operations import iter_operations, remove
-from lakecli.layout import MAX_SEQUENCE
-from lakecli.model import CommitId, RefKind, StagingToken
 from lakecli.remote.move import Intent, Outcome, Result
 from lakecli.repository import branch
 from lakecli.repository.core import intents, under_way

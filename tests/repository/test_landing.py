@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.model import CommitId, StagingToken
+from lakecli.base.validation import Invalid
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import IntentStore
-from lakecli.model import CommitId, StagingToken
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.repository.core import staging_tokens
 from lakecli.repository.core.landing import Landing
 from lakecli.repository.core.pending import finish_pending
-from lakecli.validation import Invalid
 from tests.support.clones import Clones, synced
 from tests.support.lakes import stage
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.pipeline.gc.records import GcOptions
-from lakecli.pipeline.gc.run import advance
-from lakecli.pipeline.runner import LocalRunner
+from lakecli.engine.runner import LocalRunner
+from lakecli.gc.records import GcOptions
+from lakecli.gc.run import advance
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.deposit import deposit
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree
-from tests.objectstore.test_leftovers import kill, make_old, start, temporaries
+from tests.stores.test_leftovers import kill, make_old, start, temporaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable

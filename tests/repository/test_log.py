@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lakecli.model import Commit
+    from lakecli.base.model import Commit
     from lakecli.repository.core.lake import Repository
 
 PATHS = 2_000

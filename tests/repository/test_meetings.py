@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from lakecli.base.model import RefKind
+from lakecli.engine.runner import LocalRunner
 from lakecli.errors import ErrorKind, LakeError
-from lakecli.model import RefKind
-from lakecli.pipeline.imports.job import import_objects
-from lakecli.pipeline.imports.report import ImportOptions
-from lakecli.pipeline.imports.sources import Directory
-from lakecli.pipeline.runner import LocalRunner
+from lakecli.imports.job import import_objects
+from lakecli.imports.report import ImportOptions
+from lakecli.imports.sources import Directory
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.cherry_pick import cherry_pick
@@ -202,7 +202,7 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ExitStac
 
     def make(stack: ExitStack, case: Case) -> Meeting:
         store = FaultyStore()
-        registry = "lakecli.objectstore.registry"
+        registry = "lakecli.stores.registry"
         monkeypatch.setattr(f"{registry}.open_store", lambda _uri, **_: store)
         monkeypatch.setattr(f"{registry}.prepare_namespace", lambda _uri, **_: "")
         directory = tmp_path / str(next(number))

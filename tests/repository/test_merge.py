@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import ChangeType, MergeStrategy
 from lakecli.committed.threeway import MergeConflict
 from lakecli.errors import DirtyBranch, NotFound, NothingToDo, Refused, UsageError
-from lakecli.model import ChangeType, MergeStrategy
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
@@ -18,7 +18,7 @@ from tests.support.lakes import checksums, read, stage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakecli.model import Commit
+    from lakecli.base.model import Commit
     from lakecli.repository.core.lake import Repository
 
 ME = MergeOptions("me")
@@ -198,7 +198,7 @@ def test_cherry_pick_repeats_one_commit(forked: Repository) -> None:
 
 
 def test_unrelated_histories_cannot_be_merged(forked: Repository) -> None:
-    from lakecli.model import Branch
+    from lakecli.base.model import Branch
     from lakecli.refs.ref_store import RefStore
     from lakecli.repository.core import staging_tokens
     from lakecli.repository.core.commit_record import initial_commit

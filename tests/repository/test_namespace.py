@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.base.ids import RepositoryUuid
+from lakecli.base.retry import CLAIMS, Retries
 from lakecli.errors import AlreadyExists, ErrorKind, IntegrityError, Unreachable
-from lakecli.ids import RepositoryUuid
-from lakecli.objectstore.base import ABSENT, ANY, PLAIN, Attributes, ConditionFailed
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.core import namespace
 from lakecli.repository.core.namespace import NewerRepository, check_needs, describe, owner_of
-from lakecli.retry import CLAIMS, Retries
+from lakecli.stores.base import ABSENT, ANY, PLAIN, Attributes, ConditionFailed
+from lakecli.stores.memory.store import MemoryStore
 from tests.support.forgeries import DOCUMENTS, broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.objectstore.base import Condition, Version
     from lakecli.repository.core.lake import Repository
+    from lakecli.stores.base import Condition, Version
 
 
 def changed(repository: Repository, **fields: Any) -> MemoryStore:

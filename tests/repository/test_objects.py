@@ -10,14 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
+from lakecli.base.model import Entry
 from lakecli.committed.listing import ListedObject, ListedPrefix
 from lakecli.errors import IntegrityError, NotFound, Unreachable, Unsupported
-from lakecli.identity import h
-from lakecli.layout import data_key
-from lakecli.model import Entry
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 from lakecli.repository.commit import commit
 from lakecli.repository.core import read as reading
 from lakecli.repository.core.places import remember
@@ -26,6 +23,9 @@ from lakecli.repository.ls import ls
 from lakecli.repository.presign import presign
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.presigned import PresignedUrl, PresignRequest
 from tests.support.lakes import entry_of, make_repository, open_lake, serve, stage, through
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.model import RefKind
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import AlreadyExists, LostRace, NotFound, NothingToDo, Refused
 from lakecli.kv.env import Table
-from lakecli.model import RefKind
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from lakecli.base.model import CommitId, Difference
     from lakecli.kv.operations import Operation
-    from lakecli.model import CommitId, Difference
     from lakecli.repository.core.lake import Lake, Repository
 
 ME = PushOptions(who="Me <me@example.com>")

@@ -9,10 +9,8 @@ import pytest
 
 import lakecli
 from lakecli import opening
-from lakecli.config_file import read_file, set_value
+from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, UsageError
-from lakecli.home import home_paths
-from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
@@ -22,13 +20,15 @@ from lakecli.repository.core.read import read_object
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_file
+from lakecli.settings.file import read_file, set_value
+from lakecli.settings.home import home_paths
 from tests.support.clones import machine, make_commit
 from tests.support.lakes import Numbered, Ticking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lakecli.directories import StrPath
+    from lakecli.base.directories import StrPath
     from lakecli.repository.core.lake import Repository
 
 ME = PushOptions(who="Me <me@example.com>")

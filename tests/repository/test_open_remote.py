@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakecli
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryBucket
-from lakecli.objectstore.presigned import PresignRequest
 from lakecli.refs.reader import DamagedHistory
 from lakecli.remote import packs
 from lakecli.remote.packs import list_packs, read_pack
@@ -34,6 +31,9 @@ from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.rev_parse import rev_parse
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_file
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryBucket
+from lakecli.stores.presigned import PresignRequest
 from tests.support.clones import RANGE_ENTRIES, machine, make_commit
 from tests.support.counting import CountingStore
 from tests.support.lakes import Numbered, Ticking

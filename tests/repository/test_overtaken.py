@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.model import MergeStrategy
+from lakecli.base.model import MergeStrategy
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import StagedConflict, commit

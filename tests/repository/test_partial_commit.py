@@ -32,7 +32,7 @@ from tests.support.lakes import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.model import Commit
+    from lakecli.base.model import Commit
     from lakecli.repository.core.lake import Repository
 
 FIRST = {b"a/1": b"1", b"a/2": b"1", b"b": b"1", b"ab": b"1"}
@@ -342,7 +342,7 @@ def test_what_a_commit_leaves_is_kept_though_it_was_copied_for_days(
 
 
 def test_an_intent_keeps_what_is_left() -> None:
-    from lakecli.model import StagingToken
+    from lakecli.base.model import StagingToken
 
     tokens = [StagingToken(bytes([number]) * 16) for number in range(3)]
     landing = Landing("commit", (tokens[0],), from_staging=True, left=(tokens[1], tokens[2]))

@@ -9,9 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import UsageError
-from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.objectstore.registry import open_store
-from lakecli.objectstore.versions import AtVersion
 from lakecli.repository.core.address import Resolver
 from lakecli.repository.core.pins import (
     MARK,
@@ -24,6 +21,9 @@ from lakecli.repository.core.pins import (
     unpinned_bytes,
 )
 from lakecli.repository.core.places import OutsideAddress, Trust
+from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.registry import open_store
+from lakecli.stores.versions import AtVersion
 
 if TYPE_CHECKING:
     from pathlib import Path

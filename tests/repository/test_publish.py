@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.base.model import RefKind
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import ErrorKind, OutcomeUnknown, PermissionDenied, Unreachable
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import IntentStore
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import collection
 from lakecli.remote.collection import Phase
@@ -37,6 +36,7 @@ from lakecli.repository.sharing import references, rollback
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import OtherRepository
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
+from lakecli.stores.base import ANY
 from tests.remote import chains
 from tests.support.clones import machine, make_commit, position
 from tests.support.collection import make_state
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.model import CommitId
+    from lakecli.base.model import CommitId
     from lakecli.repository.core.lake import Repository
     from tests.support.faulty import FaultyStore
 

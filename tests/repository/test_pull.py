@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import MergeStrategy
 from lakecli.committed.threeway import MergeConflict
 from lakecli.errors import AlreadyExists, ConflictError, DirtyBranch, NotFound
 from lakecli.kv import operations as log
-from lakecli.model import MergeStrategy
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.model import Commit
+    from lakecli.base.model import Commit
     from lakecli.repository.core.lake import Repository
 
 ME = PushOptions(who="Me <me@example.com>")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.layout import COMMITS, sstable_key
+from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import AlreadyExists, LostRace, NotFound, Refused
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import TrackingStore
-from lakecli.layout import COMMITS, sstable_key
-from lakecli.model import CommitId, RefKind
 from lakecli.repository import branch, tag
 from lakecli.repository.push import Lease, Pushing, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.fetch import fetch

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, OutcomeUnknown, Refused, Unreachable
 from lakecli.kv.bucket import IntentStore
-from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.objectstore.base import ObjectStore, Version
     from lakecli.repository.core.lake import Repository
+    from lakecli.stores.base import ObjectStore, Version
 
 ME = PushOptions("ada <ada@example.com>")
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
+from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachable, Unsupported
-from lakecli.identity import h
-from lakecli.layout import data_key
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository.download import DownloadOptions, download_object, download_tree
 from lakecli.repository.transfer.destination import Destination, NoRoom, State, UnsafeName
 from lakecli.repository.upload import UploadOptions, upload_stream
-from lakecli.retry import PARTS, RetryPolicy
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 from tests.support.lakes import serve
 from tests.support.recorded_progress import RecordedProgress
 

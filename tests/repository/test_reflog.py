@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from lakecli.base.ids import WriteId
+from lakecli.base.layout import ref_key
+from lakecli.base.model import RefKind
+from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import NotFound, Unreachable
-from lakecli.ids import WriteId
 from lakecli.kv.operations import iter_operations
-from lakecli.layout import ref_key
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ABSENT
 from lakecli.remote.move import Intent, apply
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
@@ -22,14 +22,14 @@ from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.rev_parse import rev_parse
 from lakecli.repository.undo.log import repository_at
 from lakecli.repository.undo.undo import redo, undo
-from lakecli.retry import REF_MOVES, Retries
+from lakecli.stores.base import ABSENT
 from tests.support.faulty import FaultyStore, unreachable
 from tests.support.lakes import START, read, stage, through
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lakecli.model import CommitId
+    from lakecli.base.model import CommitId
     from lakecli.repository.core.lake import Repository
     from tests.support.lakes import Ticking
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.layout import ref_key
+from lakecli.base.model import RefKind
+from lakecli.base.progress import NoProgress
 from lakecli.kv.bucket import Tracked, TrackingStore
-from lakecli.layout import ref_key
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
-from lakecli.progress import NoProgress
 from lakecli.remote.move import apply
 from lakecli.remote.refs import find_ref
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.remote_refs import read_remote
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 from tests.remote.chains import PATIENT, commit, intent, write_id
 from tests.support.clones import make_commit
 

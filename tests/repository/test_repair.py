@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.ids import PackId, WriteId
+from lakecli.base.layout import DATA, REPOSITORY, SSTABLES, pack_key, ref_key
+from lakecli.base.model import CommitId, RefKind
 from lakecli.committed.cache import SstableCache
-from lakecli.identity import h
-from lakecli.ids import PackId, WriteId
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
-from lakecli.layout import DATA, REPOSITORY, SSTABLES, pack_key, ref_key
-from lakecli.model import CommitId, RefKind
-from lakecli.objectstore.base import ANY
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import list_packs, write_pack
 from lakecli.repository import branch, tag
@@ -24,6 +23,7 @@ from lakecli.repository.repair.records import Lost, RepairCounts, Repaired
 from lakecli.repository.repair.run import repair
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
+from lakecli.stores.base import ANY
 from tests.repository.test_fsck import flip, kind_of, remove, truncate, zero
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import (
@@ -39,7 +39,7 @@ from tests.support.lakes import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from lakecli.model import Commit
+    from lakecli.base.model import Commit
     from lakecli.repository.core.findings import Finding, FsckCounts
     from lakecli.repository.core.lake import Repository
 

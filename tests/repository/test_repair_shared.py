@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.layout import COMMITS, REFS, pack_key, ref_key
-from lakecli.model import RefKind
+from lakecli.base.layout import COMMITS, REFS, pack_key, ref_key
+from lakecli.base.model import RefKind
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.log import LogOptions, log

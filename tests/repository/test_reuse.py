@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.errors import PermissionDenied
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.local.store import LocalStore
-from lakecli.objectstore.memory.store import MemoryBucket
 from lakecli.remote.collection import (
     STALE_AFTER,
     GcState,
@@ -25,11 +22,14 @@ from lakecli.remote.collection import (
     move,
 )
 from lakecli.repository.core.gc_guard import GcGuard, Swept
+from lakecli.stores.base import ANY
+from lakecli.stores.local.store import LocalStore
+from lakecli.stores.memory.store import MemoryBucket
 from tests.support.collection import make_state
 from tests.support.counting import CountingStore
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 GRACE = timedelta(days=2)
 KEY, OTHER = "data/aa/1", "data/aa/2"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.identity import h
 from lakecli.errors import LostRace, NotFound, UsageError
-from lakecli.identity import h
 from lakecli.kv import operations
 from lakecli.kv import operations as log
 from lakecli.repository import branch as branches

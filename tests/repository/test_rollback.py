@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.layout import COMMITS, REFLOG, SSTABLES
+from lakecli.base.model import RefKind
 from lakecli.errors import NotFound
-from lakecli.layout import COMMITS, REFLOG, SSTABLES
-from lakecli.model import RefKind
-from lakecli.objectstore.base import ANY
 from lakecli.remote.ref_records import MAX_MOVES
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag
@@ -26,13 +25,14 @@ from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.sharing.refusals import StaleLease
 from lakecli.repository.sharing.rollback import notify
 from lakecli.repository.status import went_back
+from lakecli.stores.base import ANY
 from tests.support.clones import machine, synced
 from tests.support.lakes import START, checksums, entry_of, read, stage, stage_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.model import Commit, CommitId
+    from lakecli.base.model import Commit, CommitId
     from lakecli.repository.core.lake import Repository
     from tests.support.faulty import FaultyStore
 

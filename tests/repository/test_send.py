@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
+from lakecli.base.progress import NO_PROGRESS
+from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.identity import h
 from lakecli.kv import transfers
-from lakecli.layout import data_key
-from lakecli.objectstore.capabilities import PART_SIZE
-from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
-from lakecli.objectstore.memory.uploads import MemoryUploads
-from lakecli.objectstore.uploads import MAX_PARTS, UploadNotFound, part_size_of
-from lakecli.progress import NO_PROGRESS
 from lakecli.repository.transfer import readers, send
 from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.readers import FileChanged
 from lakecli.repository.transfer.send import Section, SectionReader, read_contents
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.retry import PARTS, RetryPolicy
+from lakecli.stores.capabilities import PART_SIZE
+from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.memory.uploads import MemoryUploads
+from lakecli.stores.uploads import MAX_PARTS, UploadNotFound, part_size_of
 from tests.support.lakes import checksums, read, serve
 from tests.support.recorded_progress import RecordedProgress
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.objectstore.uploads import Part
     from lakecli.repository.core.lake import Repository
+    from lakecli.stores.uploads import Part
 
 SMALL_PART = 1 << 18
 SIZE = 9 * SMALL_PART + 5

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from lakecli.base.retry import PARTS, Retries
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository.transfer.parallel import Memory, Workers
-from lakecli.retry import PARTS, Retries
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

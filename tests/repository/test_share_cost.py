@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryBucket
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
 from lakecli.repository.push import Pushing, PushOptions, push, push_all
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import SAMPLE
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryBucket
 from tests.support.clones import RANGE_ENTRIES, Clones, machine, make_commit, synced
 from tests.support.counting import CountingStore
 from tests.support.lakes import stage, through
@@ -89,7 +89,7 @@ def test_a_clone_of_a_thousand_branches_reads_each_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = CountingStore()
-    registry = "lakecli.objectstore.registry"
+    registry = "lakecli.stores.registry"
     monkeypatch.setattr(f"{registry}.open_store", lambda _uri, **_: store)
     monkeypatch.setattr(f"{registry}.prepare_namespace", lambda _uri, **_: "")
     with machine(tmp_path, "one") as one, machine(tmp_path, "two") as two:

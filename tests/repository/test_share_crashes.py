@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.model import RefKind
 from lakecli.kv.bucket import IntentStore, TrackingStore
-from lakecli.model import RefKind
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo, tag

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli import layout
+from lakecli.base import layout
 from lakecli.cli.context import system_now
 from lakecli.errors import LostRace, NotFound
-from lakecli.objectstore.base import ANY, BucketNotFound
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.pull import Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.shareable import ClockOff
+from lakecli.stores.base import ANY, BucketNotFound
 from tests.support.clones import machine, make_commit
 from tests.support.lakes import checksums, entry_of, read
 from tests.support.servers import new_bucket

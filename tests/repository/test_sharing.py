@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from lakecli.errors import ErrorKind, PermissionDenied, Unreachable
-from lakecli.objectstore.access import Access
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing import shareable
 from lakecli.repository.sharing.shareable import CannotShare, ClockOff, ensure_shareable
+from lakecli.stores.access import Access
 from tests.support.faulty import FaultyStore, denied, unreachable
 from tests.support.lakes import serve
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.layout import sstable_key
 from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, PermissionDenied, Unreachable
 from lakecli.kv.bucket import IntentStore
-from lakecli.layout import sstable_key
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import StagedConflict, commit
 from lakecli.repository.core.clean import check_clean
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from lakecli.model import Commit
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.base.model import Commit
+    from lakecli.stores.base import ObjectStore
 
 
 class KilledError(Exception):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, PermissionDenied, Refused
 from lakecli.kv.bucket import IntentStore
-from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
@@ -30,8 +30,8 @@ from tests.support.lakes import checksums, read, stage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakecli.base.model import CommitId
     from lakecli.kv.operations import Operation
-    from lakecli.model import CommitId
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.undo.complete import Undone
 

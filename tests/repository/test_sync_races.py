@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
 from lakecli.cli.context import system_now
-from lakecli.identity import h
-from lakecli.layout import data_key
 from lakecli.repository import repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit

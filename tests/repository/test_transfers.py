@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from lakecli.kv import transfers
-from lakecli.objectstore.capabilities import uploads_of
 from lakecli.repository import repo
 from lakecli.repository.download import DownloadOptions, download_tree
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
+from lakecli.stores.capabilities import uploads_of
 from tests.support import crashes
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import GcsServer, new_gcs_bucket
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Lake
+    from lakecli.stores.base import ObjectStore
     from tests.support.crashes import Killer, Outcome
 
 PART_SIZE = 5 << 20

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import RefKind
 from lakecli.errors import NothingToDo, Refused, Unreachable
 from lakecli.kv.bucket import IntentStore
-from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.commit import commit

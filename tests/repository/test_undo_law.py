@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from lakecli.base.model import MergeStrategy
 from lakecli.errors import ConflictError, DirtyBranch, NotFound, NothingToDo, Refused
 from lakecli.kv import operations as log
-from lakecli.model import MergeStrategy
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.cherry_pick import cherry_pick

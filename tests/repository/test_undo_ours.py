@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.ids import CommitId, RepositoryUuid, WriteId
+from lakecli.base.ids import CommitId, RepositoryUuid, WriteId
+from lakecli.base.model import EMPTY_TREE, Commit, RefKind
 from lakecli.kv import operations as log
 from lakecli.kv.operations import Operation, RefChange
-from lakecli.model import EMPTY_TREE, Commit, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves, put_moves

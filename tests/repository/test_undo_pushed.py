@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import pytest
 
+from lakecli.base.ids import WriteId
+from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, Refused
-from lakecli.ids import WriteId
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.operations import RefChange
-from lakecli.model import RefKind
 from lakecli.remote.known import iter_moves
 from lakecli.repository import branch, tag
 from lakecli.repository.core import unsent
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from lakecli.base.model import CommitId
     from lakecli.kv.operations import Operation
-    from lakecli.model import CommitId
     from lakecli.remote.ref_records import Move
     from lakecli.repository.core.lake import Repository
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.model import CommitId
+    from lakecli.base.model import CommitId
     from lakecli.repository.core.lake import Repository
 
 ME: Final = PushOptions(who="Me <me@example.com>")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, NothingToDo, Refused, Unreachable
-from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.pull import PullOptions, pull

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.ids import PackId
+from lakecli.base.ids import PackId
+from lakecli.base.model import EMPTY_TREE, RepositoryUuid
 from lakecli.kv.bucket import PackedStore
-from lakecli.model import EMPTY_TREE, RepositoryUuid
 from lakecli.remote.packs import Pack
 from lakecli.repository.core.commit_record import describe_commit
 from lakecli.repository.core.lake import Repository
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.model import Commit, CommitId
+    from lakecli.base.model import Commit, CommitId
 
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)
 

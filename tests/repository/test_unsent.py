@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.ids import WriteId
+from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import NothingToDo
-from lakecli.ids import WriteId
 from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
-from lakecli.model import CommitId, RefKind
 from lakecli.remote import known
 from lakecli.remote.ref_records import Move
 from lakecli.repository import branch, tag

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from blake3 import blake3
 
+from lakecli.base.identity import h
+from lakecli.base.layout import DATA, data_key
+from lakecli.base.model import CLIENT_MTIME, MAX_PATH_SIZE
 from lakecli.errors import NotFound, PermissionDenied, Refused, Unreachable, UsageError
-from lakecli.identity import h
 from lakecli.kv.env import Table
-from lakecli.layout import DATA, data_key
-from lakecli.model import CLIENT_MTIME, MAX_PATH_SIZE
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import branch as branches
 from lakecli.repository import upload_tree as module
 from lakecli.repository.check.fsck import fsck
@@ -30,6 +28,8 @@ from lakecli.repository.transfer.ingest import SMALL, Ingest
 from lakecli.repository.transfer.readers import FileChanged
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import UploadReport, upload_tree
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 from tests.support.lakes import checksums, make_repository, open_lake, read, serve
 from tests.support.recorded_progress import RecordedProgress
 

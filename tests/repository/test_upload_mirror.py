@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.progress import NoProgress
 from lakecli.errors import Refused
-from lakecli.progress import NoProgress
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.plan import Action
 from lakecli.repository.upload import UploadOptions

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
 
-from lakecli.pipeline.exports import run
-from lakecli.pipeline.exports.part import export_part
-from lakecli.pipeline.runner import LocalRunner
-from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.engine.runner import LocalRunner
+from lakecli.engine.spark_runner import SparkRunner
+from lakecli.exports import run
+from lakecli.exports.part import export_part
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
 from lakecli.spark import read_table, register, write_table
-from tests.pipeline.cluster_driver import imported_tree
+from tests.engine.cluster_driver import imported_tree
 from tests.spark.conftest import open_home
 from tests.support.lakes import make_repository, stage
 

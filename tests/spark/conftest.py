@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.home import home_paths
 from lakecli.repository import repo
 from lakecli.repository.core.lake import Home, Lake, Runtime
+from lakecli.settings.home import home_paths
 from lakecli.spark import register
 from tests.support.lakes import Numbered, Ticking, make_repository
 from tests.support.servers import new_bucket

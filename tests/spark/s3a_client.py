@@ -17,7 +17,7 @@ from typing import Any
 
 import pyspark
 
-from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.engine.spark_runner import SparkRunner
 from lakecli.spark import read_table
 
 URI = "lakefs://demo/main/t"

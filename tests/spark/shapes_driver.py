@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.engine.spark_runner import SparkRunner
 from lakecli.repository.commit import commit
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree

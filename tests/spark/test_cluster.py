@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.imports.lists import row_of, write_csv
+from tests.imports.lists import row_of, write_csv
 from tests.spark.cluster_driver import ROWS
 from tests.support.environments import spark_home
 

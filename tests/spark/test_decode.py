@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lakecli.base.model import Entry
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import MalformedValue, encode_value
-from lakecli.model import Entry
 from lakecli.spark import decode
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
@@ -104,7 +104,7 @@ def test_batches_decode_without_pandas() -> None:
         "from datetime import datetime, UTC\n"
         "now = datetime.now(UTC)\n"
         "from lakecli.committed.encode import encode_entry\n"
-        "from lakecli.model import Entry\n"
+        "from lakecli.base.model import Entry\n"
         "from lakecli.spark import decode, entries, types\n"
         "value = encode_entry(Entry('data/x', 3, 'c', now, 't', {'k': 'v'}))\n"
         "schema = types.arrow_schema(StructType([StructField('path', StringType())]))\n"

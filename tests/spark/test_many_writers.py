@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.ids import CommitId
+    from lakecli.base.ids import CommitId
     from lakecli.repository.core.lake import Repository
 
     Write = Callable[..., Any]

@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakecli.base.model import Entry
 from lakecli.committed.encode import encode_entry
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import NotFound, Unsupported, UsageError
-from lakecli.model import Entry
-from lakecli.objectstore.uri import is_local
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.repository.commit import commit
 from lakecli.repository.core.places import OutsideAddress, remember
 from lakecli.repository.core.stager import Stager
@@ -22,6 +21,7 @@ from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.spark import native, read_table
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
+from lakecli.stores.uri import is_local
 from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:

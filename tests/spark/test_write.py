@@ -19,12 +19,13 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from lakecli.base.layout import DATA
+from lakecli.base.model import RefKind
+from lakecli.base.retry import RetryPolicy
+from lakecli.engine.errors_as_json import dump_error
+from lakecli.engine.spark_runner import Unfinished
+from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import DirtyBranch, ErrorKind, LakeError, NotFound, Unreachable, UsageError
-from lakecli.layout import DATA
-from lakecli.model import RefKind
-from lakecli.pipeline.errors_as_json import dump_error
-from lakecli.pipeline.spark_runner import Unfinished
-from lakecli.pipeline.store_location import StoreLocation
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.clone import clone
@@ -34,7 +35,6 @@ from lakecli.repository.core.transaction import commit_clean
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
-from lakecli.retry import RetryPolicy
 from lakecli.spark import infer, read_table, write_table
 from lakecli.spark import table as table_module
 from lakecli.spark.shape import shape_of

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.model import MAX_PATH_SIZE, StagingToken
+from lakecli.base.model import MAX_PATH_SIZE, StagingToken
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 from tests.support.lakes import unclaimed

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.model import StagingToken
+from lakecli.base.model import StagingToken
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE, merge_newest, overlay
 from tests.support.lakes import unclaimed

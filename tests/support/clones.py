@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from lakecli.base.model import RefKind
 from lakecli.kv.bucket import TrackingStore
-from lakecli.model import RefKind
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch as branches
 from lakecli.repository import repo
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from lakecli.model import Commit, CommitId
+    from lakecli.base.model import Commit, CommitId
     from lakecli.repository.core.lake import Lake
     from lakecli.repository.core.mover import CaughtUp
 

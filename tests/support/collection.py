@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.identity import h
+from lakecli.base.identity import h
 from lakecli.remote.collection import DEFAULT_GRACE, GcState, Phase
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
     from pathlib import Path
 
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Repository
+    from lakecli.stores.base import ObjectStore
 
 STORE_CALLS = ("put", "put_new", "put_content", "flush", "spool", "adopt")
 SECONDS = 120
@@ -39,9 +39,9 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
         __name__,
-        "lakecli.objectstore.s3.store",
-        "lakecli.pipeline.gc.run",
-        "lakecli.pipeline.imports.job",
+        "lakecli.stores.s3.store",
+        "lakecli.gc.run",
+        "lakecli.imports.job",
         "lakecli.repository.download",
         "lakecli.repository.sharing.mover",
         "lakecli.repository.upload",

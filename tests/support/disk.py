@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakecli.objectstore.local import batch as local_batch
-from lakecli.objectstore.local import files
+from lakecli.stores.local import batch as local_batch
+from lakecli.stores.local import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable

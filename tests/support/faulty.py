@@ -8,20 +8,20 @@ from datetime import UTC, datetime, timedelta
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from lakecli.doctor.url import Fetched
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.objectstore.base import ABSENT, ANY, PLAIN, Attributes, Match, ObjectNotFound, Version
-from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
-from lakecli.objectstore.memory.uploads import MemoryUploads
-from lakecli.objectstore.presigned import PresignedUrl
-from lakecli.objectstore.probe.url import Fetched
+from lakecli.stores.base import ABSENT, ANY, PLAIN, Attributes, Match, ObjectNotFound, Version
+from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.memory.uploads import MemoryUploads
+from lakecli.stores.presigned import PresignedUrl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakecli.errors import LakeError
-    from lakecli.objectstore.base import Condition, ObjectInfo
-    from lakecli.objectstore.presigned import PresignRequest
-    from lakecli.objectstore.uploads import Part, UnfinishedUpload, UploadId
+    from lakecli.stores.base import Condition, ObjectInfo
+    from lakecli.stores.presigned import PresignRequest
+    from lakecli.stores.uploads import Part, UnfinishedUpload, UploadId
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakecli.identity import commit_id, entry_identity, h
+from lakecli.base.identity import commit_id, entry_identity, h
 from tests.sstable.tables import build
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
-from lakecli.model import Branch, Commit, CommitId, MetarangeId, StagingToken, Tag
+from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, StagingToken, Tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ from tests.support.lakes import entry_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lakecli.model import Commit
+    from lakecli.base.model import Commit
     from lakecli.repository.core.lake import Repository
 
 

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.objectstore import registry
-from lakecli.objectstore.base import ABSENT
-from lakecli.objectstore.memory.store import MemoryBucket, MemoryStore
-from lakecli.objectstore.presigned import PresignedUrl
+from lakecli.stores import registry
+from lakecli.stores.base import ABSENT
+from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.presigned import PresignedUrl
 from tests.support.lakes import START
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from lakecli.objectstore.base import ObjectStore
-    from lakecli.objectstore.presigned import PresignRequest
-    from lakecli.objectstore.uri import NamespaceUri
+    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.presigned import PresignRequest
+    from lakecli.stores.uri import NamespaceUri
 
 SECRET: Final = b"CANARY-f8c1-of-the-victim"
 """Contents of every object and file that no command may read."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hashlib import md5, sha256
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.identity import frame_int, frame_map, frame_str
 from lakecli.committed.values import encode_value
-from lakecli.identity import frame_int, frame_map, frame_str
-from lakecli.objectstore.base import ANY
 from lakecli.proto.messages import ENTRY, pairs_of
 from lakecli.repository.core.stager import Stager
+from lakecli.stores.base import ANY
 from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lakecli.identity import commit_id
-from lakecli.model import Commit, CommitId
+from lakecli.base.identity import commit_id
+from lakecli.base.model import Commit, CommitId
 from lakecli.repository.lakefs.dump import read_dump
 from lakecli.repository.lakefs.lists import write_dump
 
 if TYPE_CHECKING:
+    from lakecli.base.model import MetarangeId
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.model import MetarangeId
     from lakecli.repository.lakefs.manifest import RefsManifest
 
 START = 1_800_000_000

@@ -6,23 +6,23 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
+from lakecli.base.model import Entry
 from lakecli.committed.encode import encode_entry
-from lakecli.identity import h
-from lakecli.layout import data_key
-from lakecli.model import Entry
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.repository import repo
 from lakecli.repository.core import housekeeping
 from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
 from lakecli.repository.core.stager import Stager
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lakecli.progress import Progress
+from lakecli.base.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

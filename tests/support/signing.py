@@ -6,15 +6,15 @@ from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from lakecli.objectstore.presigned import PresignedUrl
+from lakecli.stores.presigned import PresignedUrl
 from tests.support.lakes import serve, through
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lakecli.objectstore.base import ObjectStore
-    from lakecli.objectstore.presigned import PresignRequest
     from lakecli.repository.core.lake import Repository
+    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.presigned import PresignRequest
 
 
 class SigningStore:

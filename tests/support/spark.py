@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.pipeline.spark_runner import SparkRunner
+from lakecli.engine.spark_runner import SparkRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

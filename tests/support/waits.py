@@ -7,10 +7,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from lakecli.objectstore.probe import conditions
+from lakecli.base.retry import Retries
+from lakecli.doctor import conditions
 from lakecli.repository.core import gc_guard, lake
 from lakecli.repository.sharing import publish
-from lakecli.retry import Retries
 
 if TYPE_CHECKING:
     import pytest

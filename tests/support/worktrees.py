@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakecli.base.uri import parse_path
 from lakecli.repository.commit import commit as commit_staged
 from lakecli.repository.core.own_files import LINK_FILE
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.selection import EVERYTHING
 from lakecli.repository.upload import UploadOptions
-from lakecli.uri import parse_path
 from lakecli.worktree import create
 from lakecli.worktree.bring import Brought, Policy, bring
 from lakecli.worktree.commit import CommitOptions, Committed, commit

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.model import ChangeType, CommitId
+from lakecli.base.uri import parse_path
 from lakecli.errors import IntegrityError, NotFound, Refused, Unreachable
-from lakecli.identity import h
 from lakecli.kv.env import Table
-from lakecli.model import ChangeType, CommitId
-from lakecli.objectstore.base import ANY
 from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.core.view import commit_at
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.repository.upload import UploadOptions
-from lakecli.uri import parse_path
+from lakecli.stores.base import ANY
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, WorktreeConflict, bring
 from lakecli.worktree.index import FileState, Tracked, state_of

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from lakecli.base.identity import h
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import LakeError, NothingToDo, Refused, Unreachable, UsageError
-from lakecli.identity import h
 from lakecli.repository.commit import commit as commit_staged
 from lakecli.repository.core.clean import unstage_equal
 from lakecli.repository.core.walk import LinkPolicy
@@ -36,7 +36,7 @@ from tests.support.worktrees import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.model import Entry
+    from lakecli.base.model import Entry
     from lakecli.repository.core.lake import Repository
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.model import ChangeType, Difference
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
-from lakecli.model import ChangeType, Difference
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.worktree import scan as scanning

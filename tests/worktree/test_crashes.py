@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from lakecli.base.uri import parse_path
 from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
-from lakecli.uri import parse_path
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, bring
 from lakecli.worktree.keep import is_unfinished, overwrite_again, restore_kept

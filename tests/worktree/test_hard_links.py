@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.layout import data_key
 from lakecli.errors import IntegrityError
-from lakecli.identity import h
-from lakecli.layout import data_key
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.check.thoroughness import Thoroughness
 from lakecli.repository.core.walk import LinkPolicy

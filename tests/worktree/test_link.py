@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.base.model import MAX_PATH_SIZE, CommitId
+from lakecli.base.uri import parse_path
 from lakecli.errors import IntegrityError, Refused, UsageError
-from lakecli.model import MAX_PATH_SIZE, CommitId
-from lakecli.uri import parse_path
 from lakecli.worktree import flat_yaml
 from lakecli.worktree.link import Link, find_root, read_link, write_link
 from tests.support.worktrees import open_below

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.uri import parse_path
+from lakecli.base.uri import parse_path
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, bring
 from tests.support import crashes

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.model import ChangeType, CommitId
+from lakecli.base.uri import parse_path
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound
-from lakecli.identity import h
-from lakecli.model import ChangeType, CommitId
 from lakecli.repository import tag
 from lakecli.repository.undo.undo import undo
-from lakecli.uri import parse_path
 from lakecli.worktree.index import NO_DIGEST, FileState, Index
 from lakecli.worktree.link import write_link
 from lakecli.worktree.scan import LocalChange

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from lakecli.directories import make_private
+from lakecli.base.directories import make_private
+from lakecli.base.uri import parse_path
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.objectstore.base import ANY, BucketNotFound
-from lakecli.objectstore.local.files import write_all
 from lakecli.repository.core.own_files import INCOMING
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.selection import EVERYTHING
-from lakecli.uri import parse_path
+from lakecli.stores.base import ANY, BucketNotFound
+from lakecli.stores.local.files import write_all
 from lakecli.worktree import create, fetching, writer
 from lakecli.worktree.compare import status
 from lakecli.worktree.index import state_of
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lakecli.base.model import Entry
     from lakecli.errors import LakeError
-    from lakecli.model import Entry
     from lakecli.repository.core.lake import Repository
 
 NEW = {"d/a": "1", "d/b": "2", "d/e/c": "3", "f/g/h": "4"}

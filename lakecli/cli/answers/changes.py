@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
+from lakecli.base.model import CommitId
 from lakecli.cli.answers.history import Commit
-from lakecli.model import CommitId
 
 
 class Annotation(TypedDict):

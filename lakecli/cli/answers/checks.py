@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
+from lakecli.base.model import CommitId
 from lakecli.cli.answers.sharing import OutsidePlace
-from lakecli.model import CommitId
 
 
 class _Checked(TypedDict):

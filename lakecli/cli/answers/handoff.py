@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypedDict
 
-from lakecli.model import CommitId
+from lakecli.base.model import CommitId
 
 
 class Presigned(TypedDict):

@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
+from lakecli.base.model import CommitId
 from lakecli.cli.answers.history import Commit
-from lakecli.model import CommitId
 
 
 class Entry(TypedDict):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NotRequired, TypedDict
 
-from lakecli.model import CommitId
+from lakecli.base.model import CommitId
 
 
 class RefUpdate(TypedDict):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from lakecli.base.model import CommitId
 from lakecli.cli.answers.history import Commit
 from lakecli.cli.answers.objects import Failure
-from lakecli.model import CommitId
 
 
 class LinkedDirectory(TypedDict):

@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from lakecli import uri
+from lakecli.base import uri
+from lakecli.base.model import Commit
 from lakecli.cli.bisecting import answer, find_named, subject
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import Refused, UsageError
-from lakecli.model import Commit
 from lakecli.repository.bisect import BAD, GOOD, SKIP, Session, say, show
 from lakecli.repository.core.lake import Repository
 

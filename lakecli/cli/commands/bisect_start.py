@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from lakecli import uri
+from lakecli.base import uri
 from lakecli.cli.bisecting import answer
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument

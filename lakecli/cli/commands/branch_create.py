@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lakecli.base.uri import LakeUri, parse_ref, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import BranchUri
 from lakecli.cli.reading import Completion, Kind, read_ref
 from lakecli.cli.records import ref_record
 from lakecli.repository import branch as branches
-from lakecli.uri import LakeUri, parse_ref, ref_of
 
 
 def branch_create(

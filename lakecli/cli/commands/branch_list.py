@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
+from lakecli.base.model import Branch
 from lakecli.cli.answers import pick
 from lakecli.cli.context import Context
 from lakecli.cli.here import repository_here
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions
 from lakecli.cli.records import ref_record
-from lakecli.model import Branch
 from lakecli.repository import branch
 
 if TYPE_CHECKING:

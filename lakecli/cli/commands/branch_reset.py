@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
+from lakecli.base.model import Branch, RefKind
+from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import BranchUri, ForceWithLease, Yes
@@ -13,13 +15,11 @@ from lakecli.cli.records import ref_record
 from lakecli.cli.sharing import pushed_line, read_lease, short
 from lakecli.cli.text import quote_path
 from lakecli.errors import UsageError
-from lakecli.model import Branch, RefKind
 from lakecli.repository import branch as branches
 from lakecli.repository.branch import is_put_back, is_shared, reset
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.rev_parse import show_commit
-from lakecli.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
 
 
 def branch_reset(

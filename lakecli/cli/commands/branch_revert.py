@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lakecli.base.model import Commit
+from lakecli.base.uri import SCHEME, parse_ref, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import AllowEmptyCommit, BranchUri, ParentNumber, Yes
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import one_line
-from lakecli.model import Commit
 from lakecli.refs.expression import parse
 from lakecli.repository import branch as branches
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.rev_parse import show_commit
 from lakecli.repository.revert import revert
-from lakecli.uri import SCHEME, parse_ref, ref_of
 
 
 def branch_revert(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lakecli.base.model import Commit
+from lakecli.base.uri import ref_of
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.history import BranchShown
 from lakecli.cli.context import Context
@@ -11,11 +13,9 @@ from lakecli.cli.params import AtOp, BranchUri
 from lakecli.cli.records import commit_record
 from lakecli.cli.sharing import distance_text
 from lakecli.cli.text import local_date, one_line
-from lakecli.model import Commit
 from lakecli.repository.branch import show
 from lakecli.repository.rev_parse import show_commit
 from lakecli.repository.status import BranchStatus, status
-from lakecli.uri import ref_of
 
 
 def branch_show(context: Context, branch: BranchUri, *, at_op: AtOp = "") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lakecli.base.uri import SCHEME, parse_ref, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.params import TransferOptions
@@ -11,7 +12,6 @@ from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.working_directory import checkout_worktree
 from lakecli.cli.worktrees import open_worktree
 from lakecli.errors import UsageError
-from lakecli.uri import SCHEME, parse_ref, ref_of
 
 
 def checkout(

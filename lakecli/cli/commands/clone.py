@@ -14,7 +14,7 @@ from lakecli.cli.params import EngineOptions, RepositoryUri
 from lakecli.cli.reading import Completion, EngineName, Kind
 from lakecli.cli.sharing import show_clone, update_lines
 from lakecli.errors import UsageError
-from lakecli.pipeline.rebuild import count_heads, rebuild_heads
+from lakecli.imports.rebuild import count_heads, rebuild_heads
 from lakecli.repository.clone import clone_counted, clone_known
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.lakefs.manifest import RefsManifest

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
+from lakecli.base.model import MergeStrategy
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import (
@@ -21,10 +23,8 @@ from lakecli.cli.reading import NO_METADATA, Parser, check_message, read_texts
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import commit_lines
 from lakecli.errors import UsageError
-from lakecli.model import MergeStrategy
 from lakecli.repository.commit import Part
 from lakecli.repository.commit import commit as make_commit
-from lakecli.uri import ref_of
 
 _Paths = Annotated[
     Sequence[str],

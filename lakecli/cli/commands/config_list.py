@@ -7,7 +7,7 @@ from typing import Annotated
 from lakecli.cli.context import Context
 from lakecli.cli.lakectl import ignored_lines
 from lakecli.cli.line.declare import Option
-from lakecli.config import OriginKind, Setting
+from lakecli.settings.settings import OriginKind, Setting
 
 
 def config_list(

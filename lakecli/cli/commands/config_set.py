@@ -7,8 +7,8 @@ from typing import Annotated
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import SettingName
-from lakecli.config import OriginKind
-from lakecli.config_file import set_value
+from lakecli.settings.file import set_value
+from lakecli.settings.settings import OriginKind
 
 
 def config_set(

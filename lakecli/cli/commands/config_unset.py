@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakecli.cli.context import Context
 from lakecli.cli.params import SettingName
-from lakecli.config_file import unset_value
+from lakecli.settings.file import unset_value
 
 
 def config_unset(context: Context, key: SettingName) -> None:

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
+from lakecli.base.model import Difference
+from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.differences import show_counts, stream_differences, stream_paths
 from lakecli.cli.here import linked, ref_here
@@ -15,11 +17,9 @@ from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.params import AtOp, EngineOptions, Prefix, StatOptions
 from lakecli.cli.reading import Kind, Parser, read_ref_or_own_file
 from lakecli.errors import UsageError
-from lakecli.model import Difference
 from lakecli.refs.expression import split_range
 from lakecli.repository.diff import Compared, compare_here, diff_refs, diff_uncommitted
 from lakecli.repository.rev_parse import rev_parse
-from lakecli.uri import LakeUri, ref_of
 
 if TYPE_CHECKING:
     from lakecli.cli.exit_codes import ExitCode
@@ -236,7 +236,7 @@ def _compare(
             open_runner(context, engine, repository=repository, size=SPARK_FROM)
         )
         if runner.name != "local":
-            from lakecli.pipeline.differences import compare_by
+            from lakecli.engine.differences import compare_by
 
             return compare_by(repository, compared, runner=runner)
 
@@ -250,7 +250,7 @@ def _is_large(repository: Repository, compared: Compared) -> bool:
     if len(left) + len(right) < SPARK_FROM_RANGES:
         return False
     from lakecli.committed.scan import count_existing
-    from lakecli.pipeline.differences import changed_ranges
+    from lakecli.engine.differences import changed_ranges
 
     changed = changed_ranges(trees, compared)
     return (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Annotated, Final
 
+from lakecli.base.uri import SCHEME, LakeUri
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.checks import Check as CheckRecord
 from lakecli.cli.context import Context
@@ -15,14 +16,13 @@ from lakecli.cli.line.declare import Argument
 from lakecli.cli.output import Output
 from lakecli.cli.reading import Kind, Parser, read_repository
 from lakecli.cli.text import one_line
-from lakecli.objectstore.probe.check import Check
-from lakecli.objectstore.probe.run import Instruments
-from lakecli.objectstore.uri import normalise
+from lakecli.doctor.check import Check
+from lakecli.doctor.run import Instruments
 from lakecli.repository.check import doctor as library
 from lakecli.repository.check.doctor import WIDTH, Examination
 from lakecli.repository.check.purposes import problem_of, verdict_of
 from lakecli.repository.core.lake import Home
-from lakecli.uri import SCHEME, LakeUri
+from lakecli.stores.uri import normalise
 
 _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "bright red", "skipped": "dim"}
 

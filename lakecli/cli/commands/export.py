@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from lakecli.base.uri import LakeUri, parse_ref, ref_of
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Export, ExportManifest, ExportSymlinks
 from lakecli.cli.context import Context
@@ -26,13 +27,12 @@ from lakecli.cli.transfers import (
     show_steps,
 )
 from lakecli.errors import UsageError
-from lakecli.objectstore.uri import normalise
-from lakecli.pipeline.exports.manifest import check_can_write, write_manifest
-from lakecli.pipeline.exports.records import ExportOptions, ExportReport
-from lakecli.pipeline.exports.run import count_exported, summarise
-from lakecli.pipeline.exports.run import export as run
-from lakecli.pipeline.exports.symlinks import write_symlinks
-from lakecli.uri import LakeUri, parse_ref, ref_of
+from lakecli.exports.manifest import check_can_write, write_manifest
+from lakecli.exports.records import ExportOptions, ExportReport
+from lakecli.exports.run import count_exported, summarise
+from lakecli.exports.run import export as run
+from lakecli.exports.symlinks import write_symlinks
+from lakecli.stores.uri import normalise
 
 
 def export(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import AtOp
 from lakecli.cli.reading import Kind, Parser, read_ref
 from lakecli.repository.core import merge_base as merging
-from lakecli.uri import LakeUri, ref_of
 
 
 def find_merge_base(

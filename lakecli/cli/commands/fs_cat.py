@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final
 
+from lakecli.base.model import Entry
+from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.names import NamesOptions, are_given
 from lakecli.cli.params import AtOp, PathOrDirectoryUris
 from lakecli.cli.transfers import PreSign
 from lakecli.errors import UsageError
-from lakecli.model import Entry
 from lakecli.repository.core.address import is_external
 from lakecli.repository.core.read import read_object
 from lakecli.repository.stat import stat
-from lakecli.uri import LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository

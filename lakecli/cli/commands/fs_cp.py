@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import PrefixUri, Recursive, TransferOptions
@@ -12,7 +13,6 @@ from lakecli.cli.places import TargetUri, across, answer, target_of
 from lakecli.cli.reading import Parser, read_new_metadata
 from lakecli.repository.core.attributes import Attributes
 from lakecli.repository.cp import cp, cp_tree
-from lakecli.uri import ref_of
 
 
 def fs_cp(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Download
 from lakecli.cli.context import Context
@@ -31,7 +32,6 @@ from lakecli.cli.transfers import (
     summary_lines,
 )
 from lakecli.errors import UsageError
-from lakecli.objectstore.capabilities import PART_SIZE
 from lakecli.repository.core.address import full_address
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import is_own
@@ -44,7 +44,7 @@ from lakecli.repository.download import (
 from lakecli.repository.download_mirror import MirrorOptions, download_mirror, plan_download_mirror
 from lakecli.repository.download_plan import plan_download, plan_object
 from lakecli.repository.transfer.plan import Step
-from lakecli.uri import LakeUri, path_of, ref_of
+from lakecli.stores.capabilities import PART_SIZE
 from lakecli.worktree.ignore import Ignore
 from lakecli.worktree.names import IGNORE_FILE
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import AtOp, PrefixUri
@@ -15,7 +16,6 @@ from lakecli.cli.records import entry_record
 from lakecli.cli.text import quote_path
 from lakecli.repository.core.address import full_address
 from lakecli.repository.find import Wanted, find
-from lakecli.uri import ref_of
 
 
 def fs_find(

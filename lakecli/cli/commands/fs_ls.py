@@ -6,6 +6,8 @@ import os
 from functools import lru_cache
 from typing import Annotated
 
+from lakecli.base.model import Entry
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
@@ -13,10 +15,8 @@ from lakecli.cli.records import entry_record
 from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.committed.listing import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
-from lakecli.model import Entry
 from lakecli.repository.core.address import full_address
 from lakecli.repository.ls import ls
-from lakecli.uri import ref_of
 
 DELIMITER = b"/"
 _OBJECT = "object"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.params import BranchPathUri, Recursive, TransferOptions
 from lakecli.cli.places import TargetUri, across, answer, target_of
 from lakecli.repository.mv import mv, mv_tree
-from lakecli.uri import ref_of
 
 
 def fs_mv(

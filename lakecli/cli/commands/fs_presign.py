@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.handoff import Presigned
 from lakecli.cli.context import Context
@@ -20,7 +21,6 @@ from lakecli.cli.reading import Completion, Kind, Parser, read_prefixes
 from lakecli.cli.text import local_date
 from lakecli.errors import UsageError
 from lakecli.repository.stat import stat
-from lakecli.uri import LakeUri, path_of, ref_of
 
 _PROGRAM = "lakecli fs presign"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lakecli.base.uri import LakeUri, as_directory, check_path, path_of, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.names import NamesOptions, read_names
@@ -14,7 +15,6 @@ from lakecli.errors import UsageError
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.rm import is_directory, plan_rm_paths, plan_rm_trees, rm_paths, rm_trees
 from lakecli.repository.transfer.plan import Plan
-from lakecli.uri import LakeUri, as_directory, check_path, path_of, ref_of
 
 
 def fs_rm(

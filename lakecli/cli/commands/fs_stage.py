@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import ContentType, Metadata, NewPathUri
@@ -15,7 +16,6 @@ from lakecli.errors import UsageError
 from lakecli.repository.core.address import full_address
 from lakecli.repository.handoff.foreign import record_object
 from lakecli.repository.handoff.incoming import take_in
-from lakecli.uri import ref_of
 
 
 def fs_stage(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from lakecli.base.model import Entry
+from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.batch import Missing, answer, iter_found
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
@@ -14,10 +16,8 @@ from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines, quote_path
 from lakecli.errors import UsageError
-from lakecli.model import Entry
 from lakecli.repository.core.address import full_address
 from lakecli.repository.stat import stat
-from lakecli.uri import LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
     from lakecli.cli.answers.objects import AskedEntry

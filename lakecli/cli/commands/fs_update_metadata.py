@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
+from lakecli.base.uri import path_of, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import BranchPathUris
@@ -15,7 +16,6 @@ from lakecli.repository.core.address import full_address
 from lakecli.repository.core.attributes import Attributes
 from lakecli.repository.stat import stat
 from lakecli.repository.update_metadata import update_metadata
-from lakecli.uri import path_of, ref_of
 
 
 def fs_update_metadata(

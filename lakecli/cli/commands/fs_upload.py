@@ -6,6 +6,7 @@ import io
 import os
 from typing import TYPE_CHECKING, Annotated
 
+from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.names import STANDARD_INPUT, NamesOptions, read_names
@@ -26,7 +27,6 @@ from lakecli.cli.transfers import (
 from lakecli.errors import UsageError
 from lakecli.repository.core.address import full_address
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
-from lakecli.uri import SCHEME, LakeUri, path_of, ref_of
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Annotated, Final
 
+from lakecli.base.progress import Progress
 from lakecli.cli.answers.checks import Checked
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner_of
@@ -17,8 +18,7 @@ from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.cli.reading import Parser, read_texts
 from lakecli.cli.text import human_size, one_line, quote_path
 from lakecli.errors import UsageError
-from lakecli.pipeline.fsck.bulk import RunnerBulk
-from lakecli.progress import Progress
+from lakecli.fsck.bulk import RunnerBulk
 from lakecli.repository.check.fsck import fsck as check
 from lakecli.repository.check.fsck import summarise
 from lakecli.repository.check.thoroughness import Thoroughness

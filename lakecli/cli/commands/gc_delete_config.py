@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakecli.cli.context import Context
 from lakecli.cli.params import RepositoryUri
-from lakecli.pipeline.gc.rules import delete_rules, get_rules, rules_fields
+from lakecli.gc.rules import delete_rules, get_rules, rules_fields
 
 
 def gc_delete_config(context: Context, repository: RepositoryUri) -> None:

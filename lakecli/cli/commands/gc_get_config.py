@@ -9,7 +9,7 @@ from typing import Annotated
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
-from lakecli.pipeline.gc.rules import Rules, get_rules, rules_fields
+from lakecli.gc.rules import Rules, get_rules, rules_fields
 
 
 def gc_get_config(

@@ -12,7 +12,7 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri, TransferOptions, Yes
 from lakecli.cli.reading import Parser, read_duration
 from lakecli.cli.transfers import progress
-from lakecli.pipeline.gc.run import GcOptions, GcReport, advance
+from lakecli.gc.run import GcOptions, GcReport, advance
 
 
 def gc_run(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lakecli.base.parsing import read_text
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import NotFound
-from lakecli.parsing import read_text
-from lakecli.pipeline.gc.rules import parse_rules, put_rules, rules_fields
+from lakecli.gc.rules import parse_rules, put_rules, rules_fields
 
 
 def gc_set_config(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakecli.cli.collection import status_lines, status_record
 from lakecli.cli.context import Context
 from lakecli.cli.params import RepositoryUri
-from lakecli.pipeline.gc.run import status
+from lakecli.gc.run import status
 
 
 def gc_status(context: Context, repository: RepositoryUri) -> None:

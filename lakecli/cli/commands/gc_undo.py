@@ -8,7 +8,7 @@ from lakecli.cli.collection import status_record
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RepositoryUri
-from lakecli.pipeline.gc.run import undo
+from lakecli.gc.run import undo
 
 
 def gc_undo(

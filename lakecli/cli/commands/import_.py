@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
+from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Imported
 from lakecli.cli.context import Context
@@ -40,13 +41,12 @@ from lakecli.cli.transfers import (
     show_steps,
 )
 from lakecli.errors import UsageError
-from lakecli.pipeline.imports import job
-from lakecli.pipeline.imports import verify as verify_objects
-from lakecli.pipeline.imports.addresses import COPY_IT
-from lakecli.pipeline.imports.report import ImportOptions, ImportReport
-from lakecli.pipeline.imports.rows import Failure
-from lakecli.pipeline.imports.sources import Bucket, Directory, open_source, roots_of
-from lakecli.uri import LakeUri, ref_of
+from lakecli.imports import job
+from lakecli.imports import verify as verify_objects
+from lakecli.imports.addresses import COPY_IT
+from lakecli.imports.report import ImportOptions, ImportReport
+from lakecli.imports.rows import Failure
+from lakecli.imports.sources import Bucket, Directory, open_source, roots_of
 
 SHOWN_FAILURES = 100
 COUNTED = ("added", "changed", "removed", "unchanged")

@@ -11,6 +11,8 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
+from lakecli.base.model import Commit
+from lakecli.base.uri import as_directory, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.here import ref_here
 from lakecli.cli.history_graph import DOT_END, DOT_START, Drawn, dot_text, draw, ref_names
@@ -20,11 +22,9 @@ from lakecli.cli.reading import Parser, read_list, read_patterns, read_time
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
 from lakecli.errors import UsageError
-from lakecli.model import Commit
 from lakecli.repository.branch import iter_branches
 from lakecli.repository.log import LogOptions, log_graph
 from lakecli.repository.log import log as open_log
-from lakecli.uri import as_directory, ref_of
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository

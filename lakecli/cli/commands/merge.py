@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
+from lakecli.base.model import ChangeType, Difference, MergeStrategy
+from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.differences import show_counts, stream_differences
 from lakecli.cli.line.declare import Argument, Option
@@ -20,9 +22,7 @@ from lakecli.cli.reading import NO_METADATA, Kind, Parser, check_message, read_r
 from lakecli.cli.records import commit_record
 from lakecli.committed.threeway import Conflicts
 from lakecli.errors import UsageError
-from lakecli.model import ChangeType, Difference, MergeStrategy
 from lakecli.repository import merge as merging
-from lakecli.uri import LakeUri, ref_of
 
 
 def merge(

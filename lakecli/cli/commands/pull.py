@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lakecli.base.model import MergeStrategy
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import Damage, Pulled, RefUpdate
 from lakecli.cli.context import Context
@@ -12,7 +13,6 @@ from lakecli.cli.line.declare import Option
 from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, Message, Winner
 from lakecli.cli.sharing import finish_interrupted, ref_of, short
 from lakecli.cli.working_directory import bring_along
-from lakecli.model import MergeStrategy
 from lakecli.repository.pull import Pulling, PullOptions, PullReport
 from lakecli.repository.pull import pull as pull_branch
 

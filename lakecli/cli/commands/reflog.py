@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Annotated
 
+from lakecli.base.uri import ref_of
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.history import ReflogEntry
 from lakecli.cli.context import Context
@@ -16,7 +17,6 @@ from lakecli.errors import UsageError
 from lakecli.refs.expression import parse
 from lakecli.repository.core.ref_moves import LoggedMove
 from lakecli.repository.reflog import is_shared, iter_reflog
-from lakecli.uri import ref_of
 
 
 def reflog(

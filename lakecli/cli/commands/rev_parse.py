@@ -6,6 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.batch import Missing, answer, iter_questions
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
@@ -14,7 +15,6 @@ from lakecli.cli.params import AtOp, RefUris
 from lakecli.cli.reading import read_ref
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.rev_parse import rev_parse as resolve
-from lakecli.uri import LakeUri, ref_of
 
 if TYPE_CHECKING:
     from lakecli.cli.answers.history import AskedRef

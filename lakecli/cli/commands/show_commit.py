@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.base.model import Commit
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.params import AtOp, RefUri, ShowMetarangeId, StatOptions
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
-from lakecli.model import Commit
 from lakecli.repository import rev_parse
-from lakecli.uri import ref_of
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lakecli.base.model import CommitId
 from lakecli.cli.answers import pick
 from lakecli.cli.context import Context
 from lakecli.cli.here import linked, repository_or_ref_here
@@ -13,7 +14,6 @@ from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
 from lakecli.cli.progress import human_seconds
 from lakecli.cli.sharing import distance_text, finish_interrupted
 from lakecli.errors import Unreachable
-from lakecli.model import CommitId
 from lakecli.repository import status as states
 from lakecli.repository.status import BranchStatus
 

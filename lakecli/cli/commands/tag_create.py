@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import RefUri, TagUri
 from lakecli.cli.records import ref_record
 from lakecli.repository import tag as tags
-from lakecli.uri import ref_of
 
 
 def tag_create(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.params import TagUris, Yes
 from lakecli.cli.records import ref_record
 from lakecli.repository import tag as library
-from lakecli.uri import ref_of
 
 
 def tag_delete(context: Context, tags: TagUris, *, yes: Yes = False) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.params import AtOp, TagUri
 from lakecli.cli.records import ref_record
 from lakecli.repository import tag as tags
-from lakecli.uri import ref_of
 
 
 def tag_show(context: Context, tag: TagUri, *, at_op: AtOp = "") -> None:

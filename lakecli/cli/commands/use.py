@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lakecli.base.uri import LakeUri
 from lakecli.cli.answers.worktree import Used
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.reading import Kind, Parser, read_repository_or_ref
-from lakecli.config_file import set_value, unset_value
-from lakecli.config_keys import USE
 from lakecli.errors import UsageError
 from lakecli.repository.core.view import commit_at
-from lakecli.uri import LakeUri
+from lakecli.settings.file import set_value, unset_value
+from lakecli.settings.keys import USE
 
 
 def use(

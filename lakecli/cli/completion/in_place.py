@@ -10,13 +10,13 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from lakecli.base.layout import REPOSITORY
+from lakecli.base.uri import is_namespace
 from lakecli.cli.completion.refs import iter_refs_and_paths
 from lakecli.cli.context import Context
 from lakecli.cli.in_place import opened
-from lakecli.layout import REPOSITORY
-from lakecli.objectstore.uri import normalise
 from lakecli.repository.core.lake import Repository
-from lakecli.uri import is_namespace
+from lakecli.stores.uri import normalise
 
 IN_PLACE: Final = "@"
 """At the end of a kind: the command takes NAMESPACE@REF, too."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from lakecli.base.model import RefKind
 from lakecli.cli.completion.paths import names_at
 from lakecli.committed.listing import common_start
 from lakecli.kv.env import ReadTransaction
-from lakecli.model import RefKind
 from lakecli.refs.expression import parse
 from lakecli.refs.reader import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore

@@ -7,15 +7,14 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Final
 
+from lakecli.base.layout import REPOSITORY, data_digest, sstable_key
+from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RangeId
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.kv.env import ReadTransaction
-from lakecli.layout import REPOSITORY, data_digest, sstable_key
-from lakecli.model import Branch, Commit, CommitId, MetarangeId, RangeId
-from lakecli.objectstore.base import ObjectNotFound
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import iter_expired
@@ -31,6 +30,7 @@ from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.namespace import owner_of
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
+from lakecli.stores.base import ObjectNotFound
 
 MAX_REMEMBERED: Final = 100_000
 """Findings remembered so that none is reported twice; after that many, some may be."""

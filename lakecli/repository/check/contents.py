@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.base.model import Entry
+from lakecli.base.validation import EARLIEST
 from lakecli.errors import IntegrityError, LakeError
-from lakecli.model import Entry
 from lakecli.repository.core.read import Named, read_located
-from lakecli.validation import EARLIEST
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 
 class Contents(NamedTuple):

@@ -1,6 +1,6 @@
 """Check this machine, the storage namespace, and the access to it.
 
-`lakecli.objectstore.probe.run` tests the store. This module adds the local store, the cache and the
+`lakecli.doctor.run` tests the store. This module adds the local store, the cache and the
 disks, the owner of the namespace, what clones share there, and which commands can work.
 """
 
@@ -13,19 +13,17 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.doctor import run as probe
+from lakecli.doctor.check import Check, Verdict, failed, ok, skipped, warning
+from lakecli.doctor.conditions import FIX
+from lakecli.doctor.run import Instruments
 from lakecli.errors import (
     ErrorKind,
     IntegrityError,
     LakeError,
     Refused,
 )
-from lakecli.objectstore.base import ObjectNotFound
-from lakecli.objectstore.probe import run as probe
-from lakecli.objectstore.probe.check import Check, Verdict, failed, ok, skipped, warning
-from lakecli.objectstore.probe.conditions import FIX
-from lakecli.objectstore.probe.run import Instruments
-from lakecli.objectstore.uri import is_local, parse
 from lakecli.remote.packs import list_packs, read_pack
 from lakecli.remote.refs import iter_refs, read_refs
 from lakecli.repository.check import machine
@@ -35,9 +33,11 @@ from lakecli.repository.core.namespace import check_needs, describe, owner_of
 from lakecli.repository.core.outside import allowable, look
 from lakecli.repository.core.places import trust_of
 from lakecli.repository.sharing import shareable
+from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 TRAILING: Final = ("claim", "shared", "sharing", *(purpose.name for purpose in PURPOSES))
 """The checks that come after those of the probe."""

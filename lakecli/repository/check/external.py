@@ -19,16 +19,16 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.identity import DIGEST_SIZE, is_md5
+from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, LakeError, NotFound
-from lakecli.identity import DIGEST_SIZE, is_md5
-from lakecli.model import Entry
 from lakecli.repository.core.address import Resolver
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.places import OutsideAddress
 from lakecli.repository.core.read import hasher_of, md5_of
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 AT_ONCE: Final = 16
 """Objects requested at a time."""

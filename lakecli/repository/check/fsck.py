@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.scan import count_entries
 from lakecli.errors import IntegrityError
-from lakecli.objectstore.capabilities import clear_temporaries
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.check.checker import Checker
 from lakecli.repository.check.thoroughness import Thoroughness
 from lakecli.repository.core.data_index import DataIndex
 from lakecli.repository.core.findings import Finding, FsckCounts
 from lakecli.repository.core.lake import Repository
+from lakecli.stores.capabilities import clear_temporaries
 
 
 def fsck(

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from lakecli.base.ids import PackId
+from lakecli.base.layout import pack_key, ref_key
+from lakecli.base.model import CommitId, MetarangeId
 from lakecli.committed.check import check_metarange
 from lakecli.errors import IntegrityError
-from lakecli.ids import PackId
 from lakecli.kv.bucket import PackedStore, TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.layout import pack_key, ref_key
-from lakecli.model import CommitId, MetarangeId
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.core.findings import Finding

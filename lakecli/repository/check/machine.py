@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from lakecli import native
+from lakecli.base.directories import make_private
 from lakecli.committed.cache import kept_reads, reads_text, size_of
-from lakecli.directories import make_private
+from lakecli.doctor.check import Check, failed, ok, skipped, warning
 from lakecli.errors import Unreachable
 from lakecli.kv.environment import Usage
-from lakecli.objectstore.probe.check import Check, failed, ok, skipped, warning
 
 LOW_SPACE: Final = 10**9
 """Free bytes on a disk; fewer are a warning."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from lakecli.doctor.check import Check, Verdict, ok, skipped, warning
 from lakecli.errors import (
     ConflictError,
     IntegrityError,
@@ -19,7 +20,6 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-from lakecli.objectstore.probe.check import Check, Verdict, ok, skipped, warning
 
 FAMILIES: Final[tuple[type[LakeError], ...]] = (
     Unreachable,

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from lakecli.base.model import RangeId
 from lakecli.committed.check import CheckedEntry, Problem
 from lakecli.committed.metaranges import RangeRecord
-from lakecli.model import RangeId
 from lakecli.repository.check.contents import Compared, Contents
 from lakecli.repository.core.data_index import DataObject, Hashed, ObjectIndex
 

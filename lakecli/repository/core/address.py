@@ -12,15 +12,15 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.layout import lakefs_object
+from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, LakeError, UsageError
-from lakecli.layout import lakefs_object
-from lakecli.model import Entry
-from lakecli.objectstore.uri import is_local, parse
+from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.places import Trust
+    from lakecli.stores.base import ObjectStore
 
 MAX_OPEN: Final = 64
 """How many stores outside the namespace are kept open."""
@@ -88,9 +88,9 @@ class Resolver:
         place = self.check(address)
         if place is None:
             return self._store(), address
-        from lakecli.objectstore.versions import at_version
         from lakecli.repository.core.pins import split_pin
         from lakecli.repository.core.places import real_path
+        from lakecli.stores.versions import at_version
 
         bucket, key = place
         if is_local(bucket):

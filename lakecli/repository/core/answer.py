@@ -23,12 +23,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from lakecli.directories import make_private
-from lakecli.ids import CommitId
-from lakecli.model import NAMED_KINDS
-from lakecli.parsing import MAX_SIZE, Unparsable, parse_json
+from lakecli.base.directories import make_private
+from lakecli.base.ids import CommitId
+from lakecli.base.model import NAMED_KINDS
+from lakecli.base.parsing import MAX_SIZE, Unparsable, parse_json
+from lakecli.base.validation import Invalid, Record, choice, identifier, list_of, nullable, text
 from lakecli.repository.core.lake import Repository
-from lakecli.validation import Invalid, Record, choice, identifier, list_of, nullable, text
 
 _POSITION: Final = nullable(identifier(CommitId))
 _MOVED: Final = Record(

@@ -6,10 +6,10 @@ base; reverting C merges its parent with C as the base.
 
 from __future__ import annotations
 
+from lakecli.base.model import Commit, MergeStrategy, MetarangeId
 from lakecli.committed.merge import merge
 from lakecli.committed.threeway import MergeConflict
 from lakecli.errors import NotFound, NothingToDo, UsageError
-from lakecli.model import Commit, MergeStrategy, MetarangeId
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import View
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from lakecli.base.model import CLIENT_METADATA_PREFIX
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
-from lakecli.model import CLIENT_METADATA_PREFIX
 
 
 class Attributes(NamedTuple):

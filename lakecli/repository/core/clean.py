@@ -16,13 +16,13 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
+from lakecli.base.model import Branch, CommitId, MetarangeId
 from lakecli.committed.cursor import is_same
 from lakecli.committed.diff import diff
 from lakecli.errors import DirtyBranch
 from lakecli.kv import operations as log
 from lakecli.kv.env import WriteTransaction
 from lakecli.kv.operations import StagingChange
-from lakecli.model import Branch, CommitId, MetarangeId
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.repository.core.lake import Repository

@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from lakecli.objectstore.dates import store_time
 from lakecli.repository.core.notice import Notice
+from lakecli.stores.dates import store_time
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
+from lakecli.base.layout import sstable_key
+from lakecli.base.model import Commit, MetarangeId
 from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
-from lakecli.layout import sstable_key
-from lakecli.model import Commit, MetarangeId
-from lakecli.objectstore.base import BucketNotFound
+from lakecli.stores.base import BucketNotFound
 
 if TYPE_CHECKING:
     from lakecli.kv.env import ReadTransaction

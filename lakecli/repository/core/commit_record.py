@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NewType
 
+from lakecli.base.identity import commit_id
+from lakecli.base.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
+from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.errors import UsageError
-from lakecli.identity import commit_id
-from lakecli.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
-from lakecli.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 
 if TYPE_CHECKING:
     from lakecli.refs.ref_store import RefStore

@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 from blake3 import blake3
 
+from lakecli.base.identity import DIGEST_SIZE, h
+from lakecli.base.layout import DATA, data_digest
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import LakeError
-from lakecli.identity import DIGEST_SIZE, h
-from lakecli.layout import DATA, data_digest
-from lakecli.objectstore.base import ObjectNotFound
-from lakecli.progress import NO_PROGRESS, Progress
+from lakecli.stores.base import ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 _DIGEST: Final = DIGEST_SIZE
 _RECORD: Final = _DIGEST + 8

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import LostRace
 from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.ref_changes import commit_of

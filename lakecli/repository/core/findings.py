@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakecli.model import CommitId
+from lakecli.base.model import CommitId
 
 
 @dataclass(frozen=True, slots=True)

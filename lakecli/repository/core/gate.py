@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
 
+from lakecli.base.layout import data_digest, lakefs_object
+from lakecli.base.model import Commit, Entry
 from lakecli.committed.encode import encode_entry
 from lakecli.kv.env import ReadTransaction
-from lakecli.layout import data_digest, lakefs_object
-from lakecli.model import Commit, Entry
 from lakecli.repository.core.address import key_of
 from lakecli.repository.core.commit_gate import Gone, claim_history, claim_tree
 from lakecli.staging.area import TOMBSTONE, ClaimedValue

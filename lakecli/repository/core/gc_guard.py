@@ -26,15 +26,15 @@ from threading import Lock
 from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from lakecli.elapsed import elapsed
+from lakecli.base.elapsed import elapsed
+from lakecli.base.identity import h
+from lakecli.base.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
 from lakecli.errors import LostRace, PermissionDenied
-from lakecli.identity import h
-from lakecli.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
-from lakecli.objectstore.base import ObjectInfo, ObjectNotFound
+from lakecli.stores.base import ObjectInfo, ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.remote.collection_record import GcState
+    from lakecli.stores.base import ObjectStore
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -241,8 +241,8 @@ class GcGuard:
         from lakecli.remote.collection_record import Phase
 
         if state.phase is Phase.SWEEPING:
+            from lakecli.base.retry import SWEEPS, Retries
             from lakecli.remote.collection import wait_for_sweep
-            from lakecli.retry import SWEEPS, Retries
 
             wait_for_sweep(
                 self._store, Retries(SWEEPS, sleep=self.sleep, monotonic=self._monotonic)
@@ -298,8 +298,8 @@ class GcGuard:
     def _touch(self, key: str) -> None:
         # Each copy has a unique name: two writers that renew one object at once do not delete each
         # other's copy.
-        from lakecli.objectstore.capabilities import renew
         from lakecli.remote.collection import REFRESHING
+        from lakecli.stores.capabilities import renew
 
         renew(self._store, key, aside=REFRESHING + self._new_id().hex())
 

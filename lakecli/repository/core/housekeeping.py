@@ -23,10 +23,10 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import StagingToken
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation
-from lakecli.model import StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import records, staging_tokens
 from lakecli.staging import area

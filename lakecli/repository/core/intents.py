@@ -11,18 +11,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.errors import IntegrityError
-from lakecli.ids import CommitId, PackId, WriteId
-from lakecli.kv.bucket import IntentStore
-from lakecli.kv.env import ReadTransaction, WriteTransaction
-from lakecli.kv.operations import iter_operations
-from lakecli.layout import MAX_SEQUENCE
-from lakecli.model import NAMED_KINDS, RefKind
-from lakecli.refs.ref_store import RefStore
-from lakecli.remote.move import Intent, Outcome, Result
-from lakecli.repository.core import operations, ref_changes, tracking
-from lakecli.repository.core.landing import Landing, land
-from lakecli.validation import (
+from lakecli.base.ids import CommitId, PackId, WriteId
+from lakecli.base.layout import MAX_SEQUENCE
+from lakecli.base.model import NAMED_KINDS, RefKind
+from lakecli.base.validation import (
     LATEST,
     Invalid,
     Record,
@@ -33,6 +25,14 @@ from lakecli.validation import (
     text,
     whole,
 )
+from lakecli.errors import IntegrityError
+from lakecli.kv.bucket import IntentStore
+from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.operations import iter_operations
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.move import Intent, Outcome, Result
+from lakecli.repository.core import operations, ref_changes, tracking
+from lakecli.repository.core.landing import Landing, land
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository

@@ -15,29 +15,29 @@ from time import sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from lakecli.directories import make_private
-from lakecli.elapsed import elapsed
+from lakecli.base.directories import make_private
+from lakecli.base.elapsed import elapsed
+from lakecli.base.ids import RepositoryUuid
+from lakecli.base.model import NO_ACCOUNT, Account, RepositoryRecord
+from lakecli.base.progress import NO_PROGRESS, Progress, ignore_step
 from lakecli.errors import NotFound
-from lakecli.ids import RepositoryUuid
 from lakecli.kv.env import LocalStore
-from lakecli.model import NO_ACCOUNT, Account, RepositoryRecord
-from lakecli.progress import NO_PROGRESS, Progress, ignore_step
 from lakecli.repository.core import records
 from lakecli.repository.core.mover import LOCAL_MOVER, BranchMover
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakecli.base.directories import StrPath
     from lakecli.committed.cache import Reads, SstableCache
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.directories import StrPath
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.address import Resolver
     from lakecli.repository.core.answer import Answer
     from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.core.notice import Notice
     from lakecli.repository.core.reader import Reader
     from lakecli.repository.core.rebuilt import RebuiltTrees
+    from lakecli.stores.base import ObjectStore
 
 DEFAULT_CACHE_SIZE = 10 << 30
 DEFAULT_MEMORY_SIZE = 1 << 30
@@ -52,13 +52,13 @@ def _no_account(_repository: str) -> Account:
 
 
 def _open_store(uri: str, region: str, *, account: Account = NO_ACCOUNT) -> ObjectStore:
-    from lakecli.objectstore.registry import open_store
+    from lakecli.stores.registry import open_store
 
     return open_store(uri, region=region, account=account)
 
 
 def _prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
-    from lakecli.objectstore.registry import prepare_namespace
+    from lakecli.stores.registry import prepare_namespace
 
     return prepare_namespace(uri, account=account)
 
@@ -145,7 +145,7 @@ class Runtime(NamedTuple):
         Raises:
             BucketNotFound: no such bucket.
         """
-        from lakecli.objectstore.uri import is_local
+        from lakecli.stores.uri import is_local
 
         region = "" if is_local(uri) else self.prepare_namespace(uri)
         return self.open_store(uri, region), region
@@ -334,7 +334,7 @@ class Repository:
             record, open_store = self.record, self.lake.runtime.open_store
             self._store = open_store(record.storage_namespace, record.region)
             if record.is_borrowed:
-                from lakecli.objectstore.overlay import OverlayStore
+                from lakecli.stores.overlay import OverlayStore
 
                 make_private(own := self.lake.home.objects_of(record.uuid))
                 self._store = OverlayStore(open_store(str(own), ""), self._store)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lakecli.base.model import Branch, Commit, CommitId, StagingToken
+from lakecli.base.validation import Invalid, Record, boolean, list_of, optional, text
 from lakecli.kv.env import WriteTransaction
-from lakecli.model import Branch, Commit, CommitId, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, ref_changes, staging_tokens
 from lakecli.staging import area
-from lakecli.validation import Invalid, Record, boolean, list_of, optional, text
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
 
-from lakecli.model import Branch, StagingToken
+from lakecli.base.model import Branch, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import staging_tokens
 from lakecli.repository.core.gate import same_area

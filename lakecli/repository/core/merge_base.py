@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.base.model import Commit
 from lakecli.errors import Refused
 from lakecli.kv.env import ReadTransaction
-from lakecli.model import Commit
 from lakecli.refs.graph import merge_base
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.view import commit_at

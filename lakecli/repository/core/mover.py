@@ -25,7 +25,7 @@ from lakecli.errors import LakeError
 from lakecli.kv.env import Table, WriteTransaction
 
 if TYPE_CHECKING:
-    from lakecli.model import Branch, Commit
+    from lakecli.base.model import Branch, Commit
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.core.landing import Landing
     from lakecli.repository.core.pending import Finished

@@ -12,16 +12,12 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli import layout
-from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
-from lakecli.errors import AlreadyExists, IntegrityError, Refused, Unreachable
-from lakecli.ids import RepositoryUuid
-from lakecli.model import RepositoryRecord
-from lakecli.objectstore.base import ABSENT, ANY, JSON, PLAIN, ConditionFailed, ObjectNotFound
-from lakecli.parsing import Unparsable, parse_json_object
-from lakecli.refs.names import is_branch_name
-from lakecli.retry import CLAIMS, Retries
-from lakecli.validation import (
+from lakecli.base import layout
+from lakecli.base.ids import RepositoryUuid
+from lakecli.base.model import RepositoryRecord
+from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.base.retry import CLAIMS, Retries
+from lakecli.base.validation import (
     MAX_COUNT,
     Invalid,
     Record,
@@ -34,9 +30,13 @@ from lakecli.validation import (
     text_that,
     whole,
 )
+from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
+from lakecli.errors import AlreadyExists, IntegrityError, Refused, Unreachable
+from lakecli.refs.names import is_branch_name
+from lakecli.stores.base import ABSENT, ANY, JSON, PLAIN, ConditionFailed, ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 FORMAT = 1
 

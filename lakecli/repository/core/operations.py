@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakecli.kv.env import Table, WriteTransaction
-from lakecli.objectstore.uri import is_local
+from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
+    from lakecli.base.model import StagingToken
     from lakecli.kv.operations import Operation, RefChange, StagingChange
-    from lakecli.model import StagingToken
     from lakecli.repository.core.lake import Repository
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.model import CommitId, MetarangeId
+from lakecli.base.model import CommitId, MetarangeId
 from lakecli.remote import damage
 from lakecli.remote.damage import Damage
 from lakecli.remote.packs import DamagedPack, read_new_packs
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 
 class BadPack(NamedTuple):

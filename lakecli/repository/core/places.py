@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import Refused, UsageError
 from lakecli.kv.env import ReadTransaction, Table
-from lakecli.objectstore.uri import is_local, parse
+from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository

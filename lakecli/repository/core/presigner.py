@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from lakecli.model import Entry
-from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
+from lakecli.base.model import Entry
 from lakecli.repository.core.lake import Repository
+from lakecli.stores.presigned import PresignedUrl, PresignRequest
 
 _SHOWN: Final = re.compile(
     r"(text/(plain|csv|tab-separated-values|markdown)|application/(json|pdf|x-ndjson)"

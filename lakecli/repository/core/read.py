@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from blake3 import blake3
 
+from lakecli.base.identity import is_md5
+from lakecli.base.layout import data_digest
+from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, NotFound, Unreachable
-from lakecli.identity import is_md5
-from lakecli.layout import data_digest
-from lakecli.model import Entry
-from lakecli.objectstore.base import ObjectInfo, ObjectNotFound
 from lakecli.repository.core.address import is_external, locate
+from lakecli.stores.base import ObjectInfo, ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.repository.core.lake import Repository
+    from lakecli.stores.base import ObjectStore
 
 PIECE: Final = 1 << 20
 """Bytes read at a time."""

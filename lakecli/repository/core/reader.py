@@ -17,10 +17,10 @@ from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import Commit, Entry
 from lakecli.committed.points import Fill
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError
-from lakecli.model import Commit, Entry
 from lakecli.repository.core.view import View, open_view
 from lakecli.staging import area
 

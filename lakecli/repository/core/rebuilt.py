@@ -13,9 +13,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
-from lakecli.ids import MetarangeId
+from lakecli.base.ids import MetarangeId
+from lakecli.base.progress import Progress
 from lakecli.kv.env import Table
-from lakecli.progress import Progress
 from lakecli.repository.core.commit_gate import Gone, claim_trees
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from lakecli.base.model import RepositoryRecord, RepositoryUuid
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
-from lakecli.model import RepositoryRecord, RepositoryUuid
 
 _NUMBER_SIZE: Final = 8
 
@@ -129,7 +129,7 @@ def with_region(record: RepositoryRecord, region: str) -> RepositoryRecord:
 
 
 def _intention_key(storage_namespace: str) -> bytes:
-    from lakecli.identity import h  # only creating a repository needs it
+    from lakecli.base.identity import h  # only creating a repository needs it
 
     return b"creating/" + h(storage_namespace.encode("utf-8", "surrogateescape"))[:16]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from lakecli.model import Branch, CommitId, RefKind, Tag
+from lakecli.base.model import Branch, CommitId, RefKind, Tag
 
 if TYPE_CHECKING:
     from lakecli.kv.operations import Operation, RefChange

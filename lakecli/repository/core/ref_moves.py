@@ -13,10 +13,10 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
 from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, iter_operations
-from lakecli.model import NAMED_KINDS, CommitId, RefKind
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import known

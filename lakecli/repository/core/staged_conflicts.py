@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from operator import itemgetter
 
+from lakecli.base.model import Commit, Difference, StagingToken
 from lakecli.committed.cursor import is_same
 from lakecli.committed.diff import diff
-from lakecli.model import Commit, Difference, StagingToken
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import staging_tokens

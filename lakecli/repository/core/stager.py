@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.model import Branch, Entry, MetarangeId, StagingToken
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, StagingChange
-from lakecli.model import Branch, Entry, MetarangeId, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import gate, operations
 from lakecli.repository.core.commit_gate import claim_head

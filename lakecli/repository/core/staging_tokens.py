@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import Branch, CommitId, StagingToken
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
-from lakecli.model import Branch, CommitId, StagingToken
 
 if TYPE_CHECKING:
     from lakecli.repository.core.lake import Repository

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.cursor import is_same
 from lakecli.errors import LostRace
 from lakecli.repository.core.gate import claim_below
@@ -13,7 +14,6 @@ from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.core.view import View, open_view
 from lakecli.staging.area import TOMBSTONE
-from lakecli.uri import as_directory, check_path
 
 if TYPE_CHECKING:
     from lakecli.repository.core.gate import Change

@@ -12,9 +12,9 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.base.model import CommitId
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
-from lakecli.model import CommitId
 from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.model import Branch, Commit, MetarangeId, StagingToken
 from lakecli.errors import LostRace, NothingToDo
 from lakecli.kv import operations as log
-from lakecli.model import Branch, Commit, MetarangeId, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
 from lakecli.repository.core.commit_record import ClaimedCommit, check_texts, describe_commit

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import ChangeType, Difference
 from lakecli.committed.points import PointReader
 from lakecli.committed.values import identity_of
-from lakecli.model import ChangeType, Difference
 from lakecli.staging.area import TOMBSTONE
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import LostRace, Unreachable
 from lakecli.kv.env import Table, WriteTransaction
-from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent

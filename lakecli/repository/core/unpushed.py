@@ -10,9 +10,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.kv.bucket import PackedStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.reader import DamagedHistory
 from lakecli.refs.ref_store import RefStore

@@ -25,11 +25,11 @@ from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakecli.identity import h
+from lakecli.base.identity import h
+from lakecli.base.model import CommitId, RefKind
 from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange
-from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, StagingToken
 from lakecli.errors import NotFound
 from lakecli.kv.env import ReadTransaction, Table
-from lakecli.model import EMPTY_TREE, Branch, Commit, Entry, StagingToken
 from lakecli.refs.ref_store import RefStore
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import tee
 
+from lakecli.base.model import Entry
 from lakecli.errors import Refused
-from lakecli.model import Entry
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.handoff.manifest import Item, Source
 

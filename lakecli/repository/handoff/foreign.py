@@ -6,15 +6,15 @@ import os
 from collections.abc import Mapping
 from datetime import datetime
 
+from lakecli.base.model import Entry
+from lakecli.base.uri import check_path
 from lakecli.errors import Refused, UsageError
-from lakecli.model import Entry
-from lakecli.objectstore.uri import is_local, parse
 from lakecli.repository.core.address import split_address
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.places import bucket_of, check_host, place_of, remember
 from lakecli.repository.core.stager import stage_entry
 from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.uri import check_path
+from lakecli.stores.uri import is_local, parse
 
 
 def record_object(

@@ -21,21 +21,21 @@ from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
+from lakecli.base.layout import data_key, incoming_key
+from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
+from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound, UsageError
-from lakecli.layout import data_key, incoming_key
-from lakecli.model import CLIENT_METADATA_PREFIX, Entry
-from lakecli.objectstore.base import ObjectInfo, ObjectNotFound
-from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.stager import stage_entry
 from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.uri import check_path
+from lakecli.stores.base import ObjectInfo, ObjectNotFound
+from lakecli.stores.presigned import PresignedUrl, PresignRequest
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
 """Metadata key: the ID of the link that an object came by."""

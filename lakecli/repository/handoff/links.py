@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
+from lakecli.base.identity import DIGEST_SIZE
+from lakecli.base.uri import as_directory
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
-from lakecli.identity import DIGEST_SIZE
 from lakecli.repository.core.address import is_external, may_change
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.presigner import Presigner
 from lakecli.repository.core.view import View, no_such_path, open_view
 from lakecli.repository.handoff.signing import Item, in_order
-from lakecli.uri import as_directory
 
 _BLAKE3: Final = re.compile(f"[0-9a-f]{{{2 * DIGEST_SIZE}}}")
 

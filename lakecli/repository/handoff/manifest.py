@@ -31,13 +31,13 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TextIO
 
+from lakecli.base.ids import CommitId, RepositoryUuid
+from lakecli.base.model import MAX_PATH_SIZE
+from lakecli.base.parsing import Unparsable, parse_json
+from lakecli.base.validation import Invalid, Record, identifier, moment, text, whole
 from lakecli.errors import IntegrityError, UsageError
-from lakecli.ids import CommitId, RepositoryUuid
-from lakecli.model import MAX_PATH_SIZE
-from lakecli.parsing import Unparsable, parse_json
 from lakecli.repository.handoff.links import Header, Link, Totals
 from lakecli.repository.handoff.names import url_text
-from lakecli.validation import Invalid, Record, identifier, moment, text, whole
 
 VERSION: Final = 1
 COLUMNS: Final = ("path", "size", "checksum", "url", "expires_at")

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from lakecli.identity import h
+from lakecli.base.identity import h
 from lakecli.repository.handoff.links import Header, Link, Totals, is_blake3
 from lakecli.repository.handoff.manifest import time_text
 from lakecli.repository.handoff.names import (

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from itertools import islice, starmap
 from typing import TYPE_CHECKING, Final
 
+from lakecli.base.model import Entry
 from lakecli.errors import LakeError
-from lakecli.model import Entry
-from lakecli.objectstore.presigned import PresignedUrl
+from lakecli.stores.presigned import PresignedUrl
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

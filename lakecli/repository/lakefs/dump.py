@@ -12,12 +12,12 @@ from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.base.ids import CommitId, MetarangeId
+from lakecli.base.model import EMPTY_TREE, Commit, RefKind
+from lakecli.base.validation import EARLIEST, LATEST
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
-from lakecli.ids import CommitId, MetarangeId
-from lakecli.model import EMPTY_TREE, Commit, RefKind
-from lakecli.objectstore.base import exists
 from lakecli.proto import messages
 from lakecli.proto.varint import Malformed
 from lakecli.refs.names import is_branch_name, is_tag_name
@@ -25,10 +25,10 @@ from lakecli.remote.commit_data import decode_commit_data
 from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.sstable.format import decode_value
 from lakecli.sstable.reader import Table
-from lakecli.validation import EARLIEST, LATEST
+from lakecli.stores.base import exists
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 _SHOWN: Final = 64
 _MOST_HEADS: Final = 16

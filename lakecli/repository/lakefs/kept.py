@@ -23,11 +23,11 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.ids import MetarangeId
+from lakecli.base.layout import GC, sstable_key
+from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.base.validation import Invalid, Record, optional, text_that, whole
 from lakecli.errors import IntegrityError, UsageError
-from lakecli.ids import MetarangeId
-from lakecli.layout import GC, sstable_key
-from lakecli.objectstore.base import ABSENT, ObjectInfo, ObjectNotFound, TooLarge, get_bounded
-from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.repository.lakefs.manifest import (
     LISTS,
     MANIFEST_KEY,
@@ -37,10 +37,10 @@ from lakecli.repository.lakefs.manifest import (
     manifest_of,
     parse_manifest,
 )
-from lakecli.validation import Invalid, Record, optional, text_that, whole
+from lakecli.stores.base import ABSENT, ObjectInfo, ObjectNotFound, TooLarge, get_bounded
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 DUMPS: Final = GC + "dumps/"
 KEPT_FOR: Final = timedelta(days=30)

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from lakecli.base.ids import MetarangeId, RangeId
+from lakecli.base.model import Commit, CommitId
 from lakecli.committed.metaranges import (
     WRITER,
     WRITER_PROPERTY,
@@ -20,8 +22,6 @@ from lakecli.committed.metaranges import (
     name_of_records,
 )
 from lakecli.committed.tree_store import TableBatch, TreeStore
-from lakecli.ids import MetarangeId, RangeId
-from lakecli.model import Commit, CommitId
 from lakecli.proto.messages import BRANCH_DATA, TAG_DATA, Message
 from lakecli.remote.commit_data import encode_commit
 from lakecli.repository.lakefs.manifest import RefsManifest

@@ -15,15 +15,15 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.ids import MetarangeId
+from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.base.validation import Invalid, Record, identifier, nullable, optional, text_that
 from lakecli.errors import UsageError
-from lakecli.ids import MetarangeId
-from lakecli.objectstore.base import ObjectNotFound, get_bounded
-from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.refs.names import is_branch_name
-from lakecli.validation import Invalid, Record, identifier, nullable, optional, text_that
+from lakecli.stores.base import ObjectNotFound, get_bounded
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 MANIFEST_KEY: Final = "_lakefs/refs_manifest.json"
 MAX_SIZE: Final = 64 << 10

@@ -7,7 +7,7 @@ visible in one transaction.
 Whose namespace it is then depends:
 
 - A *borrowed* namespace belongs to lakeFS. It is read and never written: what is committed here
-  goes into a directory of this machine (`lakecli.objectstore.overlay`) and cannot be pushed.
+  goes into a directory of this machine (`lakecli.stores.overlay`) and cannot be pushed.
 - A namespace that was *taken over* has a ``repository.json`` and works as any other. lakeFS's
   server and its garbage collection know nothing of what lakecli writes, and must be stopped.
 """
@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.base.ids import RepositoryUuid
+from lakecli.base.model import Branch, CommitId, RefKind, RepositoryRecord, Tag
 from lakecli.errors import AlreadyExists, IntegrityError, NotFound, PermissionDenied, Refused
-from lakecli.ids import RepositoryUuid
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, CommitId, RefKind, RepositoryRecord, Tag
-from lakecli.objectstore.uri import normalise
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import (
     namespace,
@@ -37,9 +36,10 @@ from lakecli.repository.core.lake import Lake, Repository
 from lakecli.repository.lakefs.dump import Dump, LeftOut, read_dump, trees_missing
 from lakecli.repository.lakefs.manifest import RefsManifest, find_manifest, manifest_fields
 from lakecli.staging import area
+from lakecli.stores.uri import normalise
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 _SHOWN = 5
 

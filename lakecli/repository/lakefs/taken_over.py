@@ -18,17 +18,17 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.layout import GC, LEGACY_LAKEFS_MARKER, REPOSITORY
+from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.base.validation import Invalid, Record, boolean, whole
 from lakecli.errors import IntegrityError
-from lakecli.layout import GC, LEGACY_LAKEFS_MARKER, REPOSITORY
-from lakecli.objectstore.base import ANY, ObjectNotFound, TooLarge, exists, get_bounded
-from lakecli.parsing import Unparsable, parse_json_object
 from lakecli.repository.core.namespace import origin_of
 from lakecli.repository.lakefs.kept import KeptDump
 from lakecli.repository.lakefs.manifest import LISTS, manifest_of
-from lakecli.validation import Invalid, Record, boolean, whole
+from lakecli.stores.base import ANY, ObjectNotFound, TooLarge, exists, get_bounded
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 STOPPED: Final = GC + "lakefs-stopped"
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from lakecli.base.model import Branch, CommitId, RefKind, Tag
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, CommitId, RefKind, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore

@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 
+from lakecli.base.layout import MAX_REF_SIZE, REFS, pack_key, ref_key
+from lakecli.base.model import Commit, CommitId
 from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.layout import MAX_REF_SIZE, REFS, pack_key, ref_key
-from lakecli.model import Commit, CommitId
-from lakecli.objectstore.base import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
@@ -29,6 +28,7 @@ from lakecli.repository.core.commit_record import problems_of_commit
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.packs import read_packs
 from lakecli.repository.repair.records import Damage, Repaired
+from lakecli.stores.base import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 
 BATCH = 2_000
 """Commits written in one transaction."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator
 
+from lakecli.base.layout import REFS, SSTABLES
+from lakecli.base.model import Commit, CommitId, MetarangeId
 from lakecli.committed.scan import find
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.kv.env import ReadTransaction
-from lakecli.layout import REFS, SSTABLES
-from lakecli.model import Commit, CommitId, MetarangeId
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.repair.records import Damage, Lost

@@ -7,15 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from lakecli.base.identity import h
+from lakecli.base.layout import SSTABLES
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
-from lakecli.identity import h
-from lakecli.layout import SSTABLES
-from lakecli.objectstore.base import ANY
 from lakecli.repository.core.data_index import check_object
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.repair.records import Damage, Repaired
 from lakecli.repository.repair.sources import Copy, find_copies, find_table
+from lakecli.stores.base import ANY
 
 
 def repair_cache(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:

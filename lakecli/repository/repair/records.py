@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from lakecli.model import CommitId
+from lakecli.base.model import CommitId
 from lakecli.repository.core.findings import Finding, FsckCounts
 
 MAX_AFFECTED: Final = 100

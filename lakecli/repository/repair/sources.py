@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from blake3 import blake3
 
+from lakecli.base.layout import SSTABLES, data_digest
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
 from lakecli.kv import file_hashes
-from lakecli.layout import SSTABLES, data_digest
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.walk import LinkPolicy, walk
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 _PIECE = 1 << 20
 

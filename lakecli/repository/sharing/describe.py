@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakecli.base.model import RepositoryRecord
 from lakecli.errors import NotFound, Refused
-from lakecli.model import RepositoryRecord
 from lakecli.repository.core import namespace
 from lakecli.repository.core.lake import Runtime
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 
 def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, RepositoryRecord]:

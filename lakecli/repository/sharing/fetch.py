@@ -13,12 +13,12 @@ from enum import StrEnum
 from functools import partial
 from typing import Final, NamedTuple
 
-from lakecli.ids import PackId
+from lakecli.base.ids import PackId
+from lakecli.base.model import CommitId, RefKind, Tag
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.env import WriteTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.model import CommitId, RefKind, Tag
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import damage

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from lakecli.base.model import Branch, RefKind, Tag
 from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
-from lakecli.model import Branch, RefKind, Tag
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves

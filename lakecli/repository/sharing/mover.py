@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lakecli.base.model import Branch, Commit, CommitId, RefKind
+from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import LakeError, LostRace, Unreachable
 from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.model import Branch, Commit, CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Outcome
@@ -31,7 +32,6 @@ from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.follow import follow
 from lakecli.repository.sharing.notes import PutBack, push_note
 from lakecli.repository.sharing.publish import publish
-from lakecli.retry import REF_MOVES, Retries
 
 
 class SharedMover:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from lakecli.base.model import CommitId
 from lakecli.errors import LakeError, OutcomeUnknown, Unreachable
 from lakecli.kv.bucket import TrackingStore
-from lakecli.model import CommitId
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Outcome
 from lakecli.repository.core import tracking, unsent

@@ -17,10 +17,10 @@ from threading import RLock
 from typing import Final, NoReturn
 from weakref import finalize
 
+from lakecli.base.ids import CommitId, PackId
+from lakecli.base.model import NAMED_KINDS, Branch, RefKind, StagingToken, Tag
 from lakecli.errors import Unreachable
-from lakecli.ids import CommitId, PackId
 from lakecli.kv.env import OWNER_SIZE, LocalStore, ReadTransaction, Table
-from lakecli.model import NAMED_KINDS, Branch, RefKind, StagingToken, Tag
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.damage import Damage

@@ -11,12 +11,12 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, NamedTuple
 
+from lakecli.base.ids import PackId
+from lakecli.base.layout import pack_key
+from lakecli.base.model import Commit, CommitId
 from lakecli.errors import LakeError, PermissionDenied
-from lakecli.ids import PackId
 from lakecli.kv.bucket import PackedStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
-from lakecli.layout import pack_key
-from lakecli.model import Commit, CommitId
 from lakecli.refs.reader import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import packs

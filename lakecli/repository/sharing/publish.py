@@ -15,12 +15,13 @@ from datetime import timedelta
 from time import sleep
 from typing import Final
 
+from lakecli.base.ids import PackId, WriteId
+from lakecli.base.layout import sstable_key
+from lakecli.base.model import Commit, CommitId, RefKind
+from lakecli.base.retry import REF_MOVES, SWEEPS, Retries
 from lakecli.errors import LakeError, OutcomeUnknown, Refused, Unreachable
-from lakecli.ids import PackId, WriteId
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.layout import sstable_key
-from lakecli.model import Commit, CommitId, RefKind
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import move
@@ -38,7 +39,6 @@ from lakecli.repository.sharing import packing, rollback
 from lakecli.repository.sharing.packing import Packed
 from lakecli.repository.sharing.references import NotInBucket, check_references
 from lakecli.repository.sharing.shareable import ensure_shareable
-from lakecli.retry import REF_MOVES, SWEEPS, Retries
 
 TRUSTED_SHARE: Final = 0.5
 """Share of the grace period: younger data is not looked for, since it cannot be collected yet."""

@@ -15,12 +15,11 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from lakecli.base.layout import SSTABLES, sstable_key
+from lakecli.base.model import EMPTY_TREE, Commit, Difference, Entry, MetarangeId
 from lakecli.committed.diff import diff
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
-from lakecli.layout import SSTABLES, sstable_key
-from lakecli.model import EMPTY_TREE, Commit, Difference, Entry, MetarangeId
-from lakecli.objectstore.base import ObjectNotFound
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.address import check_key, is_external
 from lakecli.repository.core.data_index import DataIndex
@@ -29,9 +28,10 @@ from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.remote_refs import find_gone_back
 from lakecli.repository.sharing.restoring import Restoring
 from lakecli.repository.transfer.parallel import Workers
+from lakecli.stores.base import ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 T = TypeVar("T")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import AlreadyExists, LakeError, LostRace
-from lakecli.model import CommitId, RefKind
 from lakecli.repository.core.lake import Repository
 
 

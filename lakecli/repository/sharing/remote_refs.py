@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from lakecli.base.model import RefKind
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.kv.bucket import Tracked, TrackingStore
-from lakecli.model import RefKind
-from lakecli.objectstore.base import Version
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.remote import damage
 from lakecli.remote.damage import Damage
@@ -18,6 +17,7 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, BadRef, Listed, iter_refs, read_refs
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.sharing import rollback
+from lakecli.stores.base import Version
 
 
 class Remote(NamedTuple):

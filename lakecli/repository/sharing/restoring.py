@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakecli.layout import SSTABLES
+from lakecli.base.layout import SSTABLES
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.notice import Notice
 from lakecli.repository.repair.objects import repair_data, repair_tables

@@ -19,17 +19,17 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.base.model import CommitId, RefKind
 from lakecli.kv.bucket import PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
-from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.notice import Notice
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
     from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.core.lake import Repository
+    from lakecli.stores.base import ObjectStore
 
 
 class Rollback(NamedTuple):

@@ -16,16 +16,16 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from lakecli import layout
+from lakecli.base import layout
+from lakecli.doctor import conditions, objects
+from lakecli.doctor.run import distance
+from lakecli.doctor.scratch import Scratch
 from lakecli.errors import Refused, Unsupported
 from lakecli.kv.env import ReadTransaction, Table
-from lakecli.objectstore.access import access_of
-from lakecli.objectstore.probe import conditions, objects
-from lakecli.objectstore.probe.run import distance
-from lakecli.objectstore.probe.scratch import Scratch
-from lakecli.objectstore.uri import is_local
 from lakecli.repository.core.clock import CLOCK_FIX, CLOCK_LIMIT, wrong_by
 from lakecli.repository.core.lake import Repository
+from lakecli.stores.access import access_of
+from lakecli.stores.uri import is_local
 
 VERSION: Final = 1
 """The version of the tests; a namespace that passed an older version is tested again."""
@@ -34,7 +34,7 @@ REFUSED_FOR: Final = timedelta(days=1)
 """How long a store that failed is refused without another test."""
 
 PROMISES: Final = ("read-after-write", "create-only", "compare-and-set", "race")
-"""The checks of `lakecli.objectstore.probe.run` that sharing needs."""
+"""The checks of `lakecli.doctor.run` that sharing needs."""
 
 
 class CannotShare(Unsupported):

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from lakecli.ids import PackId
+from lakecli.base.ids import PackId
+from lakecli.base.model import Commit, CommitId
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.kv.bucket import PackedStore
 from lakecli.kv.env import ReadTransaction
-from lakecli.model import Commit, CommitId
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import damage
 from lakecli.remote.damage import Damage

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from lakecli.base.progress import Progress
 from lakecli.errors import Unreachable
-from lakecli.progress import Progress
 from lakecli.repository.transfer.expected import Digests
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import Batch
+    from lakecli.stores.base import Batch
 
 WRITE_BACK: Final = 64 << 20
 """Bytes of a large copy after which the system is asked to start writing them to disk."""

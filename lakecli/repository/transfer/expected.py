@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
-from lakecli.identity import is_md5
-from lakecli.ids import DataDigest
+from lakecli.base.identity import is_md5
+from lakecli.base.ids import DataDigest
 
 
 class Expected(NamedTuple):

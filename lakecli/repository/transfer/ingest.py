@@ -21,15 +21,11 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from blake3 import blake3
 
+from lakecli.base.ids import DataDigest
+from lakecli.base.layout import data_key
+from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import PermissionDenied
-from lakecli.ids import DataDigest
 from lakecli.kv.file_hashes import FileKey
-from lakecli.layout import data_key
-from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.objectstore.contents import put_content
-from lakecli.objectstore.local.files import sync_all_published
-from lakecli.objectstore.uri import is_local, parse
-from lakecli.progress import NO_PROGRESS, Progress
 from lakecli.repository.transfer.expected import Digests, Expected, needs_md5
 from lakecli.repository.transfer.ingested import Done, Ingested
 from lakecli.repository.transfer.readers import (
@@ -43,12 +39,16 @@ from lakecli.repository.transfer.readers import (
     read_fully,
     read_whole,
 )
+from lakecli.stores.base import ANY, ObjectNotFound
+from lakecli.stores.contents import put_content
+from lakecli.stores.local.files import sync_all_published
+from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import Batch, ObjectStore
     from lakecli.repository.core.gc_guard import GcGuard
     from lakecli.repository.transfer.parallel import Memory
     from lakecli.repository.transfer.send import Sender
+    from lakecli.stores.base import Batch, ObjectStore
 
 SMALL: Final = 1 << 20
 """Bytes of the largest file that is read whole."""

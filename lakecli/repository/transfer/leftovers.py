@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
 
+from lakecli.base.layout import DATA, data_digest
 from lakecli.errors import LakeError
 from lakecli.kv import transfers
-from lakecli.layout import DATA, data_digest
-from lakecli.objectstore.capabilities import uploads_of
-from lakecli.objectstore.uploads import UnfinishedUpload, UploadId, UploadNotFound, Uploads
 from lakecli.repository.core.lake import Repository
+from lakecli.stores.capabilities import uploads_of
+from lakecli.stores.uploads import UnfinishedUpload, UploadId, UploadNotFound, Uploads
 
 INTERVAL: Final = timedelta(days=1)
 """Time between two searches, and until an upload of another machine is abandoned."""

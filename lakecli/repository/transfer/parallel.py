@@ -8,9 +8,9 @@ from functools import cached_property
 from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, TypeVar
 
+from lakecli.base.progress import Progress
+from lakecli.base.retry import PARTS, Retries
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, is_interrupt
-from lakecli.progress import Progress
-from lakecli.retry import PARTS, Retries
 
 T = TypeVar("T")
 

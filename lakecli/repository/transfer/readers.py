@@ -14,7 +14,7 @@ from blake3 import blake3
 from lakecli.errors import LakeError, LostRace
 
 if TYPE_CHECKING:
-    from lakecli.progress import Progress
+    from lakecli.base.progress import Progress
 
 PIECE: Final = 1 << 20
 """Bytes read at a time."""

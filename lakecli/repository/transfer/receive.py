@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
+from lakecli.base.identity import h
+from lakecli.base.model import Entry
+from lakecli.base.progress import Progress
+from lakecli.base.retry import Retries
 from lakecli.errors import Unreachable
-from lakecli.identity import h
-from lakecli.model import Entry
-from lakecli.objectstore.base import ObjectNotFound
-from lakecli.objectstore.ranges import open_range
-from lakecli.progress import Progress
 from lakecli.repository.core.address import locate
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.read import damaged, digest_of, gone
 from lakecli.repository.transfer.destination import Destination
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.partial import Partial
-from lakecli.retry import Retries
+from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.ranges import open_range
 
 if TYPE_CHECKING:
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.stores.base import ObjectStore
 
 PIECE: Final = 1 << 20
 """Bytes written or hashed at a time."""

@@ -20,19 +20,19 @@ from typing import BinaryIO, Final, cast
 import google_crc32c
 from blake3 import blake3
 
+from lakecli.base.layout import data_key
+from lakecli.base.progress import Progress
+from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import transfers
-from lakecli.layout import data_key
-from lakecli.objectstore.base import ANY, ObjectNotFound
-from lakecli.objectstore.capabilities import PART_SIZE
-from lakecli.objectstore.seekable import Seekable
-from lakecli.objectstore.uploads import Part, UploadId, UploadNotFound, Uploads, part_size_of
-from lakecli.progress import Progress
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.transfer.expected import Digests
 from lakecli.repository.transfer.parallel import Memory, Workers
 from lakecli.repository.transfer.readers import PIECE, FileChanged, changed
-from lakecli.retry import Retries
+from lakecli.stores.base import ANY, ObjectNotFound
+from lakecli.stores.capabilities import PART_SIZE
+from lakecli.stores.seekable import Seekable
+from lakecli.stores.uploads import Part, UploadId, UploadNotFound, Uploads, part_size_of
 
 MOST_IN_MEMORY: Final = 16 << 20
 """Bytes of the largest part that is read whole; a larger one is read while it is sent."""

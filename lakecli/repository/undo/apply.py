@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.errors import AlreadyExists, LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.env import WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
-from lakecli.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import operations, records, ref_changes, staging_tokens
 from lakecli.repository.core.gate import Reclaimed

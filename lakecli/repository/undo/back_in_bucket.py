@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange
-from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from lakecli.base.model import CommitId, RefKind, StagingToken
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation, RefChange
-from lakecli.model import CommitId, RefKind, StagingToken
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core.commit_gate import unless_away
 from lakecli.repository.core.gate import Reclaimed

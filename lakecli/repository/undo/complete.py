@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Self
 
+from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, LostRace, Refused, is_interrupt
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation
-from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import answer, ref_changes, unsent

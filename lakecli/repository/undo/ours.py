@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.model import CommitId, RefKind
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation, RefChange
-from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import iter_unreached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import LostRace, Refused
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation
-from lakecli.model import CommitId, RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from lakecli.base.model import RefKind
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import Tracked
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation
-from lakecli.model import RefKind
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves

@@ -6,7 +6,7 @@ import io
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lakecli.identity import h
+from lakecli.base.identity import h
 from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
 from lakecli.repository.handoff.links import Header, Link, Totals
 

@@ -13,7 +13,7 @@ from lakecli.repository.stat import stat
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.model import Entry
+    from lakecli.base.model import Entry
     from lakecli.repository.core.lake import Repository
 
 

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.layout import INCOMING, data_key, incoming_key
 from lakecli.errors import NotFound, Unsupported, UsageError
-from lakecli.identity import h
-from lakecli.layout import INCOMING, data_key, incoming_key
-from lakecli.objectstore.base import ANY, Attributes, ObjectNotFound
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff.incoming import CLIENT_INCOMING, new_links, take_in
 from lakecli.repository.stat import stat
+from lakecli.stores.base import ANY, Attributes, ObjectNotFound
 from tests.support.lakes import entry_of, make_repository, open_lake, read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.model import Entry
-    from lakecli.objectstore.base import ObjectStore
+    from lakecli.base.model import Entry
     from lakecli.repository.core.lake import Repository
+    from lakecli.stores.base import ObjectStore
     from tests.support.signing import SigningStore
 
 ID = "0123456789abcdef" * 2

@@ -9,8 +9,6 @@ import pytest
 
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound, PermissionDenied, Unsupported
-from lakecli.objectstore.presigned import PresignedUrl, PresignRequest
-from lakecli.objectstore.presigning import response_headers
 from lakecli.repository.commit import commit
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.stager import Stager
@@ -18,6 +16,8 @@ from lakecli.repository.handoff import documents
 from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
 from lakecli.repository.handoff.links import Handoff, open_handoff
 from lakecli.repository.presign import presign_entry
+from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.presigning import response_headers
 from tests.support.lakes import checksums, entry_of, stage, stage_entries, unclaimed
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from threading import get_ident
 from typing import TYPE_CHECKING
 
+from lakecli.base.model import Entry
 from lakecli.errors import LakeError, PermissionDenied
-from lakecli.model import Entry
-from lakecli.objectstore.presigned import PresignedUrl
 from lakecli.repository.handoff import signing
 from lakecli.repository.handoff.signing import BATCH, THREADS
+from lakecli.stores.presigned import PresignedUrl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,13 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakecli.base.identity import commit_id
+from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId, RangeId
 from lakecli.committed.metaranges import RangeRecord, encode_range_record
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError, LakeError
-from lakecli.identity import commit_id
-from lakecli.model import EMPTY_TREE, Commit, CommitId, MetarangeId, RangeId
-from lakecli.objectstore.base import ANY
-from lakecli.objectstore.memory.store import MemoryStore
 from lakecli.proto.messages import BRANCH_DATA, COMMIT_DATA
 from lakecli.repository.core import records
 from lakecli.repository.core.commit_record import initial_commit
@@ -28,6 +26,8 @@ from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
 from lakecli.sstable.format import encode_value
 from lakecli.sstable.writer import TableWriter
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
 from tests.committed.trees import name_of, new_trees
 from tests.repository.lakefs.test_restore import files, replace_file
 

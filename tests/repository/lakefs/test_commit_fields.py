@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.identity import commit_id
-from lakecli.model import EMPTY_TREE, Commit, CommitId
-from lakecli.objectstore.memory.store import MemoryStore
+from lakecli.base.identity import commit_id
+from lakecli.base.model import EMPTY_TREE, Commit, CommitId
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
@@ -23,6 +22,7 @@ from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.rev_parse import show_commit
 from lakecli.repository.undo.undo import undo
+from lakecli.stores.memory.store import MemoryStore
 from tests.committed.trees import new_trees
 from tests.support.clones import machine
 

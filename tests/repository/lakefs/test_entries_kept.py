@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.identity import h
+from lakecli.base.model import MergeStrategy
 from lakecli.committed.values import decode_entry, encode_value
-from lakecli.identity import h
-from lakecli.model import MergeStrategy
-from lakecli.objectstore.base import ANY
-from lakecli.pipeline.imports.job import import_objects
-from lakecli.pipeline.imports.report import ImportOptions
-from lakecli.pipeline.imports.sources import open_source
-from lakecli.pipeline.runner import LocalRunner
+from lakecli.engine.runner import LocalRunner
+from lakecli.imports.job import import_objects
+from lakecli.imports.report import ImportOptions
+from lakecli.imports.sources import open_source
 from lakecli.proto.messages import ENTRY, pairs_of
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
@@ -28,6 +27,7 @@ from lakecli.repository.push import PushOptions, push
 from lakecli.repository.revert import revert
 from lakecli.repository.rm import rm, rm_tree
 from lakecli.repository.undo.undo import redo, undo
+from lakecli.stores.base import ANY
 from tests.support.clones import machine
 from tests.support.lakefs_entries import UNKNOWN_FIELD, lakefs_value, stage_values
 from tests.support.lakes import stage

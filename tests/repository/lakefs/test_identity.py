@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.model import CLIENT_MTIME
 from lakecli.committed.values import decode_entry
-from lakecli.model import CLIENT_MTIME
-from lakecli.objectstore.base import ANY
 from lakecli.repository.commit import commit
 from lakecli.repository.core.view import open_view
 from lakecli.repository.deposit import deposit, stage_together
@@ -21,6 +20,7 @@ from lakecli.repository.transfer.plan import Plan
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_plan import plan_upload
 from lakecli.repository.upload_tree import upload_tree
+from lakecli.stores.base import ANY
 from tests.repository.lakefs.test_restore import files
 from tests.support.lakefs_entries import address_of, lakefs_value, stage_lakefs, stage_values
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakecli.base.layout import sstable_key
 from lakecli.committed.rebuild import canonical
+from lakecli.engine.runner import LocalRunner
+from lakecli.imports.rebuild import rebuild_heads
 from lakecli.kv.env import Table
-from lakecli.layout import sstable_key
-from lakecli.pipeline.rebuild import rebuild_heads
-from lakecli.pipeline.runner import LocalRunner
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.check.fsck import fsck
@@ -25,8 +25,8 @@ from tests.support.recorded_progress import RecordedProgress
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from lakecli.model import MetarangeId
-    from lakecli.progress import Progress
+    from lakecli.base.model import MetarangeId
+    from lakecli.base.progress import Progress
     from lakecli.repository.core.lake import Repository
 
 

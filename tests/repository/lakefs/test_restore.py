@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.layout import sstable_key
+from lakecli.base.model import RefKind
 from lakecli.committed.values import decode_entry
 from lakecli.errors import (
     AlreadyExists,
@@ -19,8 +21,6 @@ from lakecli.errors import (
     Refused,
     UsageError,
 )
-from lakecli.layout import sstable_key
-from lakecli.model import RefKind
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
@@ -51,7 +51,7 @@ from tests.support.lakes import Numbered, open_lake, stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from lakecli.model import CommitId, Entry
+    from lakecli.base.model import CommitId, Entry
     from lakecli.repository.core.lake import Repository
     from lakecli.repository.lakefs.manifest import RefsManifest
 

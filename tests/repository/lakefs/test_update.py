@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakecli.base.layout import sstable_key
+from lakecli.base.model import CommitId, MergeStrategy, MetarangeId, RefKind
+from lakecli.base.progress import NO_PROGRESS
 from lakecli.errors import IntegrityError, NotFound, Refused
-from lakecli.layout import sstable_key
-from lakecli.model import CommitId, MergeStrategy, MetarangeId, RefKind
-from lakecli.progress import NO_PROGRESS
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref

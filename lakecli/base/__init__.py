@@ -1,0 +1,7 @@
+"""What every other package may use: records, IDs, URIs, keys in a bucket, and small tools.
+
+It knows neither stores nor settings. May import errors and what is below.
+
+Modules: directories, elapsed, identity, ids, layout, model, parsing, progress, retry, uri,
+validation.
+"""

@@ -1,0 +1,265 @@
+"""The immutable records that every layer uses.
+
+Keys and identities are ``bytes``; names that people type are ``str``. Times are aware UTC datetimes
+of whole seconds; sizes are in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, NamedTuple, NewType
+
+from lakecli.base.ids import CommitId, MetarangeId, RangeId, RepositoryUuid
+from lakecli.errors import IntegrityError
+
+__all__ = [
+    "CLIENT_METADATA_PREFIX",
+    "CLIENT_MTIME",
+    "EMPTY_TREE",
+    "MAX_PATH_SIZE",
+    "NAMED_KINDS",
+    "Branch",
+    "ChangeType",
+    "Commit",
+    "CommitId",
+    "Difference",
+    "Entry",
+    "MergeStrategy",
+    "MetarangeId",
+    "RangeId",
+    "RefKind",
+    "RepositoryRecord",
+    "RepositoryUuid",
+    "StagingToken",
+    "Tag",
+    "is_repository_name",
+]
+
+
+class Account(NamedTuple):
+    """How the S3 buckets of one repository are accessed, in place of what AWS's tools would use.
+
+    Attributes:
+        profile: of ``~/.aws/config``; ``""``: the environment's variables, or the default profile.
+        endpoint: URL of a server; ``""``: that of the profile or of the environment.
+        region: of the buckets; ``""``: the one that each bucket has.
+    """
+
+    profile: str = ""
+    endpoint: str = ""
+    region: str = ""
+
+
+NO_ACCOUNT: Final = Account()
+
+StagingToken = NewType("StagingToken", bytes)
+"""16 random bytes that name one staging area."""
+
+EMPTY_TREE = MetarangeId("")
+
+MAX_PATH_SIZE = 1024
+"""Bytes in a path, at most; the minimum is one."""
+
+CLIENT_METADATA_PREFIX = "::lakefs::"
+"""Prefix of metadata keys that clients set; they are not part of an entry's identity."""
+
+MAX_FILE_TIME = (2**63 - 1) // 1_000_000_000
+"""The largest time of a file, in unix seconds before or after 1970: 64 bits of nanoseconds."""
+
+_MAX_TIME_DIGITS = 20
+
+CLIENT_MTIME = "::lakefs::client-mtime"
+"""The uploaded file's own modification time, in unix seconds as a decimal string."""
+
+
+_NAME_SIZES = range(3, 64)
+_NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"
+
+
+def is_repository_name(text: str) -> bool:
+    """Return whether a repository may be called `text`."""
+    return (
+        len(text) in _NAME_SIZES and not text.startswith("-") and not text.strip(_NAME_CHARACTERS)
+    )
+
+
+NO_METADATA: Final[Mapping[str, str]] = {}
+"""Never changed; unlike a `MappingProxyType` it can be pickled."""
+
+
+class Entry(NamedTuple):
+    """What is recorded at a path.
+
+    Attributes:
+        physical_address: relative to the storage namespace (``data/…``), or a full URI.
+        size: of the object, in bytes.
+        checksum: BLAKE3 in 64 hex digits for objects that lakecli uploaded, else the store's ETag.
+        modified_at: the time of the upload, whole seconds.
+        content_type: may be empty.
+        metadata: user metadata, ``::lakefs::`` keys included.
+    """
+
+    physical_address: str
+    size: int
+    checksum: str
+    modified_at: datetime
+    content_type: str = ""
+    metadata: Mapping[str, str] = NO_METADATA
+
+    @property
+    def file_mtime(self) -> int:
+        """The modification time of the uploaded file, else the time of the upload; unix seconds.
+
+        Raises:
+            IntegrityError: no file can have this time.
+        """
+        recorded = self.metadata.get(CLIENT_MTIME, "")
+        digits = recorded.removeprefix("-")
+        seconds = int(self.modified_at.timestamp())
+        if digits.isascii() and digits.isdecimal():
+            seconds = int(recorded) if len(recorded) <= _MAX_TIME_DIGITS else MAX_FILE_TIME + 1
+        if abs(seconds) > MAX_FILE_TIME:
+            raise IntegrityError(
+                "the recorded modification time is out of the range of file times",
+                hint="read the object with `lakecli fs cat`, and upload it again",
+            )
+        return seconds
+
+
+class Commit(NamedTuple):
+    """One snapshot of a repository, and its parents.
+
+    Attributes:
+        id: lakeFS's commit ID of the other fields, except generation, nanoseconds and version.
+        parents: first parent first; empty for the initial commit.
+        metarange_id: the tree.
+        committer: ``Name <email>``; may be empty.
+        created_at: whole seconds.
+        generation: 1 for the initial commit, else 1 + the largest among the parents.
+        nanoseconds: the rest of the time in commits that lakeFS made; they order the log.
+        version: 1; 0 in commits of old lakeFS servers, which recorded the first parent last.
+    """
+
+    id: CommitId
+    parents: tuple[CommitId, ...]
+    metarange_id: MetarangeId
+    message: str
+    committer: str
+    created_at: datetime
+    metadata: Mapping[str, str]
+    generation: int
+    nanoseconds: int = 0
+    version: int = 1
+
+    @property
+    def recorded_parents(self) -> tuple[CommitId, ...]:
+        """The parents in the order in which they are recorded and hashed."""
+        return self.parents if self.version else self.parents[::-1]
+
+    def compute_id(self) -> CommitId:
+        """Return the ID that the fields make, which is `id` unless the record is damaged."""
+        from lakecli.base.identity import commit_id  # `branch list` computes none
+
+        return CommitId(
+            commit_id(
+                committer=self.committer,
+                message=self.message,
+                metarange_id=self.metarange_id,
+                created_at=int(self.created_at.timestamp()),
+                metadata=self.metadata,
+                parents=self.recorded_parents,
+            )
+        )
+
+
+class Branch(NamedTuple):
+    """A movable name.
+
+    Attributes:
+        commit_id: the head.
+        staging_token: the staging area for new writes.
+        sealed_tokens: staging areas closed for writing that wait to be committed, newest first.
+    """
+
+    name: str
+    commit_id: CommitId
+    staging_token: StagingToken
+    sealed_tokens: tuple[StagingToken, ...] = ()
+
+
+class RefKind(StrEnum):
+    """The kind of a ref, or of another thing that has a place beside refs."""
+
+    BRANCH = "branch"
+    TAG = "tag"
+    COMMIT = "commit"
+    """An ID, with which a ref expression may begin."""
+    REPOSITORY = "repository"
+    """The record of a repository, whose changes the operation log has beside those of refs."""
+
+
+NAMED_KINDS: Final = (RefKind.BRANCH, RefKind.TAG)
+"""The kinds of refs that have names and move; where either will do, a branch comes first."""
+
+
+class Tag(NamedTuple):
+    """A fixed name for a commit."""
+
+    name: str
+    commit_id: CommitId
+
+
+class RepositoryRecord(NamedTuple):
+    """A clone's record of a repository.
+
+    Attributes:
+        name: local to this machine.
+        uuid: 32 hex digits, the same in every clone.
+        storage_namespace: normalised URI, no trailing slash.
+        range_entries: the tree parameter N, a power of two.
+        region: of the bucket, if the store has regions; else ``""``.
+        is_borrowed: the namespace belongs to a lakeFS, and nothing is written to it.
+    """
+
+    name: str
+    uuid: RepositoryUuid
+    storage_namespace: str
+    default_branch: str
+    created_at: datetime
+    range_entries: int
+    region: str = ""
+    is_borrowed: bool = False
+
+
+class ChangeType(StrEnum):
+    """How a path differs."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    CONFLICT = "conflict"
+
+
+class MergeStrategy(StrEnum):
+    """How conflicts are resolved; other paths are not affected."""
+
+    FAIL = "default"
+    SOURCE_WINS = "source-wins"
+    DEST_WINS = "dest-wins"
+
+
+class Difference(NamedTuple):
+    """One path that differs, with the encoded values of both sides (``None`` if absent).
+
+    Attributes:
+        unlike_checksums: whether it is a conflict that may be none: entries have one size, but
+            one has an MD5 and the other a BLAKE3.
+    """
+
+    type: ChangeType
+    path: bytes
+    left: bytes | None
+    right: bytes | None
+    unlike_checksums: bool = False

@@ -1,0 +1,197 @@
+"""Parsing of untrusted JSON, TOML and YAML, within bounds of size, depth and digits.
+
+The parsers of the standard library trust their input: deep nesting exhausts the stack, a long
+number takes quadratic time or raises another error, and ``1e400`` becomes infinity. Here every
+document that is not acceptable raises `Unparsable`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from lakecli.base.directories import StrPath
+
+MAX_SIZE: Final = 1 << 20
+"""Default limit of a document, in bytes."""
+
+MAX_TOML_SIZE: Final = 64 << 10
+"""Characters of a TOML document, at most: the parser takes quadratic time for dotted keys."""
+
+MAX_DEPTH: Final = 32
+"""Nested arrays and objects, at most."""
+
+MAX_DIGITS: Final = 40
+"""Characters of a number, at most."""
+
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{\]}]', re.DOTALL)
+
+
+class Unparsable(ValueError):
+    """A document that is malformed or exceeds a bound; the message says which."""
+
+
+def read_text(path: StrPath, *, errors: str = "strict") -> str:
+    """Return the text of a file: all of it, or one byte more than `MAX_SIZE`.
+
+    Args:
+        path: the file.
+        errors: what to do with bytes that are not UTF-8, as for `bytes.decode`.
+
+    Raises:
+        OSError: it cannot be read.
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    return read_bytes(path, MAX_SIZE).decode("utf-8", errors)
+
+
+def read_bytes(path: StrPath, max_size: int) -> bytes:
+    """Return the bytes of a file: all of them, or one more than `max_size`.
+
+    A device may have no end. A pipe that nobody writes to is empty; opening it does not block.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        os.set_blocking(descriptor, True)
+        data = bytearray()
+        while piece := os.read(descriptor, min(max_size + 1 - len(data), MAX_SIZE)):
+            data += piece
+        return bytes(data)
+    finally:
+        os.close(descriptor)
+
+
+def parse_json(data: bytes | str, *, max_size: int = MAX_SIZE) -> Any:  # noqa: ANN401 - whatever JSON can be
+    """Parse a JSON document.
+
+    Args:
+        data: the document; bytes are UTF-8.
+        max_size: bytes of the document, at most.
+
+    Raises:
+        Unparsable: it is too large, too deep or not JSON, has a number that is too long or not
+            finite, or has a field of an object twice.
+    """
+    encoded = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    if len(encoded) > max_size:
+        raise Unparsable(f"it has {len(encoded):,} bytes, at most {max_size:,} are read")
+    _check_depth(encoded)
+    try:
+        text = encoded.decode() if isinstance(data, bytes) else data
+        return json.loads(
+            text,
+            parse_int=_whole,
+            parse_float=_fraction,
+            parse_constant=_constant,
+            object_pairs_hook=_object,
+        )
+    except Unparsable:
+        raise
+    except UnicodeDecodeError:
+        raise Unparsable("it is not UTF-8") from None
+    except (ValueError, RecursionError):
+        raise Unparsable("it is no JSON") from None
+
+
+def parse_json_object(data: bytes | str, *, max_size: int = MAX_SIZE) -> dict[str, Any]:
+    """Return the fields of a JSON document that is an object.
+
+    Raises:
+        Unparsable: as by `parse_json`, or it is not an object.
+    """
+    found = parse_json(data, max_size=max_size)
+    if not isinstance(found, dict):
+        raise Unparsable("it is no JSON object")
+    return found
+
+
+def parse_toml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[str, Any]:
+    """Return the tables of a TOML document.
+
+    Raises:
+        Unparsable: it is too large, too deep or not TOML, or has a number that is too long; the
+            message has the line if the parser gives it.
+    """
+    import tomllib
+
+    if len(text) > max_size:
+        raise Unparsable(f"it has {len(text):,} characters, at most {max_size:,} are read")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise Unparsable("it is nested too deep") from None
+    except ValueError as error:  # includes numbers with too many digits
+        raise Unparsable(str(error)) from None
+
+
+def parse_yaml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[Any, Any]:
+    """Return the mapping of a YAML document, with every scalar as text; empty for no document.
+
+    An alias makes one value appear in several places, so whoever walks the values bounds the walk.
+
+    Raises:
+        Unparsable: it is too large, too deep, not YAML, or no mapping.
+    """
+    import yaml
+
+    if len(text) > max_size:
+        raise Unparsable(f"it has {len(text):,} characters, at most {max_size:,} are read")
+    try:
+        # This loader makes text, lists and mappings only.
+        found = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
+    except RecursionError:
+        raise Unparsable("it is nested too deep") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise Unparsable(" ".join(str(error).split())) from None
+    if found is None or found == "":
+        return {}
+    if not isinstance(found, dict):
+        raise Unparsable("it is no mapping")
+    return found
+
+
+def _check_depth(data: bytes) -> None:
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for found in _TOKENS.finditer(data):
+        token = found[0]
+        if token in (b"[", b"{"):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise Unparsable(f"it is nested deeper than {MAX_DEPTH} levels")
+        elif token in (b"]", b"}"):
+            depth -= 1
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise Unparsable(f"it has a number of {len(digits):,} characters")
+    return int(digits)
+
+
+def _fraction(digits: str) -> float:
+    if len(digits) > MAX_DIGITS:
+        raise Unparsable(f"it has a number of {len(digits):,} characters")
+    number = float(digits)
+    if not isfinite(number):
+        raise Unparsable(f"it has a number that is too large: {digits}")
+    return number
+
+
+def _constant(name: str) -> NoReturn:
+    raise Unparsable(f"it has {name} where a number should be")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Unparsable("it has a field twice")
+    return found

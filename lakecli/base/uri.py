@@ -1,0 +1,229 @@
+"""``lakefs://repository/ref/path``, taken literally: nothing is decoded or cut off.
+
+Percent signs, ``?``, ``#``, spaces and newlines are ordinary characters of a path, unlike in
+lakectl, where ``fs rm lakefs://r/main/a#1`` acts on ``a``.
+
+A repository that is read without a clone is named by its storage namespace::
+
+    NAMESPACE@REF/PATH               s3://bucket/sales@main/orders.csv
+    NAMESPACE[@]                     all of the repository
+
+The first ``@`` ends the namespace. One that belongs to it is written ``%40``; in a ref or path it
+needs no care: ``s3://bucket/sales@main~2/a@b``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from lakecli.base.model import MAX_PATH_SIZE, is_repository_name
+from lakecli.errors import UsageError
+
+SCHEME = "lakefs://"
+_OF_FILES = f"files of this machine: lakecli fs upload FILE {SCHEME}REPOSITORY/BRANCH/"
+_NO_DEFAULT = (
+    f"write {SCHEME}REPOSITORY[/REF[/PATH]], or set a default repository: "
+    f"lakecli use {SCHEME}REPOSITORY[/BRANCH]"
+)
+
+_NAMESPACE = (
+    r"(?:(?:s3|gs|az|local|file|memory)://[^@]|https://[^@/]+\.blob\.core\.windows\.net/|/)"
+)
+_ENCODED = "%40"
+
+
+class LakeUri(NamedTuple):
+    """A parsed URI.
+
+    Attributes:
+        repository: a legal name; or a storage namespace, which is read without a clone.
+        ref: a ref expression as typed, or ``None`` if the URI has none.
+        path: ``None`` if the URI has none; ``b""`` for ``lakefs://r/main/``.
+    """
+
+    repository: str
+    ref: str | None = None
+    path: bytes | None = None
+
+    @property
+    def namespace(self) -> str | None:
+        """The storage namespace, if the repository is read without a clone."""
+        return self.repository if "/" in self.repository else None
+
+    def __str__(self) -> str:
+        """Return the URI; the inverse of `parse`."""
+        if self.namespace is None:
+            text, mark = SCHEME + self.repository, "/"
+        else:
+            text, mark = self.namespace.replace("@", _ENCODED), "@"
+        if self.ref is not None:
+            text += mark + self.ref
+        if self.path is not None:
+            text += "/" + os.fsdecode(self.path)
+        return text
+
+
+def is_namespace(text: str) -> bool:
+    """Tell whether a text begins as a storage namespace does."""
+    return re.match(_NAMESPACE, text, re.IGNORECASE) is not None
+
+
+def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
+    """Parse a repository, ref or path URI.
+
+    Args:
+        text: as typed. A path may hold any bytes; undecodable ones are surrogates.
+        base: prepended unchanged to a text that is no URI.
+        anywhere: whether the repository may be named by its storage namespace.
+
+    Raises:
+        UsageError: it is no ``lakefs://`` URI, or the repository's name is illegal.
+    """
+    is_uri = text.startswith(SCHEME) or (anywhere and is_namespace(text))
+    full = text if is_uri else base + text
+    if anywhere and is_namespace(full):
+        # An URL is decoded when the namespace is parsed.
+        repository, _, rest = full.partition("@")
+        if not repository.lower().startswith("https:"):
+            repository = repository.replace(_ENCODED, "@")
+        repository = repository.rstrip("/")
+    elif full.startswith(SCHEME):
+        repository, _, rest = full[len(SCHEME) :].partition("/")
+        if not is_repository_name(repository):
+            raise UsageError(
+                f"illegal repository name {repository!r} in {full!r}",
+                hint="3 to 63 of a-z, 0-9 and '-', not starting with '-'",
+            )
+    else:
+        raise UsageError(
+            f"not a lakefs:// URI: {text!r}",
+            hint=_meant(full) or _NO_DEFAULT,
+        )
+    if not rest:
+        return LakeUri(repository)
+    ref, slash, path = rest.partition("/")
+    if slash and "@{" in ref and "}" not in ref:
+        raise UsageError(
+            f"no '/' inside the braces of a ref: {full!r}",
+            hint="write a date as in lakefs://REPOSITORY/main@{2026-11-01 10:00}/PATH",
+        )
+    if not ref:
+        raise UsageError(f"no ref before the path in {full!r}", hint="lakefs://REPOSITORY/REF/PATH")
+    return LakeUri(repository, ref, os.fsencode(path) if slash else None)
+
+
+def _meant(text: str) -> str | None:
+    """Return what somebody probably meant who wrote something else than a ``lakefs://`` URI."""
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme.lower() == "lakefs":
+        return f"did you mean {SCHEME}{rest.lstrip('/')}?"
+    if is_namespace(text) and "@" in text:
+        namespace = text.partition("@")[0].rstrip("/")
+        name = namespace.rpartition("/")[2]
+        name = name if is_repository_name(name) else "NAME"
+        return f"this command needs a clone: lakecli clone {namespace} {SCHEME}{name}"
+    is_uri = bool(colon) and rest.startswith("//")
+    if text.startswith(("/", ".", "~")) or (is_uri and scheme.lower() in ("file", "local")):
+        return _OF_FILES
+    if is_uri:
+        return f"objects of a bucket: lakecli import --from {text} --to {SCHEME}REPOSITORY/BRANCH/"
+    repository, _, rest = text.partition("/")
+    if rest and is_repository_name(repository):
+        return f"did you mean {SCHEME}{text}?"
+    return None
+
+
+def parse_repository(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
+    """Parse a URI that names a repository only."""
+    uri = parse(text, base=base, anywhere=anywhere)
+    if uri.ref is not None:
+        raise UsageError(
+            f"expected a repository, got the ref {uri.ref!r} too: {text!r}",
+            hint=str(LakeUri(uri.repository)),
+        )
+    return uri
+
+
+def parse_ref(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
+    """Parse a URI that names a ref expression; a trailing slash is allowed."""
+    uri = parse(text, base=base, anywhere=anywhere)
+    if uri.ref is None:
+        raise _no_ref(uri, text, _form(uri, "REF"))
+    if uri.path:
+        raise UsageError(
+            f"expected a ref, got a path too: {text!r}",
+            hint=f"{_form(uri, uri.ref)}; a name of a branch or tag has no '/'",
+        )
+    return LakeUri(uri.repository, uri.ref)
+
+
+def _form(uri: LakeUri, ref: str) -> str:
+    """Return how a ref of the URI's repository is written."""
+    return str(LakeUri(uri.repository, ref))
+
+
+def _no_ref(uri: LakeUri, text: str, form: str) -> UsageError:
+    if uri.namespace is None:
+        return UsageError(f"no ref in {text!r}", hint=form)
+    there = "to read a repository without a clone: NAMESPACE@REF/PATH"
+    hint = "\n  ".join(filter(None, (_meant(text), there)))
+    return UsageError(f"not a lakefs:// URI: {text!r}", hint=hint)
+
+
+def ref_of(uri: LakeUri) -> str:
+    """Return the ref of a URI from `parse_ref` or `parse_path`."""
+    assert uri.ref is not None, uri
+    return uri.ref
+
+
+def parse_path(
+    text: str, *, base: str = "", allow_empty: bool = False, anywhere: bool = False
+) -> LakeUri:
+    """Parse a URI that names an object, or with `allow_empty` a prefix.
+
+    Raises:
+        UsageError: also for a path over 1,024 bytes.
+    """
+    uri = parse(text, base=base, anywhere=anywhere)
+    if uri.ref is None:
+        raise _no_ref(uri, text, f"{_form(uri, 'REF')}/PATH")
+    if uri.path is None and allow_empty:
+        return LakeUri(uri.repository, uri.ref, b"")
+    if not uri.path and not allow_empty:
+        raise UsageError(f"no path in {text!r}", hint=f"{_form(uri, uri.ref)}/PATH")
+    check_path(uri.path or b"", allow_empty=allow_empty)
+    return uri
+
+
+def path_of(uri: LakeUri, *, hint: str | None = None) -> bytes:
+    """Return the path of a URI that must name one object.
+
+    Raises:
+        UsageError: it has no path.
+    """
+    if not uri.path:
+        raise UsageError(f"no path in {str(uri)!r}", hint=hint or f"{_form(uri, ref_of(uri))}/PATH")
+    return uri.path
+
+
+def as_directory(path: bytes) -> bytes:
+    """Return a path with a trailing slash, as that of a directory; the root ``b""`` stays."""
+    return path + b"/" if path and not path.endswith(b"/") else path
+
+
+def check_path(path: bytes, *, allow_empty: bool = False) -> None:
+    """Reject an impossible path.
+
+    Raises:
+        UsageError: an empty path, or one over 1,024 bytes.
+    """
+    if not path and not allow_empty:
+        raise UsageError("an object's path cannot be empty")
+    if len(path) > MAX_PATH_SIZE:
+        shown = os.fsdecode(path[:40])
+        raise UsageError(
+            f"path of {len(path)} bytes is too long: {shown!r}…",
+            hint=f"a path has at most {MAX_PATH_SIZE} bytes",
+        )

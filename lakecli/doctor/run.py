@@ -1,0 +1,336 @@
+"""Runs the checks of a store: permissions, conditional writes, consistency, URLs and the clock.
+
+The checks use small objects under a prefix of their own, which are deleted at the end, also after a
+failure or an interruption; nothing else is touched. A run sends at most `REQUESTS` requests and
+writes less than 10 kB. If the store stops answering, or after `TIME_LIMIT`, the rest is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from lakecli.doctor import conditions, objects
+from lakecli.doctor.check import Check, Verdict, failed, ok, skipped, warning
+from lakecli.doctor.scratch import Scratch
+from lakecli.doctor.url import Fetched, fetch
+from lakecli.errors import LakeError, PermissionDenied, Unreachable, Unsupported
+from lakecli.stores.access import access_of
+from lakecli.stores.base import ObjectInfo, ObjectNotFound
+from lakecli.stores.presigned import PresignRequest
+from lakecli.stores.uri import is_local
+
+if TYPE_CHECKING:
+    from lakecli.stores.base import ObjectStore
+
+REQUESTS: Final = 130
+"""Requests of a run, at most, to a store that answers."""
+
+TIME_LIMIT: Final = timedelta(minutes=2)
+"""No check begins after this; the SDK limits a single request."""
+
+CLOCK_WARNING: Final = timedelta(seconds=5)
+CLOCK_LIMIT: Final = timedelta(minutes=15)
+"""Clouds refuse signatures with a larger difference."""
+
+LEFT_AFTER: Final = timedelta(hours=1)
+"""Older objects were left by a killed run: no run takes as long."""
+
+NAMES: Final = (
+    "credentials",
+    "reachable",
+    "list",
+    "write",
+    "read",
+    "overwrite",
+    "read-after-write",
+    "list-after-write",
+    "ranges",
+    "create-only",
+    "compare-and-set",
+    "race",
+    "multipart",
+    "checksums",
+    "presign",
+    "clock",
+    "delete",
+)
+"""All checks, in their order."""
+
+_NEEDS: Final = {
+    "overwrite": ("write",),
+    "read-after-write": ("write", "read"),
+    "list-after-write": ("write", "list"),
+    "ranges": ("write", "read"),
+    "create-only": ("write", "read"),
+    "compare-and-set": ("write", "read"),
+    "race": ("write", "read", "create-only", "compare-and-set"),
+    "multipart": ("write", "read"),
+    "checksums": ("write", "multipart"),
+    "presign": ("write", "read"),
+}
+"""The checks that must not have failed before a check is made."""
+
+_MAX_LISTED: Final = 1_000
+_URL_LIFETIME: Final = timedelta(days=7)
+_RESOLUTION: Final = timedelta(seconds=1)
+_CLOCK_FIX: Final = "set the clock of this machine, for example with `timedatectl set-ntp true`"
+
+
+@dataclass(frozen=True, slots=True)
+class Instruments:
+    """The clock, random IDs and HTTP access of a probe.
+
+    Attributes:
+        clock: returns the present, as an aware UTC datetime.
+        new_id: returns 16 random bytes.
+        fetch: gets a URL.
+    """
+
+    clock: Callable[[], datetime]
+    new_id: Callable[[], bytes]
+    fetch: Callable[[str], Fetched] = fetch
+
+
+class Probe:
+    """One run of the checks.
+
+    Args:
+        store: to check.
+        instruments: clock, IDs and HTTP access.
+        root: prefix of the keys of all runs; the run's ID and a slash follow.
+        greet: makes the first request and returns the store to use; ``None`` uses `store`.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        instruments: Instruments,
+        *,
+        root: str,
+        greet: Callable[[], ObjectStore] | None = None,
+    ) -> None:
+        self._now = instruments.clock
+        self._fetch = instruments.fetch
+        self._root = root
+        self._greet = greet
+        self._scratch = Scratch(store, f"{root}{instruments.new_id().hex()}/")
+        self._begun = instruments.clock()
+        self._obstacle = ""
+        self._verdicts: dict[str, Verdict] = {}
+        self._listed: list[ObjectInfo] | LakeError = []
+        self._sent: tuple[datetime, datetime] | None = None
+
+    def run(self) -> Generator[Check]:
+        """Yield the result of each check of `NAMES`; close the iterator to end early.
+
+        A `LakeError` becomes a failed check. Any other error ends the run after the clean-up.
+        """
+        scratch = self._scratch
+        looks: dict[str, Callable[[], Check]] = {
+            "credentials": self._look_at_credentials,
+            "reachable": self._reach,
+            "list": self._look_at_listing,
+            "write": self._write,
+            "read": lambda: objects.check_read(scratch, is_written=self._is_written),
+            "overwrite": partial(objects.check_overwrite, scratch),
+            "read-after-write": partial(objects.check_read_after_write, scratch),
+            "list-after-write": partial(objects.check_list_after_write, scratch),
+            "ranges": partial(objects.check_ranges, scratch),
+            "create-only": partial(conditions.check_create_only, scratch),
+            "compare-and-set": partial(conditions.check_match, scratch),
+            "race": partial(conditions.check_races, scratch),
+            "multipart": partial(objects.check_multipart, scratch),
+            "checksums": partial(objects.check_checksums, scratch),
+            "presign": self._presign,
+            "clock": self._compare_clocks,
+            "delete": self._delete,
+        }
+        try:
+            for name in NAMES:
+                check = self._look(name, looks[name])
+                self._verdicts[name] = check.verdict
+                yield check
+        finally:
+            scratch.remove_after_failure()
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store that is checked: after the first request, the one that `greet` returned."""
+        return self._scratch.store
+
+    @property
+    def _is_written(self) -> bool:
+        return self._sent is not None
+
+    def _look(self, name: str, look: Callable[[], Check]) -> Check:
+        obstacle = self._obstacle_to(name)
+        if obstacle:
+            return skipped(name, obstacle)
+        try:
+            return look()
+        except Unreachable as error:
+            self._obstacle = self._obstacle or "the store stopped answering"
+            return failed(name, error)
+        except LakeError as error:
+            return failed(name, error)
+
+    def _obstacle_to(self, name: str) -> str:
+        """Return why a check is skipped, or ``""``."""
+        if name == "delete" and self._scratch.keys:
+            return ""  # always
+        if not self._obstacle and self._now() - self._begun > TIME_LIMIT:
+            self._obstacle = "the earlier checks took too long"
+        if self._obstacle:
+            return self._obstacle
+        needs = _NEEDS.get(name, ())
+        lacking = [need for need in needs if self._verdicts[need] is Verdict.FAILED]
+        return f"it needs a check that failed: {', '.join(lacking)}" if lacking else ""
+
+    # -- reaching it -------------------------------------------------------------------------
+
+    def _look_at_credentials(self) -> Check:
+        try:
+            access = access_of(self.store)
+        except LakeError:
+            self._obstacle = "there are no credentials"
+            raise
+        if access is None:
+            return skipped("credentials", "this kind of store has no credentials")
+        details = {"kind": access.kind, "identity": access.identity, "source": access.source}
+        seen = f"{access.kind} {access.identity}".rstrip() + f", from {access.source}"
+        if access.expires_at is not None:
+            details["expires_at"] = _shown_time(access.expires_at)
+            seen += f", until {details['expires_at']}"
+        return ok("credentials", seen, **details)
+
+    def _reach(self) -> Check:
+        before = self._now()
+        try:
+            if self._greet is not None:
+                with suppress(PermissionDenied):  # it did answer
+                    self._scratch.store = self._greet()
+            try:
+                self._listed = list(islice(self.store.list(self._root), _MAX_LISTED))
+            except (PermissionDenied, Unsupported) as error:
+                self._listed = error  # reported by the next check
+        except LakeError:
+            self._obstacle = "the store is not reachable"
+            raise
+        milliseconds = f"{(self._now() - before) / timedelta(milliseconds=1):.0f}"
+        access = access_of(self.store)
+        details = {"milliseconds": milliseconds}
+        place = self.store.uri
+        if access is not None and access.endpoint:
+            details["endpoint"] = place = access.endpoint
+            if access.region:
+                details["region"] = access.region
+                place += f", region {access.region}"
+        return ok("reachable", f"{place}, in {milliseconds} ms", **details)
+
+    def _look_at_listing(self) -> Check:
+        if isinstance(self._listed, LakeError):
+            raise self._listed
+        now = self._now()
+        old = [info.key for info in self._listed if now - info.modified_at > LEFT_AFTER]
+        if not old:
+            return ok("list", "allowed")
+        return warning(
+            "list",
+            f"allowed; a killed run left {len(old)} objects",
+            fix=f"delete the objects under {self._place_of(old[0])}",
+            left=str(len(old)),
+        )
+
+    # -- writing and deleting ----------------------------------------------------------------
+
+    def _write(self) -> Check:
+        before = self._now()
+        check = objects.check_write(self._scratch)
+        self._sent = (before, self._now())
+        return check
+
+    def _delete(self) -> Check:
+        keys = sorted(self._scratch.keys)
+        try:
+            self._scratch.remove()
+        except LakeError as error:
+            fixes = [error.hint] if error.hint else []
+            if self._is_written:
+                place = self._place_of(self._scratch.prefix)
+                fixes.append(f"delete the remaining objects under {place}")
+            return Check("delete", Verdict.FAILED, error.message, "; ".join(fixes), error.kind)
+        if self._obstacle or self._verdicts["read"] is not Verdict.OK or not self._is_written:
+            return ok("delete", "allowed")
+        # Listings may be late, so each object is requested.
+        if self._verdicts["list"] is not Verdict.FAILED:
+            keys = [info.key for info in self.store.list(self._scratch.prefix)]
+        for key in keys:
+            with suppress(ObjectNotFound):
+                self.store.head(key)
+                raise Unsupported("a deleted object is still there", hint=objects.CONSISTENCY_FIX)
+        return ok("delete", "allowed; nothing was left behind")
+
+    def _place_of(self, key: str) -> str:
+        return f"{self.store.uri}/{key[: len(self._scratch.prefix)]}"
+
+    # -- its URLs and its clock --------------------------------------------------------------
+
+    def _presign(self) -> Check:
+        key = self._scratch.prefix + objects.OBJECT
+        if is_local(self.store.uri):
+            return skipped("presign", "a directory has no URLs")
+        signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=self._now())
+        answer = self._fetch(signed.url)
+        problem = answer.problem()
+        if problem is not None:
+            raise problem
+        objects.must_equal(answer.body, objects.BODY, "a signed URL")
+        end = _shown_time(signed.expires_at)
+        return ok("presign", f"a URL works; the longest signed now ends at {end}", expires_at=end)
+
+    def _compare_clocks(self) -> Check:
+        ahead = self._measure()
+        if ahead is None:
+            return skipped("clock", "the store did not send its time")
+        seconds = round(ahead / timedelta(seconds=1))
+        if not seconds:
+            return ok("clock", "no difference to this machine's", seconds="0")
+        side = "ahead of" if seconds > 0 else "behind"
+        seen = f"the store's is {abs(seconds)} s {side} this machine's"
+        if abs(ahead) <= CLOCK_WARNING:
+            return ok("clock", seen, seconds=str(seconds))
+        if abs(ahead) <= CLOCK_LIMIT or is_local(self.store.uri):
+            return warning("clock", seen, fix=_CLOCK_FIX, seconds=str(seconds))
+        error = PermissionDenied(f"{seen}: signatures are refused", hint=_CLOCK_FIX)
+        return failed("clock", error, seconds=str(seconds))
+
+    def _measure(self) -> timedelta | None:
+        """Return how far the store's clock is ahead, 0 if it may be right; ``None``: unknown."""
+        key = self._scratch.prefix + objects.OBJECT
+        if self._sent is not None and self._verdicts["read"] is Verdict.OK:
+            return distance(self.store.head(key).modified_at, *self._sent)
+        # There is no object with a time, but every response has one, also a refusal.
+        before = self._now()
+        try:
+            signed = self.store.presign(key, PresignRequest("GET", _URL_LIFETIME), now=before)
+        except (Unsupported, PermissionDenied):
+            return None
+        date = self._fetch(signed.url).date()
+        return None if date is None else distance(date, before, self._now())
+
+
+def distance(shown: datetime, before: datetime, after: datetime) -> timedelta:
+    """Return how far a clock is ahead that showed whole seconds between two moments here."""
+    if shown > after:
+        return shown - after
+    return min(shown + _RESOLUTION - before, timedelta(0))
+
+
+def _shown_time(when: datetime) -> str:
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

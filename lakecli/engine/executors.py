@@ -1,0 +1,320 @@
+"""Before the first part runs on a cluster: wait for executors, and check what each of them has.
+
+The probe is sent to the executors by value, so it also runs where lakecli is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Final, NamedTuple, NoReturn
+
+import lakecli
+from lakecli.engine.session import gist
+from lakecli.errors import PermissionDenied, Unreachable, Unsupported
+
+SILENCE: Final = 2.0
+"""Seconds of waiting before it is reported."""
+
+INTERVAL: Final = 15.0
+"""Seconds between reports."""
+
+PATIENCE: Final = 30.0
+"""Seconds to wait for the other executors after the first one."""
+
+ROUNDS: Final = 3
+"""Jobs that try to reach every executor with the probe."""
+
+_POLL: Final = 0.2
+_LOG_TAIL: Final = 65_536
+_CLUSTER: Final = re.compile(r"local-cluster\[\s*(\d+)\s*,")
+_WARNING: Final = re.compile(
+    r"^\d\d/\d\d/\d\d [\d:]+ (?:WARN|ERROR) (?!(?:NativeCodeLoader|Utils):)\w+: (.+)$",
+    re.MULTILINE,
+)
+"""A warning of the cluster, and not one of those about this machine."""
+_LOST: Final = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+)\)")
+_NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)".*?: error=\d+, ([^\n]+)')
+_VERSIONS: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
+_NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
+
+MODULES: Final = (
+    "lakecli",
+    "lakecli.stores.registry",
+    "lakecli.errors",
+    "lakecli.base.model",
+    "lakecli.imports.part",
+    "pyarrow",
+)
+"""Modules that the probe imports; together they need all packages that parts need."""
+
+CREDENTIALS: Final = {
+    "s3": "set spark.executorEnv.AWS_ACCESS_KEY_ID and spark.executorEnv.AWS_SECRET_ACCESS_KEY, "
+    "or give the executors' machines a role that may read the bucket",
+    "gs": "set spark.executorEnv.GOOGLE_APPLICATION_CREDENTIALS to a file of the executors, "
+    "or give the executors' machines a service account that may read the bucket",
+    "az": "set spark.executorEnv.AZURE_STORAGE_ACCOUNT and spark.executorEnv.AZURE_STORAGE_KEY, "
+    "or give the executors' machines an identity that may read the container",
+    "local": "keep the namespace in a bucket, or on a file system that all executors have at the "
+    "same path",
+}
+_OTHER_STORE: Final = "give the executors what this process has, by spark.executorEnv settings"
+
+
+class NoLakecli(Unsupported):
+    """The executors cannot run lakecli."""
+
+
+class Finding(NamedTuple):
+    """What the probe saw on an executor: plain values, as the executor may lack lakecli.
+
+    Attributes:
+        host: its machine.
+        executor: its ID; ``""`` where the cluster does not tell it to Python.
+        directory: its working directory, which no other executor of the machine has.
+        lack: what it lacks; ``""`` if nothing.
+        store: the store that it cannot read; ``""`` if it is something else that it lacks.
+    """
+
+    host: str
+    executor: str
+    directory: str
+    lack: str
+    store: str
+
+    @property
+    def name(self) -> str:
+        """The executor's name in an error."""
+        return f"executor {self.executor or '?'} on {self.host}"
+
+
+def environment_hint() -> str:
+    """Return how to give executors lakecli."""
+    return (
+        f"give the executors an environment with Python {_here()} and lakecli "
+        f"{lakecli.__version__}: set spark.archives to ENVIRONMENT.tar.gz#environment and "
+        "spark.pyspark.python to ./environment/bin/python"
+    )
+
+
+def prepare_executors(
+    context: Any,  # noqa: ANN401 - a SparkContext, of a package without types
+    *,
+    stores: Sequence[tuple[str, ...]],
+    notice: Callable[[str], None],
+    log: Path | None,
+) -> None:
+    """Wait for executors, and check that each can run lakecli and read some stores.
+
+    Args:
+        context: of the session.
+        stores: URI and region of each store, then the fields of its account, if it has one.
+        notice: receives a line while executors are awaited.
+        log: Spark's log, whose warnings are quoted.
+
+    Raises:
+        NoLakecli: an executor has no lakecli, another version, or another Python.
+        PermissionDenied: an executor cannot read a store.
+        Unreachable: an executor runs no Python.
+    """
+    group = f"lakecli-probe-{os.getpid()}-{id(context)}"
+    with ThreadPoolExecutor(1, "spark-probe") as pool:
+        try:
+            _wait(context, group, pool, notice=notice, log=log)
+            findings = _probe(context, group, stores)
+        finally:
+            with suppress(Exception):  # the JVM may have exited
+                context.cancelJobGroup(group)
+    _check(findings)
+
+
+def _wait(
+    context: Any,  # noqa: ANN401
+    group: str,
+    pool: ThreadPoolExecutor,
+    *,
+    notice: Callable[[str], None],
+    log: Path | None,
+) -> None:
+    """Wait for the first executor as long as it takes, and for the others for `PATIENCE`.
+
+    A job of one task in Java is what makes dynamic allocation ask for an executor.
+    """
+
+    def touch() -> None:
+        context.setJobGroup(group, "lakecli waits for executors", interruptOnCancel=True)
+        context._jsc.sc().range(0, 1, 1, 1).count()  # noqa: SLF001 - PySpark has no job without Python
+
+    expected = expected_executors(context)
+    reported = monotonic() - INTERVAL + SILENCE
+    job = pool.submit(touch)
+    since: float | None = None
+    while True:
+        present = count_executors(context)
+        if job.done():
+            since = since or monotonic()
+            job.result()
+            if expected is None or present >= expected or monotonic() - since > PATIENCE:
+                return
+        if monotonic() - reported >= INTERVAL:
+            reported = monotonic()
+            notice(f"{describe_wait(present, expected)} ({context.master}){_warning(log)}")
+        if job.done():
+            sleep(_POLL)
+        else:
+            wait([job], timeout=_POLL)
+
+
+def describe_wait(present: int, expected: int | None) -> str:
+    """Return what is said while executors are awaited, or while they do not begin to work."""
+    if expected is not None:
+        return f"waiting for executors: {present} of {expected}"
+    if present:
+        return f"waiting for {present} executor{'s' * (present > 1)} to begin"
+    return "waiting for executors: 0 of at least 1"
+
+
+def expected_executors(context: Any) -> int | None:  # noqa: ANN401
+    """Return how many executors the settings ask for; ``None`` if they do not say."""
+    conf = context.getConf()
+    if str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
+        return None
+    found = _CLUSTER.match(str(context.master))
+    wanted = found[1] if found else str(conf.get("spark.executor.instances", ""))
+    return int(wanted) if wanted.isdigit() else None
+
+
+def count_executors(context: Any) -> int:  # noqa: ANN401
+    """Return the number of executors that are registered."""
+    return len(list(_executors(context)))
+
+
+def _executors(context: Any) -> Iterator[int]:  # noqa: ANN401
+    """Yield the number of cores of each executor."""
+    found = context._jsc.sc().statusStore().executorList(True)  # noqa: FBT003, SLF001 - as above
+    for at in range(found.size()):
+        executor = found.apply(at)
+        if executor.id() != "driver":
+            yield int(executor.totalCores())
+
+
+def _warning(log: Path | None) -> str:
+    """Return ``: `` and the last warning of Spark's log; ``""`` without one."""
+    if log is None:
+        return ""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _LOG_TAIL))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    found = _WARNING.findall(text)
+    return f": {found[-1].strip()}" if found else ""
+
+
+def _probe(
+    context: Any,  # noqa: ANN401
+    group: str,
+    stores: Sequence[tuple[str, ...]],
+) -> list[Finding]:
+    """Run the probe in every slot, until each executor has answered."""
+    probe = _make_probe(lakecli.__version__, list(stores))
+    found: dict[tuple[str, str], Finding] = {}
+    for _ in range(ROUNDS):
+        cores = list(_executors(context))
+        slots = max(1, sum(cores), len(cores))
+        context.setJobGroup(group, "lakecli probes executors", interruptOnCancel=True)
+        try:
+            answers = context.parallelize(range(slots), slots).mapPartitions(probe).collect()
+        except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
+            _raise_lost(error)
+        for answer in answers:
+            finding = Finding(*answer)
+            if finding.lack or (finding.host, finding.directory) not in found:
+                found[finding.host, finding.directory] = finding
+        if len(found) >= len(cores) or any(finding.lack for finding in found.values()):
+            break
+    return list(found.values())
+
+
+def _make_probe(version: str, stores: Sequence[tuple[str, ...]]) -> Callable[[Any], list[Any]]:
+    """Return the probe; pickled by value, as it is no attribute of this module."""
+    modules = MODULES
+
+    def probe(_numbers: Any) -> list[Any]:  # noqa: ANN401
+        import socket
+        from importlib import import_module
+
+        variables = os.environ
+        logged = re.search(r"executorId=(\w+)", variables.get("SPARK_LOG_URL_STDERR", ""))
+        executor = variables.get("SPARK_EXECUTOR_ID") or variables.get("CONTAINER_ID")
+        if logged is not None:
+            executor = logged[1]
+        answer = [socket.gethostname(), executor or "", os.getcwd()]  # noqa: PTH109
+        try:
+            here, registry, errors, model, *_ = map(import_module, modules)
+        except ImportError as error:
+            return [(*answer, f"lacks the Python module {error.name or error}", "")]
+        if here.__version__ != version:
+            return [(*answer, f"has lakecli {here.__version__} instead of {version}", "")]
+        for uri, region, *account in stores:
+            path = uri.removeprefix("local://")
+            if path != uri:
+                if not os.access(path, os.R_OK | os.X_OK):
+                    return [(*answer, f"cannot read the directory {path}", uri)]
+                continue
+            try:
+                how = model.Account(*account)
+                next(iter(registry.open_store(uri, region=region, account=how).list()), None)
+            except errors.LakeError as error:
+                return [(*answer, f"cannot read {uri}: {error.message}", uri)]
+        return [(*answer, "", "")]
+
+    return probe
+
+
+def _raise_lost(error: Exception) -> NoReturn:
+    """Raise the error for a probe that an executor's Python did not even begin."""
+    text = str(error)
+    lost = _LOST.search(text)
+    name = f"executor {lost[2]} on {lost[1]}" if lost else "an executor"
+    program, versions, module = (
+        pattern.search(text) for pattern in (_NO_PROGRAM, _VERSIONS, _NO_MODULE)
+    )
+    if program is not None:
+        what = f"cannot run the Python at {program[1]}: {program[2].strip()}"
+    elif versions is not None:
+        what = f"has Python {versions[1]} instead of {versions[2]}"
+    elif module is not None:
+        what = f"lacks the Python module {module[1]}"
+    else:
+        raise Unreachable(
+            f"{name} does not run Python: {gist(text)}",
+            hint="see the executor's log; spark.pyspark.python names its Python",
+        ) from error
+    raise NoLakecli(f"{name} {what}", hint=environment_hint()) from error
+
+
+def _check(findings: Sequence[Finding]) -> None:
+    """Raise an error for the first executor that lacks something."""
+    lacking = sorted(finding for finding in findings if finding.lack)
+    if not lacking:
+        return
+    first = lacking[0]
+    more = len(lacking) - 1
+    others = f"; {more} more executor{'s' * (more > 1)} cannot work either" if more else ""
+    message = f"{first.name} {first.lack}{others}"
+    if first.store:
+        scheme = first.store.partition("://")[0]
+        raise PermissionDenied(message, hint=CREDENTIALS.get(scheme, _OTHER_STORE))
+    raise NoLakecli(message, hint=environment_hint())
+
+
+def _here() -> str:
+    return "{}.{}".format(*sys.version_info)

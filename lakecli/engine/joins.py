@@ -1,0 +1,159 @@
+"""Joins on Spark: rows that executors make, and one job whose results have names in the bucket.
+
+The columns and the rows are of those who join. Only the results of the job's last tasks, or their
+names (see `scratch`), come back to the driver.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+from lakecli.base.progress import Progress
+from lakecli.engine.errors_as_json import carried
+from lakecli.engine.scratch import Scratch, dump_value, load_value
+from lakecli.engine.spark_runner import SparkRunner
+from lakecli.engine.worker_heap import freeze_modules
+from lakecli.errors import LakeError
+
+RESULT: Final = "number int, body binary"
+"""The columns that the last tasks of a job yield: the number of a part, and its packed result."""
+
+ROWS_PER_PARTITION: Final = 1 << 20
+"""Rows that a task of a join is meant to have."""
+
+MAX_PARTITIONS: Final = 1 << 14
+"""Tasks of a join, at most: forged records may count any number of entries."""
+
+
+def partitions_of(rows: int) -> int:
+    """Return the number of tasks that join a number of rows."""
+    return min(MAX_PARTITIONS, 1 + rows // ROWS_PER_PARTITION)
+
+
+def frame_by_number(
+    runner: SparkRunner, task: Callable[[Iterator[Any]], Iterator[Any]], count: int, columns: str
+) -> Any:  # noqa: ANN401 - a DataFrame, of a package without types
+    """Return the rows that some tasks yield, each for its number."""
+    return runner.session.range(0, count, 1, count).mapInArrow(task, columns)
+
+
+def frame_by_part(
+    runner: SparkRunner,
+    task: Callable[[Iterator[Any]], Iterator[Any]],
+    parts: Sequence[Any],
+    columns: str,
+) -> Any:  # noqa: ANN401 - as above
+    """Return the rows that some tasks yield, each for a part, which only that task receives."""
+    import pyarrow as pa
+
+    table = pa.table(
+        {
+            "number": pa.array(range(len(parts)), pa.int32()),
+            "body": pa.array(map(dump_value, parts), pa.binary()),
+        }
+    )
+    placed = runner.session.createDataFrame(table).repartitionById(len(parts), "number")
+    return placed.mapInArrow(task, columns)
+
+
+def carrying(
+    batches: Iterator[Any], rows_of: Callable[..., Iterator[Any]], nonce: str
+) -> Iterator[Any]:
+    """Yield the rows of each row of a task's input; send a `LakeError` to the driver through Spark.
+
+    Args:
+        batches: the input.
+        rows_of: takes the values of one row.
+        nonce: marks the errors of this job.
+    """
+    try:
+        for batch in batches:
+            columns = (column.to_pylist() for column in batch.columns)
+            for row in zip(*columns, strict=True):
+                yield from rows_of(*row)
+    except LakeError as error:
+        raise carried(error, nonce) from error
+    finally:
+        freeze_modules()
+
+
+def as_stat(counts: Sequence[Any]) -> bytes:
+    """Return the counts of a task for a column."""
+    return json.dumps(counts).encode("ascii")
+
+
+def result_row(
+    number: int,
+    value: Any,  # noqa: ANN401 - of any class
+    scratch: Scratch | None,
+    nonce: str,
+) -> Any:  # noqa: ANN401 - a batch of pyarrow
+    """Return the row with the result of a part."""
+    import pyarrow as pa
+
+    try:
+        body = dump_value(value) if scratch is None else scratch.pack(value)
+    except LakeError as error:
+        raise carried(error, nonce) from error
+    numbers = pa.array([number], pa.int32())
+    return pa.RecordBatch.from_pydict({"number": numbers, "body": [body]})
+
+
+def ignore_beat() -> None:
+    """Do nothing while a job runs: the default of `results_of`."""
+
+
+def results_of(
+    runner: SparkRunner,
+    frame: Any,  # noqa: ANN401 - a DataFrame of the columns of `RESULT`
+    *,
+    nonce: str,
+    progress: Progress,
+    tasks: int,
+    beat: Callable[[], None] = ignore_beat,
+) -> Iterator[Any]:
+    """Run one job, and yield the results of its parts in their order, one at a time.
+
+    Args:
+        runner: runs it.
+        frame: the rows of `result_row`.
+        nonce: marks the errors of this job.
+        progress: counts the finished tasks.
+        tasks: number of tasks, of which joins may have some more.
+        beat: called every few seconds while the job runs.
+    """
+    shown = _Shown(progress, tasks)
+
+    def job(_: int) -> Iterator[Any]:
+        yield from frame.collect()
+
+    def tick(finished: int) -> None:
+        beat()
+        shown.tell(finished)
+
+    with closing(runner.run_jobs(job, [0], nonce=nonce, while_waiting=tick)) as found:
+        results = sorted(found, key=lambda row: int(row.number))
+    shown.tell(tasks)
+    for row in results:
+        body = bytes(row.body)
+        yield load_value(body) if runner.scratch is None else runner.scratch.unpack(body)
+
+
+class _Shown:
+    """Shows the finished tasks of a job."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress = progress
+        self._done = 0
+        self._total = total
+        progress.expect(parts=total)
+
+    def tell(self, finished: int) -> None:
+        """Show how many tasks are finished."""
+        now = min(finished, self._total)
+        if now > self._done:
+            self._progress.advance(parts=now - self._done)
+            self._done = now

@@ -1,0 +1,135 @@
+"""Large results of executors: written to the namespace, so that only their names go through Spark.
+
+Spark ends a job whose results have more than ``spark.driver.maxResultSize`` bytes in all. The
+driver reads one result at a time, and deletes all when it closes its runner: parts with equal
+results share one. What a killed driver leaves behind is garbage to `gc run`.
+
+A result is a pickle, which could run code, so it is opened only if its bytes have the digest that
+the executor returned through Spark.
+"""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from lakecli.base.identity import h
+from lakecli.base.layout import scratch_key, scratch_prefix
+from lakecli.engine.store_location import StoreLocation
+from lakecli.errors import IntegrityError, LakeError, NotFound, PermissionDenied
+from lakecli.stores.base import ANY
+
+LIMIT: Final = 64 << 10
+"""Bytes of a result that still goes through Spark."""
+
+
+def dump_value(value: Any) -> bytes:  # noqa: ANN401 - of any class
+    """Return a value as bytes, for a column of a DataFrame."""
+    return pickle.dumps(value)
+
+
+def load_value(body: bytes) -> Any:  # noqa: ANN401 - as above
+    """Return the value of `dump_value`; the bytes must be those of this job, as Spark's own are."""
+    return pickle.loads(body)  # noqa: S301 - they came through Spark, or have a digest that did
+
+
+class Kept(NamedTuple):
+    """The name of a result: its digest, and its size in bytes."""
+
+    digest: bytes
+    size: int
+
+
+class Scratch(NamedTuple):
+    """Where the results of one runner are.
+
+    Attributes:
+        location: the namespace.
+        run: a random ID of 16 bytes.
+    """
+
+    location: StoreLocation
+    run: bytes
+
+    def is_writable(self) -> bool:
+        """Return whether this process may write there."""
+        try:
+            self.write(b"")
+        except PermissionDenied:
+            return False
+        return True
+
+    def write(self, body: bytes) -> Kept:
+        """Write a result of any size.
+
+        Raises:
+            PermissionDenied: it may not be written there.
+        """
+        digest = h(body)
+        self.location.store().put(scratch_key(self.run, digest), body, ANY)
+        return Kept(digest, len(body))
+
+    def keep(self, body: bytes, *, above: int | None = None) -> Kept | None:
+        """Write a large result; return ``None`` if it is small, or may not be written there.
+
+        Args:
+            body: the result.
+            above: the most bytes of a small one; `LIMIT` by default.
+        """
+        if len(body) <= (LIMIT if above is None else above):
+            return None
+        try:
+            return self.write(body)
+        except PermissionDenied:
+            return None
+
+    def take(self, kept: Kept) -> bytes:
+        """Read a result.
+
+        Raises:
+            IntegrityError: it is missing, or has other bytes.
+        """
+        store, key = self.location.store(), scratch_key(self.run, kept.digest)
+        try:
+            body = store.get(key, start=0, length=kept.size + 1)
+        except NotFound:
+            body = b""
+        if h(body) != kept.digest:
+            raise IntegrityError(
+                f"the result of an executor is lost or damaged: {key}", hint="run it again"
+            )
+        return body
+
+    def keep_value(self, value: Any) -> Any:  # noqa: ANN401 - the result of any task
+        """Return a task's result, or in place of a large one its name."""
+        kept = self.keep(dump_value(value))
+        return value if kept is None else kept
+
+    def take_value(self, value: Any) -> Any:  # noqa: ANN401 - as above
+        """Return the result that `keep_value` returned or named.
+
+        Raises:
+            IntegrityError: it is missing, or has other bytes.
+        """
+        if not isinstance(value, Kept):
+            return value
+        return load_value(self.take(value))
+
+    def pack(self, value: Any) -> bytes:  # noqa: ANN401 - as above
+        """Return what `keep_value` returns, as bytes for a column of a DataFrame."""
+        return dump_value(self.keep_value(value))
+
+    def unpack(self, body: bytes) -> Any:  # noqa: ANN401 - as above
+        """Return the result that `pack` returned or named; the bytes must come through Spark.
+
+        Raises:
+            IntegrityError: it is missing, or has other bytes.
+        """
+        return self.take_value(load_value(body))
+
+    def clear(self) -> None:
+        """Delete all results of the runner."""
+        with suppress(LakeError):
+            store = self.location.store()
+            store.delete([info.key for info in store.list(scratch_prefix(self.run))])

@@ -1,0 +1,275 @@
+"""Start Spark: its settings, its environment variables, and its log."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.base.directories import make_private
+from lakecli.engine.java import java_settings
+from lakecli.engine.master import check_master, ending_refused
+from lakecli.errors import Unreachable, Unsupported, UsageError, install_command
+
+if TYPE_CHECKING:
+    import subprocess
+
+EMBEDDED: Final = "local[*]"
+"""The default master: a Spark that this process starts, on all cores of this machine."""
+
+ATTEMPTS: Final = 4
+"""Attempts for each part on an embedded Spark; clusters use ``spark.task.maxFailures``."""
+
+_DEFAULTS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.log.level": "WARN",
+}
+_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
+_SOCKETS_IN: Final = "spark.python.unix.domain.socket.dir"
+_ROOM_FOR_SOCKETS: Final = 60
+"""Bytes of the path of a directory for sockets; with their names, the system takes 107."""
+
+_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_PYTHON: Final = "spark.pyspark.python"
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""The variable by which spark-submit tells its Python program where the Java process is."""
+
+_GONE: Final = "JAVA_GATEWAY_EXITED"
+_UNCAUGHT: Final = re.compile(r'Exception in thread "main" [\w.$]+: (.+)')
+_CHATTER: Final = re.compile(
+    r"WARNING: |Using Spark's default|\d\d/\d\d/\d\d [\d:]+ (WARN|INFO) |\s+at "
+)
+_RAISED: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
+"""The exception that Python raised on an executor: the line after its traceback."""
+
+_THROWN: Final = re.compile(r"^: [\w.$]+: (.+)$", re.MULTILINE)
+"""The message of a Java exception: on a line that begins with a colon and the class's name."""
+
+
+def start_session(
+    *,
+    master: str,
+    conf: Mapping[str, str],
+    environ: Mapping[str, str],
+    cache: Path | None,
+    quick_start: bool,
+) -> tuple[Any, Path | None]:
+    """Return the active Spark session and ``None``, or start one and return its log, too.
+
+    In a program of spark-submit, the master and all other settings are those of spark-submit unless
+    they are given here. Executors run the Python that the setting ``spark.pyspark.python`` names,
+    or else the variable ``PYSPARK_PYTHON``, or else that of this process.
+
+    Raises:
+        Unsupported: pyspark, pandas, pyarrow or Java is missing.
+        Unreachable: no Spark answers.
+        UsageError: Spark refuses the master or a setting.
+    """
+    try:
+        import pandas as pd  # noqa: F401 - Spark asks for both only when it needs them
+        import pyarrow as pa  # noqa: F401
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise Unsupported(
+            f"Spark is not installed: {error}", hint=install_command("spark")
+        ) from error
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no other way
+        return SparkSession.builder.getOrCreate(), None
+    directory = cache or _private_directory()
+    log = directory / "spark.log"
+    if _SUBMITTED in environ:
+        given = {"spark.master": master} if master else {}
+        with _own_interrupts():
+            return _launch({**conf, **given}, log), log
+    master = with_attempts(master or conf.get("spark.master", "") or EMBEDDED)
+    check_master(master)
+    is_embedded = master.startswith("local")
+    settings = {"spark.app.name": "lakecli", **_DEFAULTS, **conf, "spark.master": master}
+    if is_embedded and quick_start:
+        settings[_JAVA_OPTIONS] = f"{_QUICK} {settings.get(_JAVA_OPTIONS, '')}".strip()
+    if is_embedded and "cluster" not in master and not {_SOCKETS, _SOCKETS_IN} & set(conf):
+        settings |= _socket_settings()
+    variables = java_settings(environ, directory)
+    variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or sys.executable
+    if is_embedded:
+        # Skips the lookup of this machine's name, which takes seconds and needs a network.
+        variables |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
+        settings.setdefault("spark.driver.host", "localhost")
+    with _set(variables), _own_interrupts():
+        return _launch(settings, log), log
+
+
+def _launch(settings: Mapping[str, str], log: Path) -> Any:  # noqa: ANN401
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf(loadDefaults=False)
+    for name, value in settings.items():
+        conf.set(name, value)
+    try:
+        gateway = process = None
+        if SparkContext._gateway is None:  # noqa: SLF001 - a JVM of an earlier session goes on
+            make_private(log.parent)
+            with log.open("wb") as output:
+                # Not to this process's standard output, which may have to be valid JSON.
+                streams = {"stdout": output, "stderr": output}
+                with _uninterrupted() as started:
+                    gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
+                    process = gateway.proc
+                    if process is not None:  # spark-submit started it otherwise
+                        started.append(process)
+        with ending_refused(process, log, settings.get("spark.master", "")):
+            context = SparkContext(conf=conf, gateway=gateway)
+        # PySpark itself reads the variable only.
+        context.pythonExec = context.getConf().get(_PYTHON, context.pythonExec)
+        return SparkSession(context)
+    except (PySparkException, OSError, ValueError) as error:
+        if isinstance(error, PySparkException) and error.getCondition() == _GONE:
+            # Java exists and is new enough, so a setting must be wrong.
+            raise UsageError(
+                f"Spark does not start: {_last_words(log)}",
+                hint=f"check the master and the settings of Spark, and see {log}",
+            ) from error
+        raise Unsupported(f"Spark does not start: {gist(str(error))}", hint=f"see {log}") from error
+    except Unreachable:
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - its process was ended
+        raise
+    except Exception as error:
+        master = settings.get("spark.master", "the master of spark-submit")
+        reason = gist(str(error))
+        if "stopped SparkContext" in reason or "master" in reason.lower():
+            raise Unreachable(
+                f"Spark does not answer at {master}", hint=f"check the master, and see {log}"
+            ) from error
+        raise UsageError(
+            f"Spark does not start: {reason}",
+            hint=f"check the master and the settings of Spark, and see {log}",
+        ) from error
+
+
+def _last_words(log: Path) -> str:
+    """Return the line of Spark's log that says why it did not start."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    raised = [found[1] for line in lines if (found := _UNCAUGHT.match(line))]
+    others = [line for line in lines if line.strip() and not _CHATTER.match(line)]
+    return next(iter(raised + others), "Java exited without a message").strip()
+
+
+def with_attempts(master: str) -> str:
+    """Return a master that retries failed parts, which embedded ones do not do by default."""
+    if master == "local":
+        return f"local[1,{ATTEMPTS}]"
+    inside = master.removeprefix("local[").removesuffix("]")
+    if master == f"local[{inside}]" and "," not in inside:
+        return f"local[{inside},{ATTEMPTS}]"
+    return master
+
+
+def _socket_settings() -> dict[str, str]:
+    """Have Java and Python talk through Unix sockets, which takes less time than TCP.
+
+    Spark asks nobody for a secret there, so they are in a directory that only this user can enter.
+    """
+    directory = _private_directory()
+    if len(os.fsencode(directory)) > _ROOM_FOR_SOCKETS:
+        return {}
+    return {_SOCKETS: "true", _SOCKETS_IN: str(directory)}
+
+
+def _private_directory() -> Path:
+    """Create a directory that only this user can enter; it is deleted when the process ends."""
+    import shutil
+    import tempfile
+
+    directory = tempfile.mkdtemp(prefix="lakecli-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)
+
+
+@contextmanager
+def _set(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables of this process, where PySpark reads them; ``""`` unsets one."""
+    before = {name: os.environ.get(name) for name in variables}
+    try:
+        _update(variables)
+        yield
+    finally:
+        _update({name: text or "" for name, text in before.items()})
+
+
+def _update(variables: Mapping[str, str]) -> None:
+    for name, text in variables.items():
+        if text:
+            os.environ[name] = text
+        else:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Defer an interrupt until Java answers, then kill the Java processes in the list.
+
+    PySpark does not track a Java process that has not answered yet, so that would never end. A
+    second interrupt is not deferred.
+    """
+    started: list[subprocess.Popen[bytes]] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield started
+        return
+    before = signal.getsignal(signal.SIGINT)
+    came = False
+
+    def note(_number: int, _frame: object) -> None:
+        nonlocal came
+        if came:
+            raise KeyboardInterrupt
+        came = True
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield started
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except BaseException:
+            for process in started:
+                process.kill()
+                process.wait()
+            raise
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Restore the interrupt handler, which Spark replaces by one that cancels all jobs."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def gist(text: str) -> str:
+    """Return the line of a Spark error that says what happened."""
+    for pattern in (_RAISED, _THROWN):
+        found = pattern.findall(text)
+        if found:
+            return str(found[-1]).strip()
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")

@@ -1,0 +1,297 @@
+"""The runner on Spark: embedded in this process's care by default, or on any cluster.
+
+Each part is a slice of an RDD. Parts run in small jobs, many at a time: results arrive while later
+parts wait, and a part that takes long holds up only the few of its job. Large results are in the
+bucket (see `scratch`), and in memory one at a time. Spark repeats parts whose executor dies or that
+fail unexpectedly. A `LakeError` is not repeated but raised at once, as in this process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import closing, suppress
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
+
+from lakecli.engine.errors_as_json import dump_error, find_carried, load_error
+from lakecli.engine.executors import NoLakecli, environment_hint, prepare_executors
+from lakecli.engine.runner import ClosedOnExit
+from lakecli.engine.scratch import Scratch
+from lakecli.engine.session import gist, start_session
+from lakecli.engine.worker_heap import freeze_modules
+from lakecli.errors import LakeError, Unreachable
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+JOBS_AT_ONCE: Final = 64
+"""Jobs that run at the same time, at most."""
+
+PARTS_PER_CORE: Final = 8
+"""Parts that run or wait on the cluster, for each core: enough that none waits for a job's end."""
+
+BEAT: Final = 5.0
+"""Seconds of waiting for a job, after which a caller hears of it."""
+
+_GROUPS: Final = count()
+"""Numbers of job groups. Spark refuses later jobs of a group that was cancelled once."""
+
+_NO_LAKECLI: Final = re.compile(r"^ModuleNotFoundError: No module named 'lakecli", re.MULTILINE)
+_OTHER_PYTHON: Final = re.compile(r"\[PYTHON_VERSION_MISMATCH\]")
+
+
+class Unfinished(LakeError):
+    """A part failed unexpectedly in all of Spark's attempts."""
+
+
+class Failed(NamedTuple):
+    """An error that a part raised, as JSON, in place of its result."""
+
+    error: str
+
+
+def apply(
+    task: Callable[[P], R], scratch: Scratch | None, numbered: tuple[int, P]
+) -> tuple[int, R | Failed]:
+    """Apply a task to a numbered part on an executor; return the number and the result."""
+    number, part = numbered
+    try:
+        result = task(part)
+        return number, result if scratch is None else scratch.keep_value(result)
+    except LakeError as error:
+        return number, Failed(dump_error(error))
+    finally:
+        freeze_modules()
+
+
+def parts_per_job(cores: int) -> int:
+    """Return how many parts one job has, so that all jobs have `PARTS_PER_CORE` for each core.
+
+    How large parts are does not depend on the cores.
+    """
+    return max(1, PARTS_PER_CORE * cores // JOBS_AT_ONCE)
+
+
+def ignore_tasks(_finished: int) -> None:
+    """Ignore the number of finished tasks: the default of `SparkRunner.run_jobs`."""
+
+
+def ignore_notice(_line: str) -> None:
+    """Ignore a line about waiting: the default of `SparkRunner`."""
+
+
+class SparkRunner(ClosedOnExit):
+    """Runs parts on Spark. Close it, or use it as a context manager.
+
+    On a cluster, the constructor waits for executors, and checks each of them.
+
+    Args:
+        session: an existing session, which stays open; by default one is started.
+        master: Spark's master; `EMBEDDED` by default.
+        conf: settings of Spark, which override lakecli's own.
+        environ: environment of this process, to find Java.
+        cache: directory for Spark's log and for the script that starts Java.
+        quick_start: have the JVM compile less, which is faster for jobs of some seconds.
+        stores: what the executors must be able to read; see `prepare_executors`.
+        notice: receives a line while executors are awaited.
+        scratch: where executors write large results; ``None``: these go through Spark.
+
+    Raises:
+        NoLakecli: an executor of a cluster has no lakecli, another version, or another Python.
+        PermissionDenied: an executor cannot read a store.
+        Unreachable: no master answers.
+    """
+
+    name = "spark"
+
+    def __init__(
+        self,
+        session: Any = None,  # noqa: ANN401 - a SparkSession, of a package without types
+        *,
+        master: str = "",
+        conf: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        cache: Path | None = None,
+        quick_start: bool = False,
+        stores: Sequence[tuple[str, ...]] = (),
+        notice: Callable[[str], None] = ignore_notice,
+        scratch: Scratch | None = None,
+    ) -> None:
+        log = None
+        self.scratch = scratch
+        if session is None:
+            session, log = start_session(
+                master=master,
+                conf=conf or {},
+                environ=environ or {},
+                cache=cache,
+                quick_start=quick_start,
+            )
+        self._is_ours = log is not None
+        self.session = session
+        self.context = session.sparkContext
+        if not self.shares_disk or self.context.pythonExec != sys.executable:
+            try:
+                prepare_executors(self.context, stores=stores, notice=notice, log=log)
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def parallelism(self) -> int:
+        """Number of parts that run at the same time on the present executors."""
+        return max(1, int(self.context.defaultParallelism))
+
+    @property
+    def shares_disk(self) -> bool:
+        """Whether executors run on this machine, and so see its files."""
+        return str(self.context.master).startswith("local") and "cluster" not in self.context.master
+
+    def run(self, task: Callable[[P], R], parts: Iterable[P]) -> Iterator[tuple[P, R]]:
+        """Yield (part, result) as parts finish; see `Runner.run`."""
+
+        def job(batch: list[P]) -> Iterator[tuple[P, R | Failed]]:
+            slices = self.context.parallelize(list(enumerate(batch)), len(batch))
+            for number, result in slices.map(partial(apply, task, self.scratch)).collect():
+                yield batch[number], result
+
+        with closing(self.run_jobs(job, self.batches(parts))) as results:
+            for part, result in results:
+                found = opened(result)
+                yield part, found if self.scratch is None else self.scratch.take_value(found)
+
+    def batches(self, parts: Iterable[P]) -> Iterator[list[P]]:
+        """Yield parts in the batches that `run_jobs` takes, one job each."""
+        rest = iter(parts)
+        return iter(lambda: list(islice(rest, parts_per_job(self.parallelism))), [])
+
+    def run_jobs(
+        self,
+        job: Callable[[P], Iterator[R]],
+        batches: Iterable[P],
+        *,
+        nonce: str = "",
+        while_waiting: Callable[[int], None] = ignore_tasks,
+    ) -> Generator[R]:
+        """Yield the results of jobs, `JOBS_AT_ONCE` at a time; cancel the rest on leaving.
+
+        Args:
+            job: runs one Spark job for a batch, and returns its results.
+            batches: taken from the iterable as jobs finish.
+            nonce: marks errors that executors raise by `carried`; ``""`` if they do not.
+            while_waiting: called every few seconds with the number of tasks that are finished.
+
+        Raises:
+            LakeError: a part failed, or Spark did; or `while_waiting` raised it.
+        """
+        group = f"lakecli-{os.getpid()}-{next(_GROUPS)}"
+
+        def start(batch: P) -> list[R]:
+            self.context.setJobGroup(group, "lakecli", interruptOnCancel=True)
+            return list(job(batch))
+
+        most = min(JOBS_AT_ONCE, PARTS_PER_CORE * self.parallelism)
+        with ThreadPoolExecutor(most, "spark") as pool:
+            waiting: deque[Future[list[R]]] = deque()
+            try:
+                for batch in batches:
+                    waiting.append(pool.submit(start, batch))
+                    if len(waiting) >= most:
+                        yield from _first_done(waiting, partial(self._tell, group, while_waiting))
+                while waiting:
+                    yield from _first_done(waiting, partial(self._tell, group, while_waiting))
+            except LakeError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
+                raise_translated(error, nonce=nonce)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+                with suppress(Exception):  # the JVM may have exited
+                    # With the jobs that threads are about to submit.
+                    self.context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001
+
+    def _tell(self, group: str, while_waiting: Callable[[int], None]) -> None:
+        """Call a function with the number of finished tasks in the jobs of a group."""
+        tracker = self.context.statusTracker()
+        jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+        stages = {stage for job in jobs if job is not None for stage in job.stageIds}
+        found = (tracker.getStageInfo(stage) for stage in stages)
+        while_waiting(sum(stage.numCompletedTasks for stage in found if stage is not None))
+
+    def close(self) -> None:
+        """Delete results that nobody took, and stop the session if the runner started it.
+
+        It is safe to repeat.
+        """
+        if self.scratch is not None:
+            self.scratch.clear()
+        if self._is_ours:
+            self._is_ours = False
+            self.session.stop()
+
+
+def _first_done(waiting: deque[Future[list[R]]], beat: Callable[[], None]) -> list[R]:
+    """Wait for one of several jobs, remove it from the queue and return its results."""
+    while not (finished := wait(waiting, BEAT, return_when=FIRST_COMPLETED).done):
+        beat()
+    done = next(iter(finished))
+    waiting.remove(done)
+    return done.result()
+
+
+def opened(result: R | Failed) -> R:
+    """Return a result that came from an executor.
+
+    Raises:
+        LakeError: the executor sent an error in place of a result.
+    """
+    if isinstance(result, Failed):
+        raise load_error(result.error) or Unfinished("a part failed, and its error cannot be read")
+    return result
+
+
+def raise_translated(error: Exception, *, nonce: str = "") -> NoReturn:
+    """Raise the error of a failed Spark job in lakecli's terms.
+
+    Spark's text quotes untrusted data, so it affects only the wording.
+
+    Args:
+        error: as PySpark raised it.
+        nonce: of the job, if its executors use `carried`; else ``""``.
+
+    Raises:
+        LakeError: the error that an executor raised by `carried`.
+        NoLakecli: the executors lack lakecli, or run another Python version.
+        Unreachable: executors died, or Spark itself.
+        Unfinished: anything else.
+    """
+    text = str(error)
+    found = find_carried(text, nonce)
+    if found is not None:
+        raise found from error
+    lacks = _NO_LAKECLI.search(text)
+    if lacks or _OTHER_PYTHON.search(text):
+        what = "lacks lakecli" if lacks else "has another version than this one"
+        raise NoLakecli(
+            f"the Python of Spark's executors {what}",
+            hint=environment_hint(),
+        ) from error
+    dead = ("Python worker exited", "ExecutorLostFailure", "Connection refused", "Answer from Java")
+    if any(word in text for word in dead):
+        raise Unreachable(
+            f"Spark's executors died in all attempts: {gist(text)}",
+            hint="give the executors more memory: set spark.executor.memory",
+        ) from error
+    raise Unfinished(
+        f"Spark failed: {gist(text)}", hint="see the logs of Spark and of its executors"
+    ) from error

@@ -1,0 +1,108 @@
+"""Where objects are, as plain values from which the processes that run parts open stores.
+
+A part may run in an executor, which has no `Runtime`; so this module opens stores by the registry,
+and no other module of the pipeline does.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.committed.tree_store import TreeStore
+from lakecli.engine.runner import Runner
+from lakecli.repository.core.address import Resolver
+from lakecli.repository.core.gc_guard import GcGuard
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.places import Trust, trust_of
+from lakecli.stores.registry import open_store, prepare_namespace
+
+if TYPE_CHECKING:
+    from lakecli.stores.base import ObjectStore
+
+
+def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:
+    """Return the store of a bucket, prefix or directory, in any process."""
+    return open_store(uri, region=region, account=account)
+
+
+def account_of(repository: Repository) -> Account:
+    """Return how the buckets of a repository are accessed, its own and others."""
+    return repository.lake.runtime.account(repository.name)
+
+
+class OpenStore(NamedTuple):
+    """A storage namespace that this process has open, in place of its location."""
+
+    opened: ObjectStore
+
+    def store(self) -> ObjectStore:
+        """Return the storage namespace."""
+        return self.opened
+
+
+class StoreLocation(NamedTuple):
+    """A repository's storage namespace, and what its entries may name outside it.
+
+    Attributes:
+        uri: normalised, without a trailing slash.
+        region: of the bucket, or ``""``.
+        range_entries: the tree parameter N; see `lakecli.committed.splitter`.
+        name: the repository's name on the driver's machine, for messages.
+        allowed: places outside the namespace that entries may refer to.
+        account: how its buckets are accessed.
+    """
+
+    uri: str
+    region: str
+    range_entries: int
+    name: str = ""
+    allowed: tuple[str, ...] = ()
+    account: Account = NO_ACCOUNT
+
+    @classmethod
+    def of(cls, repository: Repository) -> StoreLocation:
+        """Return the location of a repository's objects."""
+        record = repository.record
+        return cls(
+            record.storage_namespace,
+            record.region,
+            record.range_entries,
+            record.name,
+            trust_of(repository).allowed,
+            account_of(repository),
+        )
+
+    @lru_cache(maxsize=16)  # noqa: B019 - one client for each location and process is wanted
+    def store(self) -> ObjectStore:
+        """Return the storage namespace, opened once per process."""
+        return open_by_uri(self.uri, region=self.region, account=self.account)
+
+    @lru_cache(maxsize=16)  # noqa: B019
+    def addresses(self) -> Resolver:
+        """Return the resolver of entries' addresses, created once per process."""
+        trust = Trust(self.name, self.uri, self.allowed)
+        return Resolver(
+            self.store,
+            lambda: trust,
+            open_store=lambda uri, region: open_by_uri(uri, region=region, account=self.account),
+            find_region=partial(prepare_namespace, account=self.account),
+            region=self.region,
+        )
+
+    @lru_cache(maxsize=16)  # noqa: B019
+    def guard(self) -> GcGuard:
+        """Return the guard that protects objects in use by this process from garbage collection."""
+        return GcGuard(self.store())
+
+    def trees(self) -> TreeStore:
+        """Return the repository's trees, read without a cache on disk."""
+        return TreeStore(
+            self.store(), cache=None, range_entries=self.range_entries, guard=self.guard
+        )
+
+
+def location_for(repository: Repository, runner: Runner) -> StoreLocation | OpenStore:
+    """Return where parts find the namespace: the open store if they run in this process."""
+    return OpenStore(repository.store) if runner.name == "local" else StoreLocation.of(repository)

@@ -1,0 +1,248 @@
+"""Export paths only: symlink manifests, by which Trino, Athena and Hive read a table of a ref.
+
+The layout is that of Delta Lake: ``_symlink_format_manifest/`` below the destination has a file
+named ``manifest`` for the table, or one in each ``column=value`` directory. It lists the URIs of
+the data objects, one in a line. No object is read or copied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from lakecli.base.model import CommitId, Entry, MetarangeId
+from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.uri import as_directory
+from lakecli.committed.scan import scan
+from lakecli.committed.values import decode_entry
+from lakecli.engine.store_location import open_by_uri
+from lakecli.errors import Unsupported, UsageError
+from lakecli.exports.run import checked_destination, has_changes
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.core.address import is_external, split_address
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.pins import split_pin
+from lakecli.repository.core.view import commit_at, no_such_path
+from lakecli.repository.transfer.destination import Destination
+from lakecli.stores.base import ANY, Attributes
+from lakecli.stores.uri import is_local, parse
+
+DIRECTORY: Final = "_symlink_format_manifest"
+NAME: Final = "manifest"
+
+_TEXT: Final = Attributes("text/plain")
+_PACKED: Final = (b".gz", b".bz2", b".deflate", b".lz4", b".snappy", b".zst", b".lzo")
+_COLUMNAR: Final = (b".parquet", b".orc", b".avro")
+
+
+class WrittenSymlinks(NamedTuple):
+    """Symlink manifests that were written, or in a dry run would be.
+
+    Attributes:
+        commit_id: the commit whose objects they list.
+        manifests: number of manifests.
+        objects: number of objects.
+        size: their bytes.
+        removed: number of manifests of an earlier export that were deleted.
+        uncommitted: whether the branch has uncommitted changes, which are not in them.
+    """
+
+    commit_id: CommitId
+    manifests: int
+    objects: int
+    size: int
+    removed: int
+    uncommitted: bool
+
+
+class _Manifest(NamedTuple):
+    """A manifest: its directory in the table, the URIs it lists, and the size of the objects."""
+
+    directory: str
+    uris: list[str]
+    size: int
+
+
+def write_symlinks(
+    repository: Repository,
+    ref: str,
+    prefix: bytes,
+    destination: str,
+    *,
+    dry_run: bool = False,
+    progress: Progress = NO_PROGRESS,
+) -> WrittenSymlinks:
+    """Write the symlink manifests of a table: of the committed objects of a ref below a directory.
+
+    Manifests of partitions that the table no longer has are deleted last.
+
+    Args:
+        repository: to export from.
+        ref: a ref expression.
+        prefix: the table's directory, or ``b""``.
+        destination: a URI in any spelling, or an absolute path.
+        dry_run: write nothing.
+        progress: counts the objects.
+
+    Raises:
+        NotFound: the ref does not exist, or nothing is below the prefix.
+        UsageError: the directory is not a table, or the destination cannot be written to.
+        Unsupported: an object cannot be named in a manifest.
+        Refused: the destination lies in the repository's own namespace.
+    """
+    target = _Target(repository, checked_destination(repository, destination), dry_run=dry_run)
+    with repository.lake.kv.read() as txn:
+        commit = commit_at(repository, txn, ref)
+        branch = RefStore(txn, repository.key).find_branch(ref)
+    manifests = objects = size = 0
+    written: set[str] = set()
+    for manifest in _manifests(repository, commit.metarange_id, as_directory(prefix)):
+        name = "/".join(filter(None, (DIRECTORY, manifest.directory, NAME)))
+        if name in written:
+            raise _not_a_table(manifest.uris[0])
+        written.add(name)
+        target.write(name, "".join(f"{uri}\n" for uri in manifest.uris).encode())
+        manifests += 1
+        objects += len(manifest.uris)
+        size += manifest.size
+        progress.advance(items=len(manifest.uris))
+    if not manifests:
+        raise no_such_path(repository, ref, prefix, is_prefix=False)
+    removed = sorted(set(target.names()) - written)
+    target.delete(removed)
+    uncommitted = branch is not None and has_changes(repository, ref)
+    return WrittenSymlinks(commit.id, manifests, objects, size, len(removed), uncommitted)
+
+
+def _manifests(repository: Repository, tree: MetarangeId, below: bytes) -> Iterator[_Manifest]:
+    """Yield the manifest of each partition of a table.
+
+    Raises:
+        UsageError: there are files beside directories of partitions.
+    """
+    found: _Manifest | None = None
+    for path, value in scan(repository.trees, tree, prefix=below):
+        name = path[len(below) :]
+        if not _is_data(name):
+            continue
+        directory, entry = _partition(name), decode_entry(value)
+        uri = _uri_of(repository, name, entry)
+        if found is not None and found.directory == directory:
+            found.uris.append(uri)
+            found = found._replace(size=found.size + entry.size)
+            continue
+        if found is not None:
+            if not (found.directory and directory):
+                raise _not_a_table(os.fsdecode(path))
+            yield found
+        found = _Manifest(directory, [uri], entry.size)
+    if found is not None:
+        yield found
+
+
+def _is_data(name: bytes) -> bool:
+    """Return whether a file has rows: Hive ignores names that begin with a dot or underscore."""
+    parts = name.split(b"/")
+    hidden = (part[:1] == b"." or (part[:1] == b"_" and b"=" not in part) for part in parts)
+    return bool(parts[-1]) and not any(hidden)
+
+
+def _partition(name: bytes) -> str:
+    """Return the directories ``column=value`` of a file.
+
+    Raises:
+        UsageError: they are below another directory, or not UTF-8.
+    """
+    parts = name.split(b"/")[:-1]
+    columns = [part for part in parts if b"=" in part]
+    if columns != parts[: len(columns)]:
+        raise _not_a_table(os.fsdecode(name))
+    try:
+        return b"/".join(columns).decode()
+    except UnicodeDecodeError:
+        raise _not_a_table(repr(name)) from None
+
+
+def _not_a_table(what: str) -> UsageError:
+    return UsageError(
+        f"not a table: {what} is not in a directory column=value as others are",
+        hint="name the directory of the table, which has all its files or all its partitions",
+    )
+
+
+def _uri_of(repository: Repository, name: bytes, entry: Entry) -> str:
+    """Return the URI of an object as Hadoop spells it.
+
+    Raises:
+        Unsupported: it cannot be named, or be read by the name.
+        LakeError: it is outside the namespace, in a place that is not allowed.
+    """
+    shown = os.fsdecode(name)
+    lower = name.lower()
+    if lower.endswith(_PACKED) and not any(kind in lower for kind in _COLUMNAR):
+        raise Unsupported(
+            f"{shown} is compressed text, which readers recognise by the name of a file; data "
+            "objects have another one",
+            hint="write the table in Parquet, or export it without a symlink manifest",
+        )
+    address = entry.physical_address
+    repository.addresses.check(address)
+    if not is_external(entry):
+        address = f"{repository.record.storage_namespace}/{address}"
+    plain, version_id = split_pin(address)
+    if version_id or "\n" in plain or "\r" in plain:
+        why = "names a version of it" if version_id else "has a line break"
+        raise Unsupported(
+            f"{shown} cannot be in a symlink manifest: its address {why}",
+            hint="export the table without a symlink manifest",
+        )
+    place, key = split_address(plain)
+    scheme, _, bucket = place.partition("://")
+    if scheme == "local":
+        return f"file://{bucket}/{key}"
+    if scheme == "az":
+        account, _, container = bucket.partition("/")
+        return f"abfss://{container}@{account}.dfs.core.windows.net/{key}"
+    return f"{place}/{key}"
+
+
+class _Target:
+    """Writes, lists and deletes manifests at a destination."""
+
+    def __init__(self, repository: Repository, uri: str, *, dry_run: bool) -> None:
+        self._uri = uri
+        self._dry_run = dry_run
+        self._directory = os.fsencode(parse(uri).path) if is_local(uri) else b""
+        self._region = "" if is_local(uri) else repository.lake.runtime.prepare_namespace(uri)
+
+    def write(self, name: str, body: bytes) -> None:
+        if self._dry_run:
+            return
+        if self._directory:
+            with Destination(self._directory) as target:
+                target.write(name.encode(), [body])
+        else:
+            open_by_uri(self._uri, region=self._region).put(name, body, ANY, _TEXT)
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of the manifests that are there."""
+        if not self._directory:
+            for info in open_by_uri(self._uri, region=self._region).list(f"{DIRECTORY}/"):
+                if info.key.endswith(f"/{NAME}"):
+                    yield info.key
+            return
+        root = os.fsdecode(self._directory)
+        for place, _, files in os.walk(f"{root}/{DIRECTORY}"):
+            if NAME in files:
+                yield os.path.relpath(f"{place}/{NAME}", root)
+
+    def delete(self, names: list[str]) -> None:
+        if self._dry_run or not names:
+            return
+        if self._directory:
+            with Destination(self._directory) as target:
+                for name in names:
+                    target.delete(os.fsencode(name))
+        else:
+            open_by_uri(self._uri, region=self._region).delete(names)

@@ -1,0 +1,318 @@
+"""Where an export writes: a directory, or a prefix of a bucket.
+
+In a bucket every object has the identity of its entry as metadata, so that the next run finds out
+without reading it whether it is unchanged. Files are compared by their bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+
+from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
+from lakecli.engine.store_location import open_by_uri
+from lakecli.errors import Refused, UsageError
+from lakecli.exports.records import Job
+from lakecli.repository.core.read import digest_of
+from lakecli.repository.transfer.destination import Destination, State
+from lakecli.stores.base import ANY, Attributes, ObjectInfo, ObjectNotFound
+from lakecli.stores.capabilities import can_copy, copy_across
+from lakecli.stores.streams import ReadStream
+from lakecli.stores.uri import is_local, parse
+
+if TYPE_CHECKING:
+    from lakecli.stores.base import ObjectStore
+
+IDENTITY: Final = "lakecli-identity"
+"""The metadata key with the identity of the entry that an object was exported from."""
+
+WHOLE: Final = 8 << 20
+"""Objects up to this size in bytes are sent by one request, larger ones as a stream."""
+
+SKIPPED_LISTING: Final = 2_000
+"""Other objects between two exported ones that are listed, at most; more are skipped."""
+
+_MAX_KEY: Final = 1024
+_MAX_METADATA: Final = 2_000
+_METADATA_KEY: Final = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
+_METADATA_VALUE: Final = re.compile(r"[!-~]([ -~]*[!-~])?|", re.ASCII)
+
+
+class Item(NamedTuple):
+    """An object to export, or without `entry` to delete.
+
+    Attributes:
+        path: path in the repository.
+        name: name at the destination.
+        entry: entry to export.
+        identity: identity of the entry, in hex.
+        old: entry of the earlier export.
+        old_identity: identity of that entry, in hex.
+    """
+
+    path: bytes
+    name: bytes
+    entry: Entry | None
+    identity: str
+    old: Entry | None
+    old_identity: str
+
+
+class Changed(Refused):
+    """An object to delete is not the one that the earlier export wrote."""
+
+    def __init__(self) -> None:
+        super().__init__("it was changed at the destination, so it was not deleted")
+
+
+def open_destination(job: Job) -> ObjectStore:
+    """Return the store of a destination that is no directory."""
+    return open_by_uri(job.destination, region=job.region, account=job.location.account)
+
+
+def open_target(job: Job, *, check: Callable[[], None]) -> DirectoryTarget | BucketTarget:
+    """Return the target of an export.
+
+    Args:
+        job: the export.
+        check: called often while a file is compared; an error that it raises ends the comparison.
+    """
+    if is_local(job.destination):
+        return DirectoryTarget(os.fsencode(parse(job.destination).path), check)
+    return BucketTarget(open_destination(job))
+
+
+class DirectoryTarget:
+    """A directory of this machine, or one that all machines share."""
+
+    def __init__(self, root: bytes, check: Callable[[], None]) -> None:
+        self._destination = Destination(root)
+        self._check = check
+
+    def find(self, name: bytes) -> ObjectInfo | None:
+        """Return ``None``: directories are not listed."""
+        del name
+        return None
+
+    def state_of(self, item: Item, found: ObjectInfo | None) -> State:
+        """Compare a file with its object, by its bytes where their digest is known."""
+        del found
+        assert item.entry is not None
+        if item.name.endswith(b"/"):
+            return State.MISSING
+        return self._compare(item.name, item.entry)
+
+    def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
+        """Write a file, or create a directory for a name that ends in a slash; return ``True``."""
+        assert item.entry is not None
+        if item.name.endswith(b"/"):
+            self._destination.make_directory(item.name[:-1])
+        else:
+            self._destination.write(item.name, pieces, mtime=item.entry.file_mtime)
+        return True
+
+    def may_copy(self, source: ObjectStore) -> bool:
+        """Return ``False``: objects are always read."""
+        del source
+        return False
+
+    def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
+        """Return ``False``: objects are always read."""
+        del item, source, key
+        return False
+
+    def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
+        """Compare a file with what the earlier export wrote; return whether it is there.
+
+        Raises:
+            Changed: the file is another one.
+        """
+        del found
+        assert item.old is not None
+        if item.name.endswith(b"/"):
+            return False  # a directory goes with the last file in it
+        state = self._compare(item.name, item.old)
+        if state is State.DIFFERENT:
+            raise Changed
+        return state is State.SAME
+
+    def delete(self, item: Item) -> None:
+        """Delete a file, and the directories that it leaves empty."""
+        self._destination.delete(item.name)
+
+    def close(self) -> None:
+        """Close the directory."""
+        self._destination.close()
+
+    def _compare(self, name: bytes, entry: Entry) -> State:
+        return self._destination.state_of(
+            name,
+            size=entry.size,
+            digest=digest_of(entry),
+            mtime=entry.file_mtime,
+            trusts_time=True,
+            check=self._check,
+        )
+
+
+class BucketTarget:
+    """A prefix of a bucket. `find` is called in path order, by one thread at a time."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        parsed = parse(store.uri)
+        self._room = _MAX_KEY - (len(os.fsencode(parsed.path)) + 1 if parsed.path else 0)
+        self._is_strict = parsed.scheme != "gs"
+        self._listed = _Listed(store)
+
+    def find(self, name: bytes) -> ObjectInfo | None:
+        """Return an object's entry in a listing, if there is one."""
+        if len(name) > self._room:
+            return None
+        return self._listed.find(name)
+
+    def state_of(self, item: Item, found: ObjectInfo | None) -> State:
+        """Compare an object by size and by the identity in its metadata."""
+        assert item.entry is not None
+        if found is None:
+            return State.MISSING
+        if found.size != item.entry.size:
+            return State.DIFFERENT
+        try:
+            carried = self._store.head(found.key).metadata.get(IDENTITY)
+        except ObjectNotFound:
+            return State.MISSING
+        return State.SAME if carried == item.identity else State.DIFFERENT
+
+    def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
+        """Send an object: a small one after it is verified, a large one while it is read.
+
+        Returns:
+            Whether its metadata was written too.
+
+        Raises:
+            UsageError: the destination cannot hold an object of this name.
+        """
+        assert item.entry is not None
+        body = b"".join(pieces) if item.entry.size <= WHOLE else cast("BinaryIO", _Held(pieces))
+        metadata, is_whole = self._metadata(item)
+        attributes = Attributes(item.entry.content_type, metadata)
+        self._store.put(self._key(item), body, ANY, attributes)
+        return is_whole
+
+    def may_copy(self, source: ObjectStore) -> bool:
+        """Return whether source and destination are stores of one kind."""
+        return can_copy(source, self._store)
+
+    def copy(self, item: Item, source: ObjectStore, key: str) -> bool:
+        """Have the store copy an object."""
+        assert item.entry is not None
+        attributes = Attributes(item.entry.content_type, self._metadata(item)[0])
+        return copy_across(source, key, self._store, self._key(item), attributes)
+
+    def is_there(self, item: Item, found: ObjectInfo | None) -> bool:
+        """Compare an object with what the earlier export wrote, without reading it.
+
+        Returns:
+            Whether there is an object to delete.
+
+        Raises:
+            Changed: the object is another one.
+        """
+        assert item.old is not None
+        if found is None:
+            return False
+        try:
+            carried = self._store.head(found.key).metadata.get(IDENTITY, item.old_identity)
+        except ObjectNotFound:
+            return False
+        if found.size != item.old.size or carried != item.old_identity:
+            raise Changed
+        return True
+
+    def delete(self, item: Item) -> None:
+        """Delete an object."""
+        self._store.delete([self._key(item)])
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+    def _key(self, item: Item) -> str:
+        if len(item.name) > self._room:
+            raise UsageError(f"its key would be longer than {_MAX_KEY} bytes")
+        return os.fsdecode(item.name)
+
+    def _metadata(self, item: Item) -> tuple[Mapping[str, str], bool]:
+        """Return the metadata to write, and whether it includes all of the entry's."""
+        assert item.entry is not None
+        users = {
+            key: value
+            for key, value in item.entry.metadata.items()
+            if not key.startswith(CLIENT_METADATA_PREFIX)
+        }
+        size = sum(len(text.encode("utf-8", "replace")) for pair in users.items() for text in pair)
+        fits = size <= _MAX_METADATA and not (
+            self._is_strict
+            and any(
+                not _METADATA_KEY.fullmatch(key) or not _METADATA_VALUE.fullmatch(value)
+                for key, value in users.items()
+            )
+        )
+        return ({**users, IDENTITY: item.identity} if fits else {IDENTITY: item.identity}), fits
+
+
+class _Listed:
+    """Looks up ascending names in a listing, and skips long gaps between them."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._items: Iterator[ObjectInfo] | None = None
+        self._ahead: ObjectInfo | None = None
+
+    def find(self, name: bytes) -> ObjectInfo | None:
+        if self._items is None:
+            return self._jump(name)
+        passed = 0
+        while self._ahead is not None and os.fsencode(self._ahead.key) < name:
+            self._ahead = next(self._items, None)
+            passed += 1
+            if passed > SKIPPED_LISTING:
+                return self._jump(name)
+        if self._ahead is None or os.fsencode(self._ahead.key) != name:
+            return None
+        return self._ahead
+
+    def _jump(self, name: bytes) -> ObjectInfo | None:
+        key = os.fsdecode(name)
+        self._items = self._store.list(after=key)
+        self._ahead = next(self._items, None)
+        try:
+            return self._store.head(key)
+        except ObjectNotFound:
+            return None
+
+
+class _Held(ReadStream):
+    """Pieces as a stream that returns each only once the next is read, so none after an error."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._next = next(pieces, b"")
+        self._current = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes; with -1 all that are left."""
+        if size < 0:
+            return b"".join(iter(lambda: self.read(WHOLE), b""))
+        taken: list[bytes] = []
+        while size:
+            if not self._current:
+                self._current, self._next = self._next, next(self._pieces, b"")
+                if not self._current:
+                    break
+            taken.append(self._current[:size])
+            self._current = self._current[size:]
+            size -= len(taken[-1])
+        return b"".join(taken)

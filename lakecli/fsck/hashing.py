@@ -1,0 +1,160 @@
+"""Data objects that are read and compared with their names, in parts of bounded size.
+
+In this process the parts consist of keys. For executors they are intervals of keys: one task lists
+a part of ``data/`` and divides it, others list the intervals again and read their objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from lakecli.base.layout import DATA, data_digest
+from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.engine.data_prefixes import LEAST_DIGITS
+from lakecli.engine.store_location import OpenStore, StoreLocation
+from lakecli.imports.listing import list_between
+from lakecli.repository.core.data_index import DataObject, Hashed, check_object
+from lakecli.stores.base import ObjectInfo
+
+PART_OBJECTS: Final = 500
+PART_BYTES: Final = 256 << 20
+"""Limits of one part; a larger data object is the only one of its part."""
+
+AFTER_DATA: Final = DATA.removesuffix("/") + "0"
+"""The first key after all that begin with ``data/``."""
+
+
+class Interval(NamedTuple):
+    """Data objects that one task reads.
+
+    Attributes:
+        low: the first key.
+        high: the first key after the interval.
+        objects: number of objects to read.
+        size: bytes of these.
+    """
+
+    low: str
+    high: str
+    objects: int
+    size: int
+
+
+class Hashing(NamedTuple):
+    """Which data objects executors read.
+
+    Attributes:
+        location: of the namespace.
+        takes: returns whether the object of a digest is to be read; ``None``: all are.
+    """
+
+    location: StoreLocation | OpenStore
+    takes: Callable[[str], bool] | None
+
+    def is_wanted(self, digest: str) -> bool:
+        """Return whether the object of a digest is to be read."""
+        return self.takes is None or self.takes(digest)
+
+    def objects(self, low: str, high: str) -> Iterator[ObjectInfo]:
+        """List the objects to read in an interval."""
+        for info, _ in list_between(self.location.store(), low, high):
+            digest = data_digest(info.key)
+            if digest is not None and self.is_wanted(digest):
+                yield info
+
+
+class Divided(NamedTuple):
+    """A part of ``data/``.
+
+    Attributes:
+        intervals: what is to be read.
+        others: number of objects that lakecli did not write.
+    """
+
+    intervals: list[Interval]
+    others: int
+
+
+def bounds_of(number: int, digits: int) -> tuple[str, str]:
+    """Return the first key of a part of ``data/``, and the first one after it.
+
+    The parts are intervals of keys, so that no key is in none of them.
+
+    Args:
+        number: of the part.
+        digits: number of hex digits that divide the parts; with 0 there is one part.
+    """
+    low = _first_key(number, digits) if number else DATA
+    high = _first_key(number + 1, digits) if number + 1 < 1 << 4 * digits else AFTER_DATA
+    return low, high
+
+
+def _first_key(number: int, digits: int) -> str:
+    text = f"{number:0{digits}x}"
+    return f"{DATA}{text[:LEAST_DIGITS]}/{text[LEAST_DIGITS:]}"
+
+
+def divide_part(number: int, *, digits: int, hashing: Hashing) -> Divided:
+    """Divide one part of ``data/`` into intervals of bounded size; see `bounds_of`."""
+    low, end = bounds_of(number, digits)
+    found: list[Interval] = []
+    objects = size = others = 0
+    for info, _ in list_between(hashing.location.store(), low, end):
+        digest = data_digest(info.key)
+        others += digest is None
+        if digest is None or not hashing.is_wanted(digest):
+            continue
+        if objects and (objects == PART_OBJECTS or size + info.size > PART_BYTES):
+            found.append(Interval(low, info.key, objects, size))
+            low, objects, size = info.key, 0, 0
+        objects += 1
+        size += info.size
+    if objects:
+        found.append(Interval(low, end, objects, size))
+    return Divided(found, others)
+
+
+def hash_interval(interval: Interval, *, hashing: Hashing) -> tuple[int, list[Hashed]]:
+    """Read the data objects of an interval; return the bytes read, and the damaged objects."""
+    size, damaged = 0, []
+    for info in hashing.objects(interval.low, interval.high):
+        hashed = check_object(hashing.location.store(), info.key)
+        size += hashed.size
+        if hashed.what is not None:
+            damaged.append(hashed)
+    return size, damaged
+
+
+def hash_part(
+    keys: tuple[str, ...],
+    *,
+    location: StoreLocation | OpenStore,
+    progress: Progress = NO_PROGRESS,
+) -> list[Hashed]:
+    """Read some data objects in this process, and compare them with their names.
+
+    Args:
+        keys: of the objects.
+        location: of the namespace.
+        progress: counts the objects and bytes.
+    """
+    found = []
+    for key in keys:
+        found.append(check_object(location.store(), key, progress))
+        progress.advance(items=1)
+    return found
+
+
+def object_parts(objects: Iterator[DataObject]) -> Iterator[tuple[str, ...]]:
+    """Yield the keys of data objects in parts of bounded size."""
+    keys: list[str] = []
+    size = 0
+    for info in objects:
+        if keys and (len(keys) == PART_OBJECTS or size + info.size > PART_BYTES):
+            yield tuple(keys)
+            keys, size = [], 0
+        keys.append(info.key)
+        size += info.size
+    if keys:
+        yield tuple(keys)

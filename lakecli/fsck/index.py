@@ -1,0 +1,190 @@
+"""The references of a repository, looked up on Spark before its ranges are checked one by one.
+
+This process holds the IDs and counts of the ranges, the keys and defects of damaged objects, and
+what the references of one range lack at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from lakecli.base.model import RangeId
+from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.committed.check import CheckedEntry, Problem
+from lakecli.committed.metaranges import RangeRecord
+from lakecli.engine.data_prefixes import digits_for
+from lakecli.engine.runner import Runner
+from lakecli.engine.scratch import Kept
+from lakecli.fsck.contents import Differing, recorded_by
+from lakecli.fsck.hashing import Hashing, Interval, divide_part, hash_interval
+from lakecli.fsck.lookup import Lookup
+from lakecli.fsck.tasks import (
+    Checking,
+    PartResult,
+    RangeResult,
+    ToRead,
+    facts_in,
+    name_of,
+    reference,
+)
+from lakecli.repository.check.contents import Compared, Contents
+from lakecli.repository.check.thoroughness import AheadIndex, Sound
+from lakecli.repository.core.data_index import Hasher, size_of
+
+if TYPE_CHECKING:
+    from lakecli.stores.base import ObjectStore
+
+PART_RANGES: Final = 8
+PART_STAGED: Final = 100_000
+
+
+class JoinedIndex(AheadIndex):
+    """The index.
+
+    Args:
+        runner: hashes data objects.
+        checking: what executors need to know.
+        look_up: looks references up.
+        compare: compares lakeFS's objects, of which there are so many, with their entries.
+        progress: counts what is hashed.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        checking: Checking,
+        look_up: Callable[[Lookup, Checking], Iterator[PartResult]],
+        compare: Callable[[Sequence[ToRead], int, Checking], Iterator[Differing]],
+        *,
+        progress: Progress = NO_PROGRESS,
+    ) -> None:
+        super().__init__()
+        self._runner = runner
+        self._checking = checking
+        self._look_up = look_up
+        self._compare = compare
+        self._progress = progress
+        self._count = 0
+        self._results: dict[RangeId, RangeResult] = {}
+        self._staged: dict[bytes, int | None] = {}
+        self._facts: dict[bytes, int | None] = {}
+        self._asks = False
+        self._others = 0
+        self._defects: dict[tuple[str, str], str] | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of objects below ``data/``, once the references were looked up."""
+        return self._count
+
+    def fill(
+        self,
+        store: ObjectStore,
+        *,
+        hash_data: bool,
+        progress: Progress = NO_PROGRESS,
+        hasher: Hasher | None = None,
+        takes: Callable[[str], bool] | None = None,
+    ) -> Iterator[tuple[str, str]]:
+        """Read data objects on executors, if requested; see `ObjectIndex.fill`."""
+        del progress, hasher
+        self._store = store
+        if not hash_data:
+            return
+        hashing = Hashing(self._checking.location, takes)
+        task = partial(hash_interval, hashing=hashing)
+        for interval, (size, damaged) in self._runner.run(task, self._intervals(store, hashing)):
+            self._progress.advance(items=interval.objects, size=size)
+            self.bytes_hashed += size
+            yield from map(self._note_damage, damaged)
+
+    def _intervals(self, store: ObjectStore, hashing: Hashing) -> Iterator[Interval]:
+        """Yield the parts to read, as executors list them."""
+        digits = digits_for(store)
+        task = partial(divide_part, digits=digits, hashing=hashing)
+        for _, divided in self._runner.run(task, range(1 << 4 * digits)):
+            self._others += divided.others
+            for interval in divided.intervals:
+                self._progress.expect(items=interval.objects, size=interval.size)
+                yield interval
+
+    def look_ahead(self, ranges: Iterator[RangeRecord], staged: Iterator[Contents]) -> None:
+        """Check ranges, and look up what their entries and others refer to."""
+        ids: list[RangeId] = []
+        parts: list[ToRead] = []
+        entries = 0
+        while records := tuple(islice(ranges, PART_RANGES)):
+            parts.append(ToRead(len(ids), records))
+            ids += [record.id for record in records]
+            entries += sum(record.count for record in records)
+        last = len(ids) - 1
+        while some := list(islice(staged, PART_STAGED)):
+            last += 1
+            named = filter(None, (reference(each.key, each.size) for each in some))
+            recorded = filter(None, (recorded_by(*each) for each in some))
+            parts.append(ToRead(last, (), tuple(named), tuple(recorded)))
+            entries += len(some)
+        checking = self._checking
+        damaged = [b"\1" + digest for digest in self._damaged]
+        if checking.compares and self._others:
+            keys = self._compare_contents(parts)
+            damaged += [name for key in keys if (name := name_of(key)) is not None]
+            outside = frozenset(key for key in keys if name_of(key) is None)
+            checking = checking._replace(compares=False, damaged=outside)
+        digits = digits_for(self._store) if self._store is not None else 0
+        lookup = Lookup(parts or [ToRead(0, ())], max(last, 0), entries, digits, damaged)
+        for part in self._look_up(lookup, checking):
+            self._count += part.objects
+            for result in part.ranges:
+                if result.number < len(ids):
+                    self._results[ids[result.number]] = result
+                else:
+                    self._staged.update(self._facts_of(result))
+
+    def _compare_contents(self, parts: Sequence[ToRead]) -> set[str]:
+        """Compare lakeFS's objects with their entries; return the keys of those that differ."""
+        self._defects = {}
+        for found in self._compare(parts, self._others, self._checking):
+            self.bytes_hashed += found.size
+            self._defects.update(found.defects)
+        return {key for key, _ in self._defects}
+
+    def compared(self, key: str, checksum: str) -> Compared | None:
+        """Return the result of a comparison; ``None`` if there was none."""
+        if self._defects is None or self._asks:
+            return None
+        return Compared(0, self._defects.get((key, checksum)))
+
+    def _facts_of(self, result: RangeResult) -> dict[bytes, int | None]:
+        facts, scratch = result.facts, self._checking.scratch
+        if isinstance(facts, Kept):
+            facts = b"" if scratch is None else scratch.take(facts)
+        return facts_in(facts)
+
+    def sound(self, range_id: RangeId) -> Sound | None:
+        """Return what is known of a range without problems; ``None`` if it has to be read."""
+        found = self._results.get(range_id)
+        return Sound(found.entries, found.outside) if found and found.is_sound else None
+
+    def take_up(
+        self, range_id: RangeId, items: Iterator[CheckedEntry | Problem]
+    ) -> Iterable[CheckedEntry | Problem]:
+        """Return the items of a range that was read again, whose entries are looked up next.
+
+        If the executor read other entries, each object is looked up by a request.
+        """
+        found = self._results.get(range_id)
+        listed = list(items)
+        entries = sum(isinstance(item, CheckedEntry) for item in listed)
+        self._asks = found is None or found.entries != entries
+        self._facts = self._facts_of(found) if found else {}
+        return listed
+
+    def _find(self, key: str, digest: bytes, size: int, *, is_own: bool) -> int | None:
+        if self._asks and self._store is not None:
+            return size_of(self._store, key)
+        name = (b"\1" if is_own else b"\0") + digest
+        return self._facts.get(name, self._staged.get(name, size))

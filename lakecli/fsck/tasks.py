@@ -1,0 +1,297 @@
+"""What executors do to look references up: rows of references and of listings, and what is left.
+
+A reference and an object have the same name: whether the digest is that of the contents, and the
+digest. A row without a name has the counts of a range or of a listing, which the join keeps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from lakecli.base.identity import DIGEST_SIZE
+from lakecli.base.layout import DATA, data_digest
+from lakecli.committed.check import Problem, check_range
+from lakecli.committed.metaranges import RangeRecord
+from lakecli.committed.tree_store import TreeStore
+from lakecli.engine.errors_as_json import carried
+from lakecli.engine.joins import as_stat, carrying, result_row
+from lakecli.engine.scratch import Kept, Scratch, load_value
+from lakecli.engine.store_location import StoreLocation
+from lakecli.errors import LakeError
+from lakecli.fsck.hashing import bounds_of
+from lakecli.imports.listing import list_between
+from lakecli.repository.check.contents import Contents
+from lakecli.repository.core import outside
+from lakecli.repository.core.data_index import digest_of_key, is_old_key, size_of
+
+REFERENCES: Final = "part int, number int, name binary, size bigint, stat binary"
+OBJECTS: Final = "object binary, present bigint, listed binary"
+LEFT: Final = ("part", "number", "name", "present", "stat", "listed")
+"""Columns of references, of objects, and of what the join leaves of both."""
+
+RESULT_RANGES: Final = 64
+"""Ranges whose results are one part of the job."""
+
+DAMAGED: Final = -1
+"""In place of the size of an object that was read and is damaged."""
+
+_NO_SIZE: Final = -2
+_MOST: Final = 1 << 63
+_NAME: Final = 1 + DIGEST_SIZE
+_FACT: Final = _NAME + 8
+_BATCH: Final = 65_536
+_INLINE: Final = 1 << 10
+"""Bytes of the facts of a range that its result contains; larger ones have a name in the bucket."""
+
+
+class Checking(NamedTuple):
+    """What a job needs to know on the executors.
+
+    Attributes:
+        location: of the namespace.
+        scratch: where large results go; ``None``: they go through Spark.
+        nonce: marks the errors of this job.
+        compares: whether the driver compares the contents of lakeFS's objects with their entries,
+            so that it has to read the ranges which name some.
+        damaged: keys outside ``data/`` of objects whose contents differ from an entry.
+    """
+
+    location: StoreLocation
+    scratch: Scratch | None
+    nonce: str
+    compares: bool
+    damaged: frozenset[str] = frozenset()
+
+
+class ToRead(NamedTuple):
+    """The references that one task yields.
+
+    Attributes:
+        first: number of the first range; the others follow.
+        ranges: the ranges to check.
+        staged: references that the driver found, in place of ranges.
+        contents: what entries that the driver found say of lakeFS's objects.
+    """
+
+    first: int
+    ranges: tuple[RangeRecord, ...]
+    staged: tuple[tuple[bytes, int], ...] = ()
+    contents: tuple[Contents, ...] = ()
+
+
+class RangeResult(NamedTuple):
+    """What is known of a range.
+
+    Attributes:
+        number: of the range.
+        entries: number of its entries that can be read.
+        outside: number of entries with bytes outside the namespace, by place.
+        facts: names and sizes of objects that differ from references; or where these are.
+        is_sound: whether the driver need not read it.
+    """
+
+    number: int
+    entries: int
+    outside: Mapping[str, int]
+    facts: bytes | Kept
+    is_sound: bool
+
+
+class PartResult(NamedTuple):
+    """What is known of some ranges.
+
+    Attributes:
+        objects: number of objects in those listings whose counts came to this part.
+        ranges: the results of the ranges.
+    """
+
+    objects: int
+    ranges: list[RangeResult]
+
+
+def name_of(key: str) -> bytes | None:
+    """Return the name of an object; ``None`` if it is not below ``data/``."""
+    digest = data_digest(key)
+    if digest is not None:
+        return b"\1" + bytes.fromhex(digest)
+    return b"\0" + digest_of_key(key) if key.startswith(DATA) else None
+
+
+def reference(address: str, size: int) -> tuple[bytes, int] | None:
+    """Return a reference as name and size; ``None`` if it names no object below ``data/``."""
+    name = name_of(address)
+    return None if name is None else (name, size if 0 <= size < _MOST else _NO_SIZE)
+
+
+def read_references(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
+    """Check ranges on an executor; yield their references, and a row for the counts of each."""
+
+    def rows_of(_number: int, body: bytes) -> Iterator[Any]:
+        part: ToRead = load_value(body)
+        if part.staged:
+            yield from _reference_rows(part.first, part.staged)
+            yield _stat_row(part.first, [0, {}, True])
+        for number, record in enumerate(part.ranges, part.first):
+            found, stat = _check(checking.location.trees(), record, checking)
+            yield from _reference_rows(number, found)
+            yield _stat_row(number, stat)
+
+    return carrying(batches, rows_of, checking.nonce)
+
+
+def _check(
+    trees: TreeStore, record: RangeRecord, checking: Checking
+) -> tuple[set[tuple[bytes, int]], list[Any]]:
+    """Return the distinct references of a range, and its counts."""
+    entries = 0
+    places: dict[str, int] = {}
+    is_sound = True
+    found: set[tuple[bytes, int]] = set()
+    for item in check_range(trees, record):
+        if isinstance(item, Problem):
+            is_sound = False
+            continue
+        entries += 1
+        address = item.physical_address
+        if "://" in address:
+            outside.count(places, outside.place_of_address(checking.location.uri, address))
+            continue
+        named = reference(address, item.size)
+        if named is not None:
+            found.add(named)
+        elif not is_old_key(address) or size_of(checking.location.store(), address) != item.size:
+            is_sound = False
+        if address in checking.damaged or (checking.compares and data_digest(address) is None):
+            is_sound = False
+    return found, [entries, places, is_sound]
+
+
+def list_objects(batches: Iterator[Any], *, digits: int, checking: Checking) -> Iterator[Any]:
+    """List parts of ``data/`` on an executor, with a row for the count of each."""
+
+    def rows_of(number: int) -> Iterator[Any]:
+        low, high = bounds_of(number, digits)
+        listed = (info for info, _ in list_between(checking.location.store(), low, high))
+        count = 0
+        while some := list(islice(listed, _BATCH)):
+            count += len(some)
+            yield object_rows([name_of(info.key) for info in some], [info.size for info in some])
+        yield object_rows([None], [None], as_stat([count]))
+
+    return carrying(batches, rows_of, checking.nonce)
+
+
+def keep_left(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
+    """Yield the result of a part, from the rows that the join left, ascending by range."""
+    rows = (
+        row
+        for batch in batches
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    )
+    part = objects = 0
+    ranges: list[RangeResult] = []
+    is_empty = True
+    for number, some in groupby(rows, key=itemgetter(1)):
+        is_empty = False
+        left = _Left()
+        for part, _, *row in some:  # noqa: B007 - the same in all rows
+            left.add(*row)
+        objects += left.objects
+        if number is not None:
+            ranges.append(left.result(number, checking))
+    if not is_empty:
+        yield result_row(part, PartResult(objects, ranges), checking.scratch, checking.nonce)
+
+
+class _Left:
+    """What the join left of one range, or of listings."""
+
+    def __init__(self) -> None:
+        self.objects = 0
+        self._facts: dict[bytes, int | None] = {}
+        self._counts: tuple[int, dict[str, int], bool] = 0, {}, False
+        self._has_damaged = False
+
+    def add(
+        self, name: bytes, present: int | None, stat: bytes | None, listed: bytes | None
+    ) -> None:
+        """Add a row."""
+        if listed is not None:
+            self.objects += json.loads(listed)[0]
+        elif stat is not None:
+            entries, places, is_sound = json.loads(stat)
+            self._counts = entries, places, is_sound
+        elif present == DAMAGED:
+            self._has_damaged = True
+        else:
+            self._facts[name] = present
+
+    def result(self, number: int, checking: Checking) -> RangeResult:
+        """Return what is known of the range."""
+        entries, places, is_sound = self._counts
+        is_sound = is_sound and not self._facts and not self._has_damaged
+        body = b"".join(
+            name + (DAMAGED if size is None else size).to_bytes(8, signed=True)
+            for name, size in self._facts.items()
+        )
+        try:
+            kept = checking.scratch and checking.scratch.keep(body, above=_INLINE)
+        except LakeError as error:
+            raise carried(error, checking.nonce) from error
+        return RangeResult(number, entries, places, kept or body, is_sound)
+
+
+def facts_in(body: bytes) -> dict[bytes, int | None]:
+    """Return the sizes of objects by name; ``None`` for those that do not exist."""
+    found: dict[bytes, int | None] = {}
+    for at in range(0, len(body), _FACT):
+        size = int.from_bytes(body[at + _NAME : at + _FACT], signed=True)
+        found[body[at : at + _NAME]] = None if size < 0 else size
+    return found
+
+
+def _reference_rows(number: int, found: Iterable[tuple[bytes, int]]) -> Iterator[Any]:
+    rest = iter(found)
+    while some := list(islice(rest, _BATCH)):
+        names, sizes = zip(*some, strict=True)
+        yield _rows(number, names, sizes, [None] * len(some))
+
+
+def _stat_row(number: int, stat: list[Any]) -> Any:  # noqa: ANN401 - a batch of pyarrow
+    return _rows(number, [None], [None], [as_stat(stat)])
+
+
+def _rows(number: int, names: Any, sizes: Any, stats: Any) -> Any:  # noqa: ANN401 - as above
+    import pyarrow as pa
+
+    count = len(names)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([number // RESULT_RANGES] * count, pa.int32()),
+            pa.array([number] * count, pa.int32()),
+            pa.array(names, pa.binary()),
+            pa.array(sizes, pa.int64()),
+            pa.array(stats, pa.binary()),
+        ],
+        ["part", "number", "name", "size", "stat"],
+    )
+
+
+def object_rows(
+    names: list[bytes | None], sizes: list[int | None], stat: bytes | None = None
+) -> Any:  # noqa: ANN401 - as above
+    """Return rows of objects; or one with the count of a listing."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(names, pa.binary()),
+            pa.array(sizes, pa.int64()),
+            pa.array([stat] * len(names), pa.binary()),
+        ],
+        ["object", "present", "listed"],
+    )

@@ -1,0 +1,222 @@
+"""Read the refs in the bucket, and refuse them if one vanished or went back since it was seen.
+
+What no ref reaches is deleted, so a ref that is missing or old by mistake would cost its data. A
+ref object is never deleted, as a deletion leaves a tombstone, and its sequence number only grows.
+So each reading is compared with what this clone tracks, with the record of the last collection, and
+with what this process read before.
+
+A ref that went back does no harm once refs reach the commit on which it was seen: somebody has
+pushed it again. A clone that fetched meanwhile tracks the present state, so the commits on which it
+saw the refs before the bucket went back count in the same way.
+
+Otherwise a person may accept the present refs, after a backup was restored. Refs that are damaged,
+or that are listed and cannot be read, cannot be accepted: nobody knows what they need.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from lakecli.base.model import CommitId, RefKind
+from lakecli.errors import IntegrityError
+from lakecli.gc.observations import read_last
+from lakecli.kv.bucket import Tracked, TrackingStore
+from lakecli.remote.ref_records import NotOurs, RemoteRef
+from lakecli.remote.refs import BadRef, Listed, find_ref, iter_refs, read_refs
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.sharing import rollback
+from lakecli.stores.base import Version
+
+if TYPE_CHECKING:
+    from lakecli.stores.base import ObjectStore
+
+_NAMED: Final = 3
+"""Refs that an error names, at most."""
+
+_CLONE: Final = "this clone"
+_COLLECTION: Final = "the last garbage collection"
+_RUN: Final = "this run"
+
+
+class LostRef(NamedTuple):
+    """A ref that is missing, or older than it was.
+
+    Attributes:
+        kind: a branch or a tag.
+        name: the name of the ref.
+        commit_id: the commit on which it was seen last; ``None``: it was deleted, or the record of
+            an earlier version does not say.
+        sequence: the number of its last move when it was seen; 0: unknown.
+        seen_by: who saw it.
+        now: what is in the bucket instead.
+    """
+
+    kind: RefKind
+    name: str
+    commit_id: CommitId | None
+    sequence: int
+    seen_by: str
+    now: str
+
+    def __str__(self) -> str:
+        """Return what is known of it."""
+        return f"{self.kind} {self.name!r} {self.now}; {self.seen_by} saw it {_where(self)}"
+
+
+class RefsWentBack(IntegrityError):
+    """Refs are missing, or older than they were, so what they need is unknown.
+
+    Attributes:
+        lost: these refs.
+        what: what is known of them.
+    """
+
+    def __init__(self, uri: str, all_lost: Sequence[LostRef]) -> None:
+        lost = list({(each.kind, each.name): each for each in reversed(all_lost)}.values())[::-1]
+        more = f"; and {len(lost) - _NAMED} more refs" if lost[_NAMED:] else ""
+        what = f"{'; '.join(map(str, lost[:_NAMED]))}{more}"
+        super().__init__(
+            "branches or tags are missing in the bucket or older than they were, so nothing is "
+            f"collected: {what}",
+            hint=f"restore them from a clone that has them, by lakecli push --all {uri} or lakecli "
+            f"fsck --repair {uri}; if a backup was restored, accept the present ones: "
+            f"lakecli gc run --accept-restored {uri}",
+        )
+        self.lost, self.what = tuple(lost), what
+
+
+class UnreadableRef(NotOurs):
+    """A ref that is damaged, or that is listed and not found."""
+
+
+class KnownRefs:
+    """The refs of one bucket, and what was seen of them.
+
+    Args:
+        store: the namespace.
+        uri: the repository's URI, for hints.
+        seen: refs as they were seen, and who saw them.
+        stood: refs that went back, with the commits on which they stood before.
+
+    Attributes:
+        gone_back: refs that went back, by the last reading and by the records of this clone.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        uri: str,
+        seen: Iterable[tuple[str, Iterable[Tracked]]] = (),
+        stood: Sequence[tuple[RefKind, str, CommitId]] = (),
+    ) -> None:
+        self._store = store
+        self._uri = uri
+        self._stood = [LostRef(*each, 0, _CLONE, "went back") for each in stood]
+        self.gone_back = self._stood
+        self._seen: dict[tuple[RefKind, str], dict[str, Tracked]] = defaultdict(dict)
+        for who, refs in seen:
+            for ref in refs:
+                self._seen[ref.kind, ref.name][who] = ref
+
+    @classmethod
+    def of(cls, repository: Repository) -> Self:
+        """Return the refs of a repository's bucket, with all that is known of them.
+
+        Raises:
+            DamagedObservation: what the last collection saw cannot be read.
+        """
+        with repository.lake.kv.read() as txn:
+            tracked = list(TrackingStore(txn, repository.key).iter())
+            last = rollback.find_last(txn, repository)
+        seen = ((_CLONE, tracked), (_COLLECTION, read_last(repository.store, repository.uri)))
+        stood = () if last is None else last.refs
+        return cls(repository.store, repository.uri, seen, stood)
+
+    def read(self) -> list[RemoteRef]:
+        """Return all refs, deleted ones too; later readings must agree with this one.
+
+        Refs that are older than they were are in `gone_back` afterwards: see `check_reached`.
+
+        Raises:
+            RefsWentBack: refs are missing.
+            UnreadableRef: a ref is damaged, or it is listed and cannot be read.
+        """
+        bad: list[BadRef] = []
+        listed = {(each.kind, each.name): each for each in iter_refs(self._store)}
+        # A store may list late, so what is not listed is asked for.
+        late = [Listed(*ref, Version("")) for ref in self._seen.keys() - listed.keys()]
+        wanted = [*listed.values(), *late]
+        refs = list(read_refs(self._store, wanted, on_bad=bad.append))
+        for each in bad:
+            self._refuse(each.kind, each.name)
+        found = {(ref.kind, ref.name): ref for ref in refs}
+        for kind, name in listed.keys() - found.keys():
+            self._refuse(kind, name)
+        lost = [
+            _lost(before, who, found.get(ref))
+            for ref, seen in sorted(self._seen.items())
+            for who, before in seen.items()
+            if rollback.went_back(self._store, before, found.get(ref))
+        ]
+        if any((each.kind, each.name) not in found for each in lost):
+            raise RefsWentBack(self._uri, lost)
+        self.gone_back = [*self._stood, *lost]
+        for ref in refs:
+            self._seen[ref.kind, ref.name][_RUN] = _tracked(ref)
+        return refs
+
+    def seen_now(self) -> list[Tracked]:
+        """Return the refs as this process read them last."""
+        return [seen[_RUN] for _, seen in sorted(self._seen.items()) if _RUN in seen]
+
+    def check_reached(self, reached: Collection[CommitId]) -> None:
+        """Check that refs reach the commits on which others were seen before they went back.
+
+        Raises:
+            RefsWentBack: no ref reaches one of them.
+        """
+        lost = [each for each in self.gone_back if each.commit_id not in reached]
+        if lost:
+            raise RefsWentBack(self._uri, lost)
+
+    def _refuse(self, kind: RefKind, name: str) -> None:
+        """Raise an error for a ref that could not be read, with what is known of it."""
+        before = next(iter(self._seen.get((kind, name), {}).items()), None)
+        known = "" if before is None else f"; {before[0]} saw it {_where(before[1])}"
+        try:
+            found = find_ref(self._store, kind, name)
+        except NotOurs as error:
+            raise UnreadableRef(f"{error.message}{known}", hint=error.hint) from error
+        if found is None:
+            raise UnreadableRef(
+                f"{kind} {name!r} is listed in {self._store.uri}, but cannot be read there{known}",
+                hint="repeat the command later; if it stays so, restore the object from a clone "
+                f"that has seen it: lakecli fsck --repair {self._uri}",
+            )
+        raise UnreadableRef(
+            f"{kind} {name!r} could not be read in {self._store.uri} at first{known}",
+            hint="repeat the command",
+        )
+
+
+def _lost(before: Tracked, who: str, ref: RemoteRef | None) -> LostRef:
+    if ref is None:
+        now = "is missing"
+    elif ref.sequence < before.sequence:
+        now = f"is at move {ref.sequence}"
+    else:
+        now = f"has another move {before.sequence} now"
+    return LostRef(before.kind, before.name, before.commit_id, before.sequence, who, now)
+
+
+def _where(seen: LostRef | Tracked) -> str:
+    """Say on which commit and at which move a ref was."""
+    commit = f"on commit {seen.commit_id}" if seen.commit_id else ""
+    move = f"at move {seen.sequence}" if seen.sequence else ""
+    return f"{commit} {move}".strip()
+
+
+def _tracked(ref: RemoteRef) -> Tracked:
+    return Tracked(ref.kind, ref.name, ref.commit_id, ref.sequence, ref.write_id, str(ref.version))

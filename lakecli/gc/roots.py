@@ -1,0 +1,225 @@
+"""The roots of garbage collection: refs, their recent past, and this clone.
+
+Read from the bucket: all refs (of every clone), the moves in their reflog, all commit packs, the
+refs dumps that are kept, and the one that a lakeFS server left.
+Read from this clone: its refs, what its operation log could restore, and staged changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.base.ids import PackId
+from lakecli.base.layout import REFLOG
+from lakecli.base.model import CommitId, MetarangeId
+from lakecli.errors import IntegrityError
+from lakecli.gc.history import Known, LostHistory, Start, retained
+from lakecli.gc.joined import JoinedSet
+from lakecli.gc.known_refs import KnownRefs
+from lakecli.gc.live import DigestSet
+from lakecli.gc.own import add_staged, own_positions
+from lakecli.gc.packs import read_all
+from lakecli.gc.positions import Positions, reached_by_heads, read_positions
+from lakecli.gc.rules import Rules
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.ref_records import RemoteRef
+from lakecli.repository.core.housekeeping import KEPT_FOR
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.lakefs.dump import reach_of_dump
+from lakecli.repository.lakefs.kept import LostDump, find_left, iter_kept
+from lakecli.repository.lakefs.taken_over import TakenOver
+from lakecli.stores.base import ObjectInfo
+
+if TYPE_CHECKING:
+    from lakecli.stores.base import ObjectStore
+
+REFLOG_KEPT: Final = KEPT_FOR
+"""How long former positions of a ref count at least; longer if the grace period is."""
+
+_CLOCKS: Final = timedelta(days=1)
+"""Added for the time between a move and the date of the object that records it."""
+
+
+class Roots(NamedTuple):
+    """The roots.
+
+    Attributes:
+        commits: number of commits that keep their objects.
+        heads: trees of the commits on which the bucket's refs stand.
+        trees: trees of the commits that the bucket's refs and reflog reach, with those of heads.
+        own_trees: trees that only this clone reaches; their objects may be lost already.
+        replaces: IDs of the packs that each commit pack claims to replace, by the ID of that pack.
+        dumped_trees: trees of the commits in refs dumps that are kept.
+        dumps: the tables of these dumps.
+        refs: the refs in the bucket, deleted ones too.
+        history: all commits that are known.
+    """
+
+    commits: int
+    heads: frozenset[MetarangeId]
+    trees: frozenset[MetarangeId]
+    own_trees: frozenset[MetarangeId]
+    replaces: Mapping[PackId, tuple[PackId, ...]]
+    dumped_trees: frozenset[MetarangeId] = frozenset()
+    dumps: frozenset[str] = frozenset()
+    refs: tuple[RemoteRef, ...] = ()
+    history: Mapping[CommitId, Known] = MappingProxyType({})
+
+
+def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
+    """Return the time since which former positions of refs count."""
+    return now - max(REFLOG_KEPT, grace) - _CLOCKS
+
+
+def gather(
+    repository: Repository,
+    live: DigestSet | JoinedSet,
+    known: KnownRefs,
+    *,
+    now: datetime,
+    grace: timedelta,
+    rules: Rules | None,
+    taken: TakenOver | None = None,
+) -> Roots:
+    """Return the roots; add the data objects of staged changes to `live`.
+
+    Args:
+        repository: the repository.
+        live: receives data objects in use.
+        known: the refs in the bucket, and what was seen of them.
+        now: time by the store's clock.
+        grace: the grace period.
+        rules: how long commits keep their objects; ``None``: as long as refs reach them.
+        taken: how the namespace was taken over from lakeFS; ``None``: it was not.
+
+    Raises:
+        LostHistory: a commit that a ref reaches is missing.
+        DamagedPack: a commit is missing, perhaps because this commit pack is damaged.
+        RefsWentBack: refs are missing, or older than they were.
+        NotOurs: a ref in the bucket is invalid.
+        LostDump, BadRecord: a refs dump that is kept, or the one that lakeFS left, cannot be read.
+    """
+    # Refs first: later commits belong to none of the refs as read.
+    refs = known.read()
+    positions = list(read_positions(repository.store, refs, reflog_cutoff(now, grace)))
+    packs = read_all(repository.store)
+    commits = packs.commits
+    if known.gone_back:
+        known.check_reached(_reached(commits, positions))
+    with repository.lake.kv.read() as txn:
+        for commit in RefStore(txn, repository.key).iter_commits():
+            at = int(commit.created_at.timestamp())
+            commits.setdefault(commit.id, Known(commit.parents, commit.metarange_id, at))
+        own = [
+            Start(each.commit_id, _since(now, rules, each.branch))
+            for each in own_positions(txn, repository, now)
+            if each.commit_id in commits
+        ]
+        add_staged(txn, repository, live, now)
+    try:
+        kept = retained(commits, _shared_starts(commits, positions, now, rules))
+        all_kept = kept | retained(commits, own)
+    except LostHistory as error:
+        if packs.damaged:
+            raise packs.damaged[0] from error
+        raise
+    heads = _trees_of(commits, {each.head for each in positions if each.head is not None})
+    trees = _trees_of(commits, kept)
+    own_trees = _trees_of(commits, all_kept) - trees
+    tables, dumped = _reach_dumps(repository, now, taken)
+    return Roots(
+        commits=len(all_kept),
+        heads=heads,
+        trees=trees,
+        own_trees=own_trees,
+        replaces=packs.replaces,
+        dumped_trees=dumped,
+        dumps=tables,
+        refs=tuple(refs),
+        history=commits,
+    )
+
+
+def _trees_of(commits: Mapping[CommitId, Known], ids: Iterable[CommitId]) -> frozenset[MetarangeId]:
+    return frozenset(commits[each].tree for each in ids) - {MetarangeId("")}
+
+
+def _reach_dumps(
+    repository: Repository, now: datetime, taken: TakenOver | None
+) -> tuple[frozenset[str], frozenset[MetarangeId]]:
+    """Return the tables of the refs dumps that are kept, and the trees of their commits."""
+    tables: frozenset[str] = frozenset()
+    trees: frozenset[MetarangeId] = frozenset()
+    kept = list(iter_kept(repository.store, now))
+    if taken is not None and taken.dump.until > now:
+        kept.append(taken.dump)
+    left = find_left(repository.store)
+    if left is not None:
+        kept.insert(0, left)
+    for each in {dump.lists: dump for dump in kept}.values():
+        try:
+            more_tables, more_trees = reach_of_dump(repository.trees, each.manifest)
+        except IntegrityError as error:
+            if each is left and taken is not None and each.lists == taken.dump.lists:
+                continue  # it came in, and was collected with the dump of the take-over
+            raise LostDump(each, error) from error
+        tables, trees = tables | more_tables, trees | more_trees
+    return tables, trees
+
+
+def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:
+    if rules is None:
+        return None
+    days = rules.default_days if not branch else rules.days_of(branch)
+    return int((now - timedelta(days=days)).timestamp())
+
+
+def _shared_starts(
+    commits: Mapping[CommitId, Known],
+    positions: Sequence[Positions],
+    now: datetime,
+    rules: Rules | None,
+) -> Iterator[Start]:
+    """Yield where the bucket's refs point, and recently pointed."""
+    reached: frozenset[CommitId] = frozenset()
+    if rules is not None and any(each.doubtful for each in positions):
+        reached = _reached(commits, positions)
+    for each in positions:
+        since = _since(now, rules, each.branch)
+        if each.head is not None:
+            yield Start(each.head, since)
+        for commit_id in sorted(each.recent | (each.doubtful - reached)):
+            yield Start(commit_id, since)
+
+
+def _parents(commits: Mapping[CommitId, Known]) -> dict[CommitId, tuple[CommitId, ...]]:
+    return {commit_id: known.parents for commit_id, known in commits.items()}
+
+
+def _reached(
+    commits: Mapping[CommitId, Known], positions: Sequence[Positions]
+) -> frozenset[CommitId]:
+    return reached_by_heads(_parents(commits), [each.head for each in positions])
+
+
+def check_refs(known: KnownRefs, store: ObjectStore) -> None:
+    """Read the refs, and check that none vanished or went back since it was seen.
+
+    Raises:
+        RefsWentBack: refs are missing, or older than they were.
+        UnreadableRef: a ref is damaged, or it is listed and cannot be read.
+    """
+    heads = [ref.commit_id for ref in known.read()]
+    if known.gone_back:
+        known.check_reached(reached_by_heads(_parents(read_all(store).commits), heads))
+
+
+def expired_reflog(store: ObjectStore, *, now: datetime, grace: timedelta) -> Iterator[ObjectInfo]:
+    """Yield the objects of the reflog whose moves are all too old to count."""
+    cutoff = reflog_cutoff(now, grace)
+    for info in store.list(REFLOG):
+        if info.modified_at < cutoff:  # its moves are older
+            yield info

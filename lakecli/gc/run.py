@@ -1,0 +1,498 @@
+"""Advance garbage collection as far as time allows, and undo it.
+
+One call does one thing: in the idle state it condemns; if something is condemned and the grace
+period is over, it sweeps; it continues an interrupted sweep, of this or another machine, once its
+lease is over. After a kill at any step, the same call leads to the same result.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from datetime import timedelta
+from operator import attrgetter
+from typing import Final
+
+from lakecli.base.layout import GC
+from lakecli.base.parsing import Unparsable, parse_json_object
+from lakecli.base.validation import Invalid, whole
+from lakecli.engine.runner import Runner
+from lakecli.errors import LakeError, UsageError
+from lakecli.gc.ending import clean_up, move_state, take_back
+from lakecli.gc.joined import JoinedSet, open_live
+from lakecli.gc.known_refs import KnownRefs, LostRef, RefsWentBack
+from lakecli.gc.lease import Lease
+from lakecli.gc.live import DigestSet
+from lakecli.gc.mark import Times, Work, mark
+from lakecli.gc.marks import LostMarks, Marks
+from lakecli.gc.observations import DamagedObservation, observe, put_last
+from lakecli.gc.records import Action, GcOptions, GcReport, GcStatus
+from lakecli.gc.roots import check_refs, reflog_cutoff
+from lakecli.gc.rules import find_rules
+from lakecli.gc.shared import SharedNamespace, check_not_shared, check_published
+from lakecli.gc.summary import Summary, fields_of
+from lakecli.gc.sweep import Sweep, Swept, deleter
+from lakecli.kv.bucket import Tracked
+from lakecli.remote import collection
+from lakecli.remote.collection import (
+    LEASE,
+    LONGEST_GRACE,
+    SHORTEST_GRACE,
+    STALE_AFTER,
+    GcState,
+    Phase,
+    Seen,
+    store_now,
+)
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.lakefs.kept import iter_kept, last_dump_at
+from lakecli.repository.lakefs.taken_over import TakenOver, confirm_stopped, find_take_over
+from lakecli.repository.sharing import rollback
+from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.sharing.publish import check_readable, check_writable
+from lakecli.stores.base import ANY, ObjectNotFound, TooLarge, get_bounded
+from lakecli.stores.capabilities import clear_temporaries
+
+__all__ = [
+    "Action",
+    "GcOptions",
+    "GcReport",
+    "GcStatus",
+    "SharedNamespace",
+    "advance",
+    "status",
+    "undo",
+]
+
+REPORTS: Final = GC + "reports/"
+
+MAX_REPORT_SIZE: Final = 1 << 20
+"""Bytes of a report, at most."""
+
+
+class NotTakenOver(UsageError):
+    """It is confirmed that lakeFS has stopped, where it never was."""
+
+
+def status(repository: Repository, *, grace: timedelta = SHORTEST_GRACE) -> GcStatus:
+    """Return the state of a repository's garbage collection.
+
+    Args:
+        repository: the repository.
+        grace: the shortest grace period that this machine accepts.
+
+    Raises:
+        DamagedState: the state is damaged.
+        BadRecord: the record of a refs dump that is kept is not valid.
+    """
+    store, now = repository.store, repository.lake.now()
+    found = _status(repository, collection.look(store), grace)
+    taken = find_take_over(store)
+    kept = list(iter_kept(store, now))
+    if taken is not None and taken.dump.until > now:
+        kept.append(taken.dump)
+    return found._replace(
+        dumps=tuple(sorted(kept, key=attrgetter("since"))),
+        lakefs_stopped=None if taken is None else taken.stopped_at,
+    )
+
+
+def _status(repository: Repository, seen: Seen, grace: timedelta) -> GcStatus:
+    state = seen.state
+    sweep_at = resume_at = None
+    summary = Marks(repository.store, state.mark).summary() if state.mark else None
+    if seen.since is not None and state.phase is Phase.CONDEMNED:
+        sweep_at = seen.since
+        with suppress(LostMarks):
+            # The state may be forged, with lists written just now.
+            sweep_at = max(sweep_at, Marks(repository.store, state.mark).newest())
+        sweep_at += max(state.grace, grace) + STALE_AFTER
+    if seen.since is not None and state.phase is Phase.SWEEPING:
+        resume_at = seen.since + LEASE
+    return GcStatus(
+        state.phase, state.epoch, state.grace, seen.since, sweep_at, resume_at, summary=summary
+    )
+
+
+def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcReport:
+    """Advance garbage collection as far as time allows.
+
+    Args:
+        repository: the repository.
+        runner: runs the work that grows with the data.
+        options: how to collect.
+
+    Raises:
+        UsageError: the grace period is too short or too long; or lakeFS is said to have stopped,
+            but the namespace was not taken over from it.
+        SharedNamespace: another program uses the namespace, or lakeFS may do so; or lakeFS has
+            written since the last refs dump.
+        StateMoved: another machine collects at the same time.
+        CannotShare: the store has no working compare-and-set.
+        DamagedState: the state is damaged.
+        RefsWentBack, UnreadableRef, DamagedObservation: a ref is missing, older than it was, or
+            damaged, or what the last collection saw of the refs is.
+        LostHistory, MissingTable, LostMarks, …: the objects in use, or those condemned, are
+            unknown, so nothing is deleted.
+        SweepTooSlow: the store answers too slowly for a safe sweep; a later call continues it.
+        Refused: the answer to the question was no.
+        OutcomeUnknown, Unreachable: the same call continues.
+    """
+    _check_grace(options.grace)
+    if options.dry_run:
+        check_readable(repository)
+    else:
+        check_writable(repository)
+        clear_temporaries(repository.store)
+    run = _Run(repository, runner, options)
+    seen = collection.look(repository.store)
+    accepted: tuple[LostRef, ...] = ()
+    if options.accept_restored:
+        seen, accepted = run.accept(seen)
+    run.observe()
+    if seen.state.phase is Phase.IDLE:
+        return run.condemn(seen)._replace(accepted=accepted)
+    if options.dry_run:
+        return run.preview(seen)
+    run.confirm_stopped()
+    if run.has_to_wait(seen):
+        return GcReport(Action.WAITS, run.status(seen))
+    return run.sweep(seen)
+
+
+def _check_grace(grace: timedelta) -> None:
+    if grace < SHORTEST_GRACE:
+        raise UsageError(
+            f"the grace period is less than {SHORTEST_GRACE.total_seconds() / 3600:.0f} hours",
+            hint="objects of work in progress look like garbage; the default is 14d",
+        )
+    if grace > LONGEST_GRACE:
+        raise UsageError(
+            f"the grace period is more than {LONGEST_GRACE.days} days", hint="the default is 14d"
+        )
+
+
+def undo(
+    repository: Repository, *, force: bool = False, grace: timedelta = SHORTEST_GRACE
+) -> GcStatus:
+    """Undo a condemnation; with `force` end an interrupted sweep, or replace a damaged state.
+
+    Args:
+        repository: the repository.
+        force: accept that what a sweep has deleted stays deleted.
+        grace: as in `status`.
+
+    Raises:
+        NothingToDo: nothing is condemned.
+        Refused: the sweep has begun; with `force`: it may be running.
+        DamagedState: the state is damaged.
+        StateMoved: another machine moved the state at the same time.
+    """
+    take_back(repository, force=force)
+    return status(repository, grace=grace)
+
+
+class _Run:
+    def __init__(self, repository: Repository, runner: Runner, options: GcOptions) -> None:
+        self._repository = repository
+        self._store = repository.store
+        self._options = options
+        self._runner = runner
+        # A dry run writes nothing, not even to learn the store's time.
+        self.now = repository.lake.now() if options.dry_run else store_now(self._store)
+        self._refs: KnownRefs | None = None
+        self._recorded: list[Tracked] = []
+        self._rules = find_rules(self._store)
+        self._taken = self._find_take_over()
+        self._last_dump = (
+            None if self._taken is None else last_dump_at(self._store, self._taken.dump)
+        )
+
+    def _find_take_over(self) -> TakenOver | None:
+        """Return how the namespace was taken over, and that lakeFS has stopped if that is said."""
+        taken = find_take_over(self._store)
+        if not self._options.lakefs_stopped:
+            return taken
+        if taken is None:
+            raise NotTakenOver(
+                f"{self._repository.uri} was not taken over from lakeFS",
+                hint="leave out the confirmation that lakeFS has stopped: --lakefs-stopped",
+            )
+        return taken._replace(stopped_at=self.now)
+
+    def confirm_stopped(self) -> None:
+        """Record that lakeFS has stopped, if that is said."""
+        if self._options.lakefs_stopped and not self._options.dry_run:
+            confirm_stopped(self._store)
+
+    def status(self, seen: Seen) -> GcStatus:
+        return _status(self._repository, seen, self._options.grace)
+
+    def has_to_wait(self, seen: Seen) -> bool:
+        """Return whether it is too early to sweep, or to continue an interrupted sweep."""
+        present = self.status(seen)
+        at = present.sweep_at or present.resume_at
+        assert at is not None
+        return self.now <= at
+
+    @property
+    def _known(self) -> KnownRefs:
+        """The refs in the bucket, and what was seen of them before this run."""
+        if self._refs is None:
+            self._refs = KnownRefs.of(self._repository)
+        return self._refs
+
+    def accept(self, seen: Seen) -> tuple[Seen, tuple[LostRef, ...]]:
+        """Accept the present refs if some went back, and end a collection that began before.
+
+        So a whole grace period is left to push what only clones have.
+
+        Returns:
+            The state to go on with, and what was accepted.
+        """
+        repository, options = self._repository, self._options
+        lost: tuple[LostRef, ...] = ()
+        try:
+            check_refs(KnownRefs.of(repository), self._store)
+        except RefsWentBack as error:
+            question, lost = error.what, error.lost
+        except DamagedObservation as error:
+            question = error.message
+        else:
+            return seen, ()
+        if options.dry_run:
+            self._refs = KnownRefs(self._store, repository.uri)
+            return Seen(seen.state._replace(phase=Phase.IDLE, mark=""), None, None), lost
+        options.confirm(
+            f"accept the branches and tags of {repository.uri} as they are ({question})"
+        )
+        if seen.state.phase is not Phase.IDLE:
+            take_back(repository, force=True)
+        fetch(repository)
+        put_last(self._store, self._read_anew())
+        with repository.lake.kv.write() as txn:
+            rollback.forget(txn, repository)
+        return collection.look(self._store), lost
+
+    def _read_anew(self) -> list[Tracked]:
+        """Return the refs as they are, whatever was seen of them."""
+        known = KnownRefs(self._store, self._repository.uri)
+        known.read()
+        return known.seen_now()
+
+    def observe(self) -> None:
+        """Read the refs, and record the last move of each."""
+        check_refs(self._known, self._store)
+        if not self._options.dry_run:
+            cutoff = reflog_cutoff(self.now, self._options.grace)
+            name = self._repository.lake.runtime.new_id().hex()
+            observe(self._store, name, self._known.seen_now(), now=self.now, cutoff=cutoff)
+            self._record_refs()
+
+    def _record_refs(self) -> None:
+        """Record the refs as they were read last, for the next collection."""
+        refs = self._known.seen_now()
+        if refs != self._recorded:
+            put_last(self._store, refs)
+            self._recorded = refs
+
+    def _work(self, grace: timedelta) -> Work:
+        return Work(
+            self._repository,
+            self._known,
+            self._runner,
+            # Nothing younger than this machine's grace period is garbage, whatever the state says.
+            Times(self.now, max(grace, self._options.grace)),
+            self._rules,
+            self._taken,
+            self._last_dump,
+            self._options.progress,
+            self._tables_before(),
+        )
+
+    def _tables_before(self) -> int:
+        """Return how many tables the last collection left, by its report; 0: unknown."""
+        epoch = collection.look(self._store).state.epoch
+        for name in ("swept", "condemned"):
+            try:
+                report = get_bounded(self._store, _report_key(epoch, name), MAX_REPORT_SIZE)
+                fields = parse_json_object(report, max_size=MAX_REPORT_SIZE)
+                return whole(0, 1 << 60)(fields.get("tables"))
+            except (ObjectNotFound, TooLarge, Unparsable, Invalid):
+                continue
+        return 0
+
+    def condemn(self, seen: Seen) -> GcReport:
+        """Mark garbage, and condemn it."""
+        lake, options = self._repository.lake, self._options
+        check_published(self._repository, self._taken)
+        if not options.dry_run:
+            clean_up(self._store, seen.state, self.now)
+        epoch, mark_id = seen.state.epoch + 1, lake.runtime.new_id().hex()
+        name = f"{epoch}-{mark_id}"
+        marks = Marks(self._store, name)
+        lake.runtime.on_step("gc:mark")
+        marked = mark(
+            self._work(options.grace),
+            sink=(lambda _part, _records: None) if options.dry_run else marks.put_data,
+        )
+        if not options.force_shared:
+            try:
+                check_not_shared(marked.foreign, self._repository, self._taken)
+            except SharedNamespace:
+                if not options.dry_run:
+                    marks.delete()
+                raise
+        self.confirm_stopped()
+        garbage = tuple(marked.tallies())
+        if not options.dry_run:
+            self._record_refs()
+        if garbage and not options.dry_run:
+            lake.runtime.on_step("gc:write-marks")
+            marks.put_others(marked.others)
+            marks.put_summary(marked.summary)
+            move_state(
+                self._repository,
+                seen,
+                phase=Phase.CONDEMNED,
+                epoch=epoch,
+                mark=name,
+                grace=options.grace,
+            )
+        report = GcReport(
+            action=Action.CONDEMNED if garbage else Action.FOUND_NOTHING,
+            status=self.status(collection.look(self._store)),
+            garbage=garbage,
+            commits=marked.commits,
+            entries=marked.entries,
+            ranges=len(marked.ranges),
+            objects=marked.objects,
+            size=marked.size,
+            lost=tuple(sorted(marked.lost)),
+            tables=marked.tables,
+            summary=marked.summary if garbage else None,
+        )
+        if garbage and not options.dry_run:
+            self._save(report, epoch)
+        return report
+
+    def preview(self, seen: Seen) -> GcReport:
+        """Report what a sweep would delete now."""
+        with open_live(self._runner) as live:
+            swept = self._sweep_of(seen.state, live).run(None)
+        return self._swept(swept, seen)
+
+    def _swept(self, swept: Swept, seen: Seen) -> GcReport:
+        return GcReport(
+            Action.SWEPT,
+            self.status(seen),
+            tuple(swept.tallies),
+            swept.spared,
+            tables=swept.tables,
+            summary=swept.summary,
+        )
+
+    def _sweep_of(self, state: GcState, live: DigestSet | JoinedSet) -> Sweep:
+        marks = Marks(self._store, state.mark)
+        return Sweep(self._work(state.grace), marks, state.epoch, live)
+
+    def sweep(self, seen: Seen) -> GcReport:
+        """Delete condemned objects that are still unreached."""
+        repository, options = self._repository, self._options
+        condemned = Marks(self._store, seen.state.mark).summary()
+        what = "" if condemned is None else f" ({condemned})"
+        options.confirm(f"permanently delete the garbage in {self._store.uri}{what}")
+        with open_live(self._runner) as live:
+            sweep = self._sweep_of(seen.state, live)
+            if seen.state.phase is Phase.CONDEMNED:
+                # Before the sweep begins, as writers wait for its end. A failure changes nothing.
+                repository.lake.runtime.on_step("gc:prepare")
+                try:
+                    sweep.prepare()
+                except LostMarks as error:
+                    self._check_unmoved(seen, error)
+                    raise
+            taken_at = options.elapsed()
+            state = move_state(repository, seen, phase=Phase.SWEEPING)
+            lease = Lease(
+                self._store,
+                state,
+                taken_at=taken_at,
+                elapsed=options.elapsed,
+                new_id=lambda: repository.lake.runtime.new_id().hex(),
+                uri=repository.uri,
+            )
+            try:
+                self._check_age(state)
+                report = self._swept(
+                    sweep.run(
+                        deleter(self._work(state.grace), lease),
+                        beat=lease.check,
+                        log=lambda summary: self._log(summary, state.epoch),
+                    ),
+                    seen,
+                )
+                self._save(report, state.epoch)
+                self._record_refs()
+            except (Exception, KeyboardInterrupt):
+                # All writers wait for the end of a sweep. If a deletion may be under way, they have
+                # to wait for the end of the lease.
+                if not lease.is_unsure:
+                    with suppress(LakeError):
+                        self._end(lease.state)
+                raise
+        self._end(lease.state)
+        return report._replace(status=status(repository, grace=options.grace))
+
+    def _check_unmoved(self, seen: Seen, error: LostMarks) -> None:
+        """Tell lost lists from lists that another machine deleted when it ended the collection."""
+        if collection.look(self._store).version != seen.version:
+            raise collection.StateMoved(
+                f"another machine has ended the garbage collection of {self._store.uri}",
+                hint=f"see its state: lakecli gc status {self._repository.uri}",
+            ) from error
+
+    def _check_age(self, state: GcState) -> None:
+        """Refuse lists younger than the grace period, whatever the state says."""
+        marks = Marks(self._store, state.mark)
+        age = self.now - marks.newest()
+        if age < max(state.grace, self._options.grace) + STALE_AFTER:
+            raise LostMarks(
+                marks.prefix, f"it was written {age.days} days ago, less than the grace period"
+            )
+
+    def _end(self, state: GcState) -> None:
+        seen = collection.look(self._store)
+        if seen.state.write_id != state.write_id:
+            raise collection.StateMoved(
+                f"another machine has taken over the garbage collection of {self._store.uri}",
+                hint=f"see its state: lakecli gc status {self._repository.uri}",
+            )
+        ended = move_state(self._repository, seen, phase=Phase.IDLE, mark="")
+        self._repository.lake.runtime.on_step("gc:clean-up")
+        clean_up(self._store, ended, self.now, ended=state.mark)
+
+    def _log(self, summary: Summary, epoch: int) -> None:
+        """Write what a sweep is about to delete, before the first deletion."""
+        fields = {"epoch": epoch, "at": self.now.isoformat(), **fields_of(summary)}
+        body = json.dumps(fields, indent=2).encode("ascii") + b"\n"
+        self._store.put(_report_key(epoch, "sweeping"), body, ANY)
+
+    def _save(self, report: GcReport, epoch: int) -> None:
+        """Write a report beside the state: of what was condemned, or of what was deleted."""
+        name = "swept" if report.action is Action.SWEPT else "condemned"
+        fields = {
+            "epoch": epoch,
+            "action": report.action,
+            "at": self.now.isoformat(),
+            "spared": report.spared,
+            "tables": report.tables,
+            "garbage": [each.fields() for each in report.garbage],
+            "summary": None if report.summary is None else fields_of(report.summary),
+        }
+        body = json.dumps(fields, indent=2).encode("ascii") + b"\n"
+        self._store.put(_report_key(epoch, name), body, ANY)
+
+
+def _report_key(epoch: int, name: str) -> str:
+    return f"{REPORTS}{epoch}-{name}.json"

@@ -1,0 +1,199 @@
+"""Check the addresses of a source's objects: that a store can read them, and that it may."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from lakecli.errors import LakeError, Refused
+from lakecli.imports.rows import Failures, Rows
+from lakecli.repository.core.address import split_address
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.pins import MARK as PIN_MARK
+from lakecli.repository.core.pins import split_pin
+from lakecli.repository.core.places import Trust, bucket_of, check_host, lies_below, place_of
+from lakecli.stores.uri import is_local
+
+if TYPE_CHECKING:
+    from lakecli.imports.part import Task
+
+
+MARK: Final = PIN_MARK.encode()
+COPY_IT: Final = "copy it into the repository"
+"""How reasons end for which an object can be imported with its bytes only."""
+
+PINNABLE: Final = ("s3://", "gs://", "az://", "memory://")
+"""Prefixes of addresses that may name a version."""
+
+
+class Addresses:
+    """Checks the addresses of one part's objects; quick where consecutive ones share a bucket.
+
+    Attributes:
+        places: places outside the namespace that contain the objects; see `places.place_of`.
+    """
+
+    def __init__(self, task: Task, failures: Failures) -> None:
+        self.places: set[str] = set()
+        self._task = task
+        self._failures = failures
+        self._root = b"\0"
+        self._is_directory = False
+        self._inside = (task.location.uri + "/").encode("utf-8", "surrogateescape")
+        self._own_bucket = bucket_of(task.location.uri)
+
+    def checked(self, rows: Rows) -> Rows:
+        """Return the rows without objects whose address cannot be read or recorded.
+
+        Raises:
+            Refused: an object lies in the repository's own namespace, or in a directory that is
+                not allowed.
+        """
+        bad = self._unknown(rows.addresses)
+        if not self._task.copies:
+            for at in _not_text(rows.addresses):
+                bad.setdefault(at, f"its name is not UTF-8, as addresses are: {COPY_IT}")
+        for at in _not_text(rows.checksums):
+            bad.setdefault(at, "its checksum is not UTF-8")
+        if not bad:
+            return rows
+        for at, why in sorted(bad.items()):
+            self._failures.add(self._task.prefix + rows.keys[at], why)
+        return rows.take([at for at in range(len(rows)) if at not in bad])
+
+    def _unknown(self, addresses: list[bytes]) -> dict[int, str]:
+        """Return what is wrong with addresses, by their positions."""
+        if self._are_known(addresses):
+            return {}
+        bad = {}
+        for at, address in enumerate(addresses):
+            if not self._is_known(address):
+                why = self._problem(address)
+                if why:
+                    bad[at] = why
+            if address.startswith(self._inside):
+                raise inside_error(address.decode("utf-8", "replace"), self._task.location.uri)
+        return bad
+
+    def _are_known(self, addresses: list[bytes]) -> bool:
+        """Return whether all addresses are in the bucket of the last one, by one search of each."""
+        if self._is_directory:
+            return False
+        joined = b"".join(b"\0" + address for address in addresses)
+        count = len(addresses)
+        return (
+            joined.count(b"\0") == count  # so no address can pass for two
+            and joined.count(b"\0" + self._root) == count
+            and b"\0" + self._inside not in joined
+            and MARK not in joined
+        )
+
+    def _is_known(self, address: bytes) -> bool:
+        """Return whether an address is in the bucket or directory of the last one."""
+        if not address.startswith(self._root) or MARK in address:
+            return False
+        return not self._is_directory or (
+            b"/" not in address[len(self._root) :] and not address.endswith((b"/", b"/.", b"/.."))
+        )
+
+    def _problem(self, address: bytes) -> str:
+        """Record the place of an address; return what is wrong with it, or ``""``."""
+        text = address.decode("utf-8", "surrogateescape")
+        text, version_id = split_pin(text)
+        scheme, colon, rest = text.partition("://")
+        if not colon:
+            local = " (of a file: local:///…)" if text.startswith("/") else ""
+            return f"its address is not a URI: {text!r}{local}"
+        try:
+            place, key = split_address(text)
+            if version_id and not place.startswith(PINNABLE):
+                return f"it names a version, and only buckets keep versions: {text}"
+            if is_local(place):
+                return self._problem_of_file(text, place, key)
+            check_host(place)
+        except LakeError as error:
+            return error.message
+        if place == self._own_bucket and not self._task.copies:
+            return self._problem_beside(text, place, key)
+        self.places.add(place)
+        if scheme.lower() != "https":
+            size = 2 if place.startswith("az://") else 1
+            self._root = f"{scheme}://{'/'.join(rest.split('/')[:size])}/".encode()
+            self._is_directory = False
+        return ""
+
+    def _problem_beside(self, text: str, bucket: str, key: str) -> str:
+        """Check an address in the namespace's own bucket, which others may share."""
+        place = place_of(self._task.location.uri, bucket, key)
+        if place == self._task.location.uri:
+            raise inside_error(text, place)
+        if place == bucket:
+            return f"only the whole bucket of the repository covers its address: {COPY_IT}"
+        self.places.add(place)
+        self._root = f"{place}/".encode("utf-8", "surrogateescape")
+        self._is_directory = False
+        return ""
+
+    def _problem_of_file(self, text: str, directory: str, name: str) -> str:
+        task = self._task
+        if not task.copies and not is_local(task.location.uri):
+            return f"a file on this machine cannot be referenced from a bucket: {COPY_IT}"
+        if task.walks:
+            if not any(f"{directory}/".startswith(f"{root}/") for root in task.roots):
+                self.places.add(directory)  # reached by a symbolic link
+            self._root = text[: len(text) - len(name)].encode("utf-8", "surrogateescape")
+            self._is_directory = True
+            return ""
+        # A manifest is untrusted. It may name files of this machine only beside itself, or where
+        # the user allowed it.
+        trust = Trust(task.location.name, task.location.uri, task.location.allowed)
+        roots = (*task.roots, *trust.allowed)
+        if not lies_below(directory, name, roots):
+            raise trust.refusal(directory)
+        self.places.add(directory)
+        return ""
+
+
+def _not_text(column: list[bytes]) -> list[int]:
+    """Return the positions of values that are not UTF-8."""
+    if b"".join(column).isascii():
+        return []
+    found = []
+    for at, data in enumerate(column):
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            found.append(at)
+    return found
+
+
+def inside_error(address: str, namespace: str) -> Refused:
+    """Return the error of a source in the repository's own namespace."""
+    return Refused(
+        f"the source {address} lies in the repository's own namespace {namespace}",
+        hint="copy objects between branches with lakecli fs cp, or merge",
+    )
+
+
+def check_outside(repository: Repository, uri: str) -> None:
+    """Refuse a source that contains the repository's namespace, or lies in it.
+
+    Raises:
+        Refused: it does.
+    """
+    own = _real(repository.record.storage_namespace)
+    other = _real(uri)
+    if (other + "/").startswith(own + "/"):
+        raise inside_error(uri, repository.record.storage_namespace)
+    if (own + "/").startswith(other + "/"):
+        raise Refused(
+            f"the source {uri} contains the repository's own namespace {own}",
+            hint="import a prefix that does not contain it",
+        )
+
+
+def _real(uri: str) -> str:
+    """Return a URI with symbolic links resolved, if it is on this machine."""
+    if is_local(uri):
+        return "local://" + os.path.realpath(uri.removeprefix("local://")).rstrip("/")
+    return uri

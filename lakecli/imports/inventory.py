@@ -1,0 +1,131 @@
+"""An S3 Inventory as a source: its ``manifest.json`` names files in CSV or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.base.parsing import parse_json_object
+from lakecli.errors import IntegrityError, Unsupported, UsageError
+from lakecli.imports.arrow import Layout
+from lakecli.imports.manifest_file import CSV, PARQUET, ManifestFile
+from lakecli.imports.remote_file import open_object
+
+SUFFIX: Final = "/manifest.json"
+
+_REQUIRED: Final = ("Bucket", "Key", "Size", "ETag")
+_ARN: Final = "arn:aws:s3:::"
+_MAX_MANIFEST_SIZE: Final = 256 << 20
+"""Bytes of a ``manifest.json``, at most; each of its files takes about 200."""
+_IN_PARQUET: Final = {
+    "Bucket": "bucket",
+    "Key": "key",
+    "Size": "size",
+    "LastModifiedDate": "last_modified_date",
+    "ETag": "e_tag",
+    "IsLatest": "is_latest",
+    "IsDeleteMarker": "is_delete_marker",
+}
+
+
+class Inventory(NamedTuple):
+    """The files of an inventory, and the names of their columns."""
+
+    files: tuple[ManifestFile, ...]
+    layout: Layout
+
+
+def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Inventory:
+    """Read the ``manifest.json`` of an inventory.
+
+    Only the latest version of each object is imported, and no delete markers. If the inventory was
+    copied elsewhere, its files are expected where S3 puts them: in ``data/`` beside the directory
+    of the manifest.
+
+    Raises:
+        ObjectNotFound: the file does not exist.
+        IntegrityError: it is not the manifest of an inventory.
+        Unsupported: the inventory is in ORC.
+        UsageError: the inventory lacks a field.
+    """
+    with open_object(uri, account) as stream:
+        data = stream.read(_MAX_MANIFEST_SIZE + 1)
+    try:
+        found = parse_json_object(data, max_size=_MAX_MANIFEST_SIZE)
+        kind, names = found["fileFormat"], found["fileSchema"]
+        bucket = str(found["destinationBucket"]).removeprefix(_ARN)
+        files = [
+            (str(file["key"]), int(file["size"]), str(file["MD5checksum"]))
+            for file in found["files"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise IntegrityError(
+            f"{uri} is not the manifest of an S3 Inventory",
+            hint="a manifest has fileFormat, fileSchema, destinationBucket and files",
+        ) from error
+    if kind not in ("CSV", "Parquet"):
+        raise Unsupported(
+            f"an inventory in {kind}", hint="have S3 write the inventory as Parquet or CSV"
+        )
+    is_csv = kind == "CSV"
+    columns = [name.strip() for name in names.split(",")] if is_csv else []
+    layout = _layout(columns if is_csv else _parquet_columns(names), is_csv=is_csv)
+    return Inventory(
+        tuple(
+            ManifestFile(
+                _place(uri, bucket, key),
+                CSV if is_csv else PARQUET,
+                version,
+                size,
+                is_gzip=is_csv and key.endswith(".gz"),
+                names=tuple(columns),
+                account=account,
+            )
+            for key, size, version in files
+        ),
+        layout,
+    )
+
+
+def _parquet_columns(schema: Any) -> list[str]:  # noqa: ANN401
+    """Return the known fields of a Parquet schema that is written as a message type."""
+    text = str(schema)
+    return [
+        field for field, name in _IN_PARQUET.items() if f" {name};" in text or f" {name} " in text
+    ]
+
+
+def _layout(fields: Sequence[str], *, is_csv: bool) -> Layout:
+    missing = [name for name in _REQUIRED if name not in fields]
+    if missing:
+        raise UsageError(
+            f"the inventory lacks the field {' and the field '.join(missing)}",
+            hint="add it to the inventory's optional fields in S3",
+        )
+
+    def name(field: str) -> str:
+        if field not in fields:
+            return ""
+        return field if is_csv else _IN_PARQUET[field]
+
+    return Layout(
+        path=name("Key"),
+        address="",
+        size=name("Size"),
+        checksum=name("ETag"),
+        mtime=name("LastModifiedDate"),
+        bucket=name("Bucket"),
+        latest=name("IsLatest"),
+        deleted=name("IsDeleteMarker"),
+        is_quoted=is_csv,
+        scheme="s3",
+    )
+
+
+def _place(manifest: str, bucket: str, key: str) -> str:
+    """Return the URI of a file of an inventory."""
+    if manifest.startswith("s3://"):
+        return f"s3://{bucket}/{key}"
+    above = manifest.removesuffix(SUFFIX).rpartition("/")[0]
+    return f"{above}/data/{key.rpartition('/')[2]}"

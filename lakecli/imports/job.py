@@ -1,0 +1,377 @@
+"""Import into a branch: plan parts, have a runner import them, join them, commit once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, TypeGuard
+
+from lakecli.base.directories import make_private
+from lakecli.base.model import MetarangeId
+from lakecli.engine.runner import LocalRunner, Runner
+from lakecli.engine.spark_runner import SparkRunner
+from lakecli.engine.store_location import StoreLocation, account_of
+from lakecli.errors import (
+    ConflictError,
+    NothingToDo,
+    PartialFailure,
+    Refused,
+    UsageError,
+)
+from lakecli.imports import shuffle
+from lakecli.imports.finished_parts import FinishedParts
+from lakecli.imports.journal import Journal
+from lakecli.imports.listed import Listing, iter_steps
+from lakecli.imports.part import Item, NotSorted, PartResult, Task, import_item
+from lakecli.imports.report import ImportOptions, ImportReport
+from lakecli.imports.shown import ShownProgress
+from lakecli.imports.sources import Directory, Manifest, Source, check_pinnable, roots_of
+from lakecli.imports.verify import Choice, choose
+from lakecli.repository.core.clean import check_clean
+from lakecli.repository.core.commit_gate import claim_head
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.listed_less import is_much_less
+from lakecli.repository.core.notice import Notice
+from lakecli.repository.core.places import remember
+from lakecli.repository.core.transaction import Draft, commit_clean
+from lakecli.repository.core.view import View, view_of_branch
+from lakecli.repository.transfer.plan import Step
+from lakecli.stores.uri import is_local
+
+MESSAGE: Final = "Import objects"
+IMPORTS: Final = "imports"
+"""The directory of the cache for imports under way."""
+_SHOWN: Final = 10
+
+
+class _Failed(PartialFailure):
+    """Objects failed, so nothing can be committed; the report lists them."""
+
+
+class NothingToImport(NothingToDo):
+    """The branch has everything that a source has."""
+
+
+class ListedLess(Refused):
+    """Two listings of a source differ, so nobody knows what was removed there."""
+
+
+class NotReachable(Refused):
+    """Others could not read the files of this machine to which entries would refer."""
+
+
+def destination(path: bytes | None) -> tuple[bytes, bytes | None]:
+    """Return the prefix of all paths below a destination, and the first path after them.
+
+    ``data`` and ``data/`` both mean ``data/``, which does not contain ``database/``.
+
+    Raises:
+        UsageError: the path consists of slashes only.
+    """
+    prefix = (path or b"").rstrip(b"/")
+    if not prefix:
+        if path:
+            raise UsageError(
+                "the destination path consists of slashes only", hint="leave the path out"
+            )
+        return b"", None
+    return prefix + b"/", prefix + b"0"  # the byte after the slash
+
+
+def import_objects(
+    repository: Repository,
+    branch: str,
+    path: bytes | None,
+    *,
+    source: Source,
+    runner: Runner,
+    committer: str,
+    options: ImportOptions,
+) -> ImportReport:
+    """Import a source below a path of a branch, in one commit or not at all.
+
+    If an object fails, nothing is committed and the report lists the failures.
+
+    The places outside the namespace where the objects stay are recorded as allowed for this
+    repository on this machine.
+
+    Raises:
+        NotFound: the branch or the source does not exist.
+        DirtyBranch: the branch has uncommitted changes.
+        ConflictError: the source has two objects for one path.
+        NothingToDo: the branch has all objects already.
+        LostRace: another process finished the same import meanwhile, or the branch kept moving.
+        Refused: the source lies in the repository's own namespace; or it has much less than the
+            branch, and a second listing differs.
+    """
+    base = _check_branch(repository, branch)
+    run = _Run(repository, path, source, runner, options)
+    done = run.all_parts(base)
+    if done.report.failed:
+        return done.report
+
+    def build(view: View) -> Draft:
+        nonlocal base, done
+        head = claim_head(view)
+        if view.commit.metarange_id != base:
+            base = view.commit.metarange_id
+            done = run.all_parts(base)
+        tally = done.report.tally
+        changes = tally.added or tally.changed or tally.removed
+        if done.report.failed:
+            raise _Failed("objects failed")
+        if not (changes or options.allow_empty):
+            raise NothingToImport(
+                f"nothing to import: {repository.uri}/{branch} has all {tally.objects} objects",
+                hint="to commit anyway, allow an empty commit: --allow-empty-commit",
+            )
+        return Draft(
+            metarange_id=done.join() if changes else base,
+            parents=[head],
+            message=options.message,
+            committer=committer,
+            created_at=repository.lake.now(),
+            metadata=options.metadata,
+        )
+
+    # Before the commit, so that committed objects are readable even after an interruption.
+    remember(repository, sorted(done.report.places))
+    try:
+        commit = commit_clean(repository, branch, build, kind="import")
+    except NothingToDo:
+        done.journal.close()
+        raise
+    except _Failed:  # the branch moved, and objects failed on its new head
+        return done.report
+    done.journal.close()
+    done.report.commit = commit
+    return done.report
+
+
+@contextmanager
+def preview(
+    repository: Repository,
+    branch: str,
+    path: bytes | None,
+    *,
+    source: Source,
+    runner: Runner,
+    options: ImportOptions,
+) -> Iterator[tuple[ImportReport, Iterator[Step]]]:
+    """Give the report that `import_objects` would return, and what it would do with each path.
+
+    Nothing is written but temporary files. The paths are in order, whatever ran the parts.
+
+    Raises:
+        LakeError: as `import_objects`.
+    """
+    base = _check_branch(repository, branch)
+    run = _Run(repository, path, source, runner, options)
+    make_private(parent := Path(repository.lake.home.cache) / IMPORTS)
+    with TemporaryDirectory(prefix="listed-", dir=parent) as directory:
+        report = run.all_parts(base, writes=False, lists_to=directory).report
+        yield report, iter_steps(Path(directory))
+
+
+def _check_branch(repository: Repository, branch: str) -> MetarangeId:
+    """Return the tree of a branch that has no uncommitted changes.
+
+    Raises:
+        NotFound: the branch does not exist.
+        DirtyBranch: the branch has uncommitted changes.
+    """
+    with repository.lake.kv.read() as txn:
+        view = view_of_branch(repository, txn, branch)
+        check_clean(view)
+        return view.commit.metarange_id
+
+
+class _Run:
+    """One import; its parts run again if the branch moves before the commit."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        path: bytes | None,
+        source: Source,
+        runner: Runner,
+        options: ImportOptions,
+    ) -> None:
+        self._repository = repository
+        self._source = source
+        self._runner = runner
+        self._options = options
+        self._prefix, self._high = destination(path)
+        namespace = repository.record.storage_namespace
+        if options.pins:
+            check_pinnable(source, account_of(self._repository))
+        if isinstance(source, Directory) and not options.copies and not is_local(namespace):
+            raise NotReachable(
+                f"files on this machine cannot be referenced from a bucket: {namespace}",
+                hint="copy the files into the repository: --copy",
+            )
+
+    def all_parts(
+        self, base: MetarangeId, *, writes: bool = True, lists_to: str = ""
+    ) -> FinishedParts:
+        """Import all parts on top of the tree `base`.
+
+        Args:
+            base: the tree.
+            writes: see `Task`.
+            lists_to: directory for the paths that the parts of a dry run list; ``""``: they do not.
+        """
+        options = self._options
+        if isinstance(self._source, Manifest) and (rows := self._source.known_rows()):
+            options.progress.expect(items=rows)
+        now = self._repository.lake.now()
+        task = Task(
+            location=StoreLocation.of(self._repository),
+            base=base,
+            prefix=self._prefix,
+            replaces=options.replaces,
+            copies=options.copies,
+            writes=writes,
+            seconds=int(now.timestamp()),
+            roots=roots_of(self._source),
+            walks=isinstance(self._source, Directory),
+            pins=options.pins,
+            choice=self._choice(),
+            listing=self._listing(lists_to) if lists_to else None,
+        )
+        # Counts depend on the base, so a part finished on another base cannot be reused.
+        identity: list[object] = [*task.location[:3], base, self._prefix.hex()]
+        identity += [options.replaces, options.copies, options.pins, writes, options.verify]
+        journal = Journal(Path(self._repository.lake.home.cache) / IMPORTS, identity)
+        journal.open(now)
+        done = FinishedParts(self._repository, task, self._high, journal, lists_to=lists_to)
+        spill = journal.directory / "sorted"
+        try:
+            self._run(done, spill=None)
+        except NotSorted:
+            done.reset()
+            runner, source = self._runner, self._source
+            if isinstance(source, Manifest) and _is_cluster(runner):
+                self._shuffle(done, source, runner)
+            else:
+                self._run(done, spill=spill)
+        finally:
+            shutil.rmtree(spill, ignore_errors=True)
+            if not writes:
+                journal.close()
+        self._list_again(done)
+        if done.duplicates:
+            shown = done.duplicates[:_SHOWN]
+            count = len(done.duplicates)
+            which = "one path" if count == 1 else f"each of {count} paths"
+            raise ConflictError(
+                f"two sources for {which}",
+                hint="nothing was imported; list each path exactly once",
+                paths=shown,
+            )
+        return done
+
+    def _list_again(self, done: FinishedParts) -> None:
+        """List the source again if much of what the branch has was not found.
+
+        Raises:
+            ListedLess: the listings differ.
+        """
+        tally = done.report.tally
+        before = tally.removed + tally.changed + tally.unchanged
+        is_less = is_much_less(before - tally.removed, before)
+        if not is_less or not self._options.replaces or done.report.failed:
+            return
+        again = self._source.recount(done.task)
+        if again is None:
+            return
+        if again != tally.objects:
+            raise ListedLess(
+                f"the source lacks {tally.removed:,} of {before:,} objects of the branch, and a "
+                f"second listing found {again:,} objects, the first {tally.objects:,}",
+                hint="nothing was imported; repeat it when the source does not change",
+            )
+        self._repository.notify(
+            Notice(
+                f"the source lacks {tally.removed:,} of {before:,} objects of the branch; a second "
+                "listing found the same",
+                hint="if that is not meant, check the source and undo the import",
+            )
+        )
+
+    def _listing(self, directory: str) -> Listing:
+        """Return where the parts of a dry run list their paths."""
+        runner = self._runner
+        return Listing("", runner.scratch) if _is_cluster(runner) else Listing(directory)
+
+    def _choice(self) -> Choice:
+        """Return which objects are verified: some of a manifest's that stay where they are."""
+        source, options = self._source, self._options
+        if options.copies or not isinstance(source, Manifest):
+            return Choice()
+        return choose(options.verify, source.files, self._repository.lake.runtime.new_id())
+
+    def _run(self, done: FinishedParts, *, spill: Path | None) -> None:
+        """Have the runner import the parts of a sorted source."""
+        runner = self._runner
+        parts = self._source.plan(done.task, runner, self._high, spill=spill)
+        total = 0
+        if not isinstance(self._source, Directory):  # whose files are found while others go on
+            total = len(planned := list(parts))
+            parts = iter(planned)
+        shown = ShownProgress(self._options.progress)
+        task = partial(import_item, done.task)
+        if isinstance(runner, LocalRunner):
+            task = partial(import_item, done.task, tell=shown.tell)
+        self._take(done, runner.run(task, done.items(parts)), total, shown)
+
+    def _shuffle(self, done: FinishedParts, source: Manifest, runner: SparkRunner) -> None:
+        """Have Spark sort a manifest and import it."""
+        task = done.task
+        plan = shuffle.plan(runner, source, directory=done.journal.directory)
+        parts = shuffle.plan_intervals(plan.bounds, task.prefix, self._high, origin=source.origin())
+        items = list(done.items(iter(parts)))
+        results = shuffle.import_shuffled(runner, task, plan.portions, parts, items)
+        self._take(done, results, len(parts), ShownProgress(self._options.progress))
+
+    def _take(
+        self,
+        done: FinishedParts,
+        results: Iterator[tuple[Item, PartResult | None]],
+        total: int,
+        shown: ShownProgress,
+    ) -> None:
+        """Take results, and show the progress.
+
+        Args:
+            done: receives the results.
+            results: of parts, in any order.
+            total: number of all parts; 0: unknown.
+            shown: the progress, of which parts may tell.
+        """
+        on_step, progress = self._repository.lake.runtime.on_step, self._options.progress
+        size = parts = 0
+        progress.expect(parts=total)
+        try:
+            for item, result in results:
+                done.take(item, result)
+                on_step("part")
+                # With the objects and the parts that an earlier run finished.
+                parts += 1 + done.skipped
+                done.skipped = 0
+                if self._options.copies and result is not None:  # else no byte moves
+                    size += result.tally.size
+                shown.reach(items=done.report.tally.objects, size=size, parts=parts)
+        except NotSorted:
+            progress.expect(parts=-total)
+            shown.take_back()
+            raise
+
+
+def _is_cluster(runner: Runner) -> TypeGuard[SparkRunner]:
+    """Return whether parts run on machines that do not share this one's disk."""
+    return isinstance(runner, SparkRunner) and not runner.shares_disk

@@ -1,0 +1,138 @@
+"""The paths that a dry run of an import lists.
+
+Parts finish in any order, and a source that turns out not to be sorted is read again. So each part
+has a file with its paths, in order, on the driver's disk, and the files are read when all parts are
+done. Where the parts run on other machines they return their paths in pieces instead, which the
+driver appends to the file of the part. Large pieces go through the namespace: see `scratch`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from lakecli.committed.values import decode_entry
+from lakecli.engine.scratch import Kept, Scratch
+from lakecli.engine.steps import encode_step, read_steps
+from lakecli.imports.rows import Failures
+from lakecli.repository.transfer.plan import Action, Step
+
+PIECE_SIZE: Final = 4 << 20
+"""Bytes of paths that a part holds in memory, about."""
+
+_HERE: Final = b"+"
+_KEPT: Final = b">"
+"""The first byte of a piece: its bytes, or the name of a result in the namespace, follow."""
+
+_SIZE: Final = 8
+
+
+class Listing(NamedTuple):
+    """Where the parts of a dry run list their paths.
+
+    Attributes:
+        directory: of the driver, if the parts see its disk; else ``""``.
+        scratch: where executors may write large pieces.
+    """
+
+    directory: str
+    scratch: Scratch | None = None
+
+
+class Lister:
+    """Lists the paths of one part in their order, with those of objects that fail.
+
+    Args:
+        failures: of the part.
+        listing: where the paths go.
+        number: of the part.
+    """
+
+    def __init__(self, failures: Failures, listing: Listing, number: int) -> None:
+        self._scratch = listing.scratch
+        self._file = part_file(listing.directory, number) if listing.directory else ""
+        if self._file:
+            Path(self._file).write_bytes(b"")  # of an earlier attempt
+        self._failed: list[Step] = []
+        self._held = bytearray()
+        self._pieces: list[bytes] = []
+        failures.on_failure = self._fail
+
+    def add(self, found: Iterable[tuple[bytes, Action, bytes]]) -> None:
+        """List some paths, all of which are after those that were listed.
+
+        Args:
+            found: paths, actions, and the encoded entries that the sizes are of.
+        """
+        for path, action, value in sorted(found):
+            self.list_failures(before=path)
+            self._write(Step(action, path, decode_entry(value).size))
+
+    def list_failures(self, *, before: bytes | None) -> None:
+        """List the failures of paths before another one; ``None``: all of them."""
+        failed = self._failed
+        count = len(failed) if before is None else bisect_left(failed, before, key=_path_of)
+        for step in failed[:count]:
+            self._write(step)
+        del failed[:count]
+
+    def finish(self) -> tuple[bytes, ...]:
+        """List the rest; return the pieces, if there is no file."""
+        self.list_failures(before=None)
+        self._end_piece()
+        return tuple(self._pieces)
+
+    def _fail(self, path: bytes, why: str) -> None:
+        insort(self._failed, Step(Action.FAILED, path, error=why), key=_path_of)
+
+    def _write(self, step: Step) -> None:
+        self._held += encode_step(step)
+        if len(self._held) >= PIECE_SIZE:
+            self._end_piece()
+
+    def _end_piece(self) -> None:
+        if self._file:
+            with Path(self._file).open("ab") as file:
+                file.write(self._held)
+        elif self._held:
+            body = zlib.compress(self._held, 1)
+            kept = None if self._scratch is None else self._scratch.keep(body)
+            self._pieces.append(
+                _HERE + body if kept is None else _KEPT + kept.digest + kept.size.to_bytes(_SIZE)
+            )
+        self._held.clear()
+
+
+def _path_of(step: Step) -> bytes:
+    return step.path
+
+
+def part_file(directory: str, number: int) -> str:
+    """Return the name of the file of a part."""
+    return f"{directory}/{number:012}"
+
+
+def take_pieces(
+    pieces: Iterable[bytes], directory: str, number: int, scratch: Scratch | None
+) -> None:
+    """Write the pieces of a part to its file.
+
+    Raises:
+        IntegrityError: one is missing in the namespace, or has other bytes.
+    """
+    with Path(part_file(directory, number)).open("wb") as file:
+        for piece in pieces:
+            body = piece[1:]
+            if piece.startswith(_KEPT) and scratch is not None:
+                body = scratch.take(Kept(body[:-_SIZE], int.from_bytes(body[-_SIZE:])))
+            file.write(zlib.decompress(body))
+
+
+def iter_steps(directory: Path) -> Iterator[Step]:
+    """Yield what all parts listed, in the order of the parts."""
+    for path in sorted(directory.iterdir()):
+        with path.open("rb") as file:
+            yield from read_steps(file)

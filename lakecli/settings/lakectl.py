@@ -1,0 +1,102 @@
+"""lakectl's configuration: what lakecli takes from its file and its environment variables.
+
+Scripts of lakectl name its file by ``-c`` or ``LAKECTL_CONFIG_FILE``, and set ``LAKECTL_…``
+variables. What lakecli has, too, is used; the rest is about a server and is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.base.parsing import Unparsable, parse_yaml, read_text
+from lakecli.errors import NotFound, PermissionDenied, UsageError
+from lakecli.settings.keys import KEYS, LAKECTL_PREFIX
+
+if TYPE_CHECKING:
+    from lakecli.base.directories import StrPath
+
+FILE_VARIABLE: Final = LAKECTL_PREFIX + "CONFIG_FILE"
+INTERACTIVE: Final = LAKECTL_PREFIX + "INTERACTIVE"
+
+_MAX_KEYS: Final = 1_000
+
+_NO_SERVER: Final = "there is no server"
+_REASONS: Final = {
+    "credentials": "there is no server to log in to; stores take the credentials of their cloud",
+    "server": _NO_SERVER,
+    "network": _NO_SERVER,
+    "metastore": "there is no metastore",
+    "options": "lakecli has no such option",
+    "local": "fs upload and local have --skip and --follow",
+    "experimental": "lakecli keeps no owners and modes of files",
+    "skip": "nothing is reported to a server",
+    "suppress": "there is no such warning",
+}
+"""Why a key is ignored, by its first word."""
+
+
+class LakectlFile(NamedTuple):
+    """What a file of lakectl holds.
+
+    Attributes:
+        values: settings of lakecli, as text by name.
+        ignored: the keys that have no meaning here.
+    """
+
+    values: Mapping[str, str]
+    ignored: tuple[str, ...]
+
+
+def read_lakectl_file(path: StrPath, *, required: bool) -> LakectlFile:
+    """Read a configuration file of lakectl; it is empty if there is none.
+
+    Raises:
+        UsageError: it is no YAML, or too large.
+        NotFound: it is `required` and does not exist.
+        PermissionDenied: it cannot be read.
+    """
+    try:
+        document = parse_yaml(read_text(path))
+        found = dict(_flatten(document, ""))
+    except (FileNotFoundError, NotADirectoryError):
+        if required:
+            raise NotFound(f"no configuration file {path}") from None
+        return LakectlFile({}, ())
+    except (Unparsable, UnicodeDecodeError) as error:
+        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise UsageError(f"malformed configuration of lakectl in {path}: {why}") from None
+    except OSError as error:
+        raise PermissionDenied(f"cannot read {path}: {error.strerror}") from None
+    taken = {key.lakectl: key.name for key in KEYS if key.lakectl}
+    values = {taken[name]: value for name, value in found.items() if name in taken and value}
+    return LakectlFile(values, tuple(name for name in found if name not in taken))
+
+
+def _flatten(table: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield dotted names and values; what is deeper than lakectl's own keys is cut off."""
+    count = 0
+    todo: list[tuple[str, Any]] = [(prefix, table)]
+    while todo:
+        name, value = todo.pop()
+        count += 1
+        if count > _MAX_KEYS:
+            raise Unparsable(f"it has more than {_MAX_KEYS} keys")
+        if isinstance(value, dict):
+            todo += [
+                (f"{name}.{key}".lstrip(".").lower(), value[key]) for key in reversed(list(value))
+            ]
+        elif name:
+            yield name, value if isinstance(value, str) else ""
+
+
+def reason(name: str) -> str:
+    """Return why a key of lakectl, or a variable without its prefix, is ignored."""
+    first = name.lower().replace(".", "_").partition("_")[0]
+    return _REASONS.get(first, "lakectl has no such setting, either")
+
+
+def ignored_variables(environ: Mapping[str, str]) -> list[str]:
+    """Return the variables of lakectl that are set and have no meaning here."""
+    used = {FILE_VARIABLE, INTERACTIVE} | {key.lakectl_variable for key in KEYS}
+    return sorted(name for name in environ if name.startswith(LAKECTL_PREFIX) and name not in used)

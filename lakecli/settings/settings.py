@@ -1,0 +1,245 @@
+"""The values of settings, and which source wins; `lakecli.settings.keys` lists the settings.
+
+A setting comes from a flag, else from the environment (``user.name`` as ``LAKECLI_USER_NAME``),
+else from lakectl's variable or file, else from the configuration file (TOML, ``name`` in the table
+``[user]``), else from its default.
+All sources are parameters; nothing here reads the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.errors import UsageError
+from lakecli.settings.keys import (
+    BY_NAME,
+    ENDPOINT,
+    KEYS,
+    LINK,
+    LOCAL_TRUST,
+    OF_REPOSITORY,
+    PROFILE,
+    REGION,
+    SYNC,
+    TRUST,
+    USE,
+    Key,
+    find_key,
+    own_key,
+    sync_key,
+    trust_key,
+)
+
+
+class OriginKind(StrEnum):
+    """The kind of source of a value, highest precedence first."""
+
+    FLAG = "flag"
+    ENVIRONMENT = "environment"
+    FILE = "file"
+    DEFAULT = "default"
+
+
+class Setting(NamedTuple):
+    """One setting and the source of its value.
+
+    Attributes:
+        key: of the setting.
+        text: as written, or ``None`` if it is unset.
+        origin: the kind of source.
+        place: the flag, the variable or the file; ``""`` for a default.
+    """
+
+    key: Key
+    text: str | None
+    origin: OriginKind
+    place: str
+
+
+class Settings:
+    """All settings of one run; each value is read and checked on access.
+
+    Args:
+        flags: of the command line, by key name.
+        environ: the environment.
+        read_file: returns the file's values by key name, as text; called once, on first access.
+        file: the configuration file, for messages.
+        read_lakectl: returns the values of lakectl's file in the same form, if there is one.
+        lakectl_file: lakectl's file, for messages.
+    """
+
+    def __init__(
+        self,
+        *,
+        flags: Mapping[str, str],
+        environ: Mapping[str, str],
+        read_file: Callable[[], Mapping[str, str]],
+        file: str,
+        read_lakectl: Callable[[], Mapping[str, str]] | None = None,
+        lakectl_file: str | None = None,
+    ) -> None:
+        self._flags = flags
+        self._environ = environ
+        self._read_file = read_file
+        self._file = file
+        self._read_lakectl = read_lakectl
+        self._lakectl_file = lakectl_file
+        self._values: Mapping[str, str] | None = None
+        self._lakectl: Mapping[str, str] | None = None
+
+    def find(self, name: str) -> Setting:
+        """Return a setting and its source; empty values count as unset.
+
+        Raises:
+            UsageError: there is no such setting, or the file is malformed.
+        """
+        key = find_key(name)
+        if text := self._flags.get(name):
+            return Setting(key, text, OriginKind.FLAG, f"--{name.replace('_', '-')}")
+        # A repository's name has dashes, which variables cannot have: LAKECLI_SYNC counts for all.
+        # The list of places for all repositories is added to that of one; the others are for one.
+        variable = key.variable if name in BY_NAME else ""
+        if name.startswith(OF_REPOSITORY) and name.endswith(f".{SYNC}"):
+            variable = BY_NAME[SYNC].variable
+        for each in filter(None, (variable, key.lakectl_variable)):
+            if text := self._environ.get(each):
+                return Setting(key, text, OriginKind.ENVIRONMENT, each)
+        if text := self._lakectl_values.get(name):
+            return Setting(key, text, OriginKind.FILE, str(self._lakectl_file))
+        if text := self._file_values.get(name):
+            return Setting(key, text, OriginKind.FILE, str(self._file))
+        return Setting(key, key.default, OriginKind.DEFAULT, "")
+
+    def __iter__(self) -> Iterator[Setting]:
+        """Yield every setting, in the order of `KEYS`, then the file's settings of repositories."""
+        yield from (self.find(key.name) for key in KEYS)
+        for name in sorted(self._file_values):
+            if name not in BY_NAME:
+                yield self.find(name)
+
+    @property
+    def _lakectl_values(self) -> Mapping[str, str]:
+        if self._read_lakectl is None:
+            return {}
+        if self._lakectl is None:
+            self._lakectl = self._read_lakectl()
+        return self._lakectl
+
+    @property
+    def _file_values(self) -> Mapping[str, str]:
+        if self._values is None:
+            self._values = self._read_file()
+        return self._values
+
+    def _value(self, name: str) -> object:
+        setting = self.find(name)
+        if setting.text is None:
+            return None
+        try:
+            return setting.key.parse(setting.text)
+        except UsageError as error:
+            where = f" in {setting.place}" if setting.place else ""
+            raise UsageError(f"{name}{where}: {error.message}", hint=error.hint) from None
+
+    def _text(self, name: str) -> str | None:
+        value = self._value(name)
+        assert value is None or isinstance(value, str)
+        return value
+
+    def _number(self, name: str) -> int:
+        value = self._value(name)
+        assert isinstance(value, int)
+        return value
+
+    @property
+    def user_name(self) -> str | None:
+        """The name of the committer."""
+        return self._text("user.name")
+
+    @property
+    def user_email(self) -> str | None:
+        """The e-mail of the committer."""
+        return self._text("user.email")
+
+    @property
+    def user(self) -> str | None:
+        """``Name <email>`` of the committer, if there is a setting for both."""
+        name, email = self.user_name, self.user_email
+        return f"{name} <{email}>" if name and email else None
+
+    @property
+    def base_uri(self) -> str:
+        """The prefix of URIs that do not start with ``lakefs://``; may be empty."""
+        return self._text("base_uri") or ""
+
+    @property
+    def local_link(self) -> str:
+        """How files of a linked directory come from a namespace that is a directory."""
+        return self._text(LINK) or "auto"
+
+    @property
+    def local_trust(self) -> tuple[str, ...]:
+        """Directories whose links count although another user owns them."""
+        value = self._value(LOCAL_TRUST)
+        assert value is None or isinstance(value, tuple)
+        return value or ()
+
+    @property
+    def used(self) -> str | None:
+        """The URI of the repository or ref that commands without a URI mean."""
+        return self._text(USE)
+
+    @property
+    def cache_sizes(self) -> tuple[int, int]:
+        """The limits of the cache of a repository, in bytes: on the disk, and in memory."""
+        return self._number("cache.size"), self._number("cache.memory")
+
+    @property
+    def transfer_parallelism(self) -> int:
+        """How many objects are transferred in parallel."""
+        return self._number("transfer.parallelism")
+
+    @property
+    def presign_expires(self) -> timedelta:
+        """The requested lifetime of presigned URLs."""
+        value = self._value("presign.expires")
+        assert isinstance(value, timedelta)
+        return value
+
+    @property
+    def gc_grace(self) -> timedelta:
+        """The minimum age of garbage, and how long it stays condemned."""
+        value = self._value("gc.grace")
+        assert isinstance(value, timedelta)
+        return value
+
+    def sync(self, repository: str) -> bool:
+        """Whether commands on a repository fetch before and push after."""
+        own = self._value(sync_key(repository))
+        return bool(self._value(SYNC) if own is None else own)
+
+    def account(self, repository: str) -> Account:
+        """How a repository's buckets of S3 are accessed, where it has settings of its own.
+
+        A repository that is read without a clone has no name, and no such settings.
+        """
+        if "/" in repository:
+            return NO_ACCOUNT
+        found = (self._text(own_key(repository, name)) for name in (PROFILE, ENDPOINT, REGION))
+        return Account(*(value or "" for value in found))
+
+    def trusted(self, repository: str) -> tuple[str, ...]:
+        """Locations outside its namespace that a repository's objects may be read from.
+
+        A repository that is read without a clone has no name, and none of its own.
+        """
+        found: list[str] = []
+        for name in (TRUST,) if "/" in repository else (TRUST, trust_key(repository)):
+            value = self._value(name)
+            assert value is None or isinstance(value, tuple)
+            found += value or ()
+        return tuple(dict.fromkeys(found))

@@ -1,0 +1,155 @@
+"""The errors of Azure's SDK in lakecli's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from lakecli.errors import (
+    LakeError,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    UsageError,
+)
+from lakecli.stores.azure.login import HOW_TO_LOG_IN, KEY
+from lakecli.stores.base import BucketNotFound, ConditionFailed
+from lakecli.stores.cloud_errors import (
+    BROKEN,
+    BUSY,
+    GARBLED,
+    LOST,
+    MISSING,
+    REFUSED,
+    SERVER_FAULT,
+    SILENT,
+    UNABLE,
+    Translator,
+    Words,
+    one_line,
+)
+
+_AGAIN = "wait and repeat the command, or check the account's name and the network"
+_ROLE = (
+    "give the identity in use the role Storage Blob Data Contributor, or the SAS token more "
+    "permissions"
+)
+
+_DENIED = Words(PermissionDenied, "{host} refused the request ({code}): {what}", _ROLE)
+_BAD_LOGIN = Words(
+    PermissionDenied,
+    "{host} does not accept the credentials ({code}): {what}",
+    f"check them and the clock of this machine; {HOW_TO_LOG_IN}",
+)
+_NO_KEYS = Words(
+    PermissionDenied,
+    "{host} accepts no account keys ({code}): {what}",
+    f"unset {KEY} and run `az login`",
+)
+_NO_BUCKET = Words(
+    BucketNotFound,
+    "no such container at {host}: {bucket}",
+    "create it, for example with `az storage container create --account-name {account} --name "
+    "{container}`, or correct the namespace",
+)
+_OVERTAKEN = Words(
+    ConditionFailed,
+    "another upload of the same object ended first, nothing was written: {what}",
+    "repeat the command",
+)
+_BAD_NAME = Words(UsageError, "{host} cannot hold an object of this key ({code}): {what}")
+
+_BY_CODE = {
+    "AuthenticationFailed": _BAD_LOGIN,
+    "BlobAlreadyExists": LOST,
+    "BlobNotFound": MISSING,
+    "CannotVerifyCopySource": MISSING,
+    "ConditionNotMet": LOST,
+    "ContainerBeingDeleted": _NO_BUCKET,
+    "ContainerDisabled": _DENIED,
+    "ContainerNotFound": _NO_BUCKET,
+    "Crc64Mismatch": GARBLED,
+    "InvalidAuthenticationInfo": _BAD_LOGIN,
+    "InvalidBlockList": _OVERTAKEN,
+    "InvalidResourceName": _BAD_NAME,
+    "InvalidUri": _BAD_NAME,
+    "KeyBasedAuthenticationNotPermitted": _NO_KEYS,
+    "LeaseIdMissing": REFUSED,
+    "LeaseIdMismatchWithBlobOperation": REFUSED,
+    "Md5Mismatch": GARBLED,
+    "NoAuthenticationInformation": _BAD_LOGIN,
+    "OutOfRangeInput": _BAD_NAME,
+    "PendingCopyOperation": BUSY,
+    "PublicAccessNotPermitted": _DENIED,
+    "TargetConditionNotMet": LOST,
+    "UnauthorizedBlobOverwrite": LOST,
+}
+_BY_STATUS = {
+    401: _BAD_LOGIN,
+    403: _DENIED,
+    404: MISSING,
+    405: UNABLE,
+    408: BUSY,
+    412: LOST,
+    429: BUSY,
+    501: UNABLE,
+}
+
+_BY_CLASS = {
+    "AzureError": Words(Refused, "the SDK of Azure refused the request ({code}): {text}"),
+    "AzureSigningError": Words(
+        PermissionDenied, "the key of the storage account is malformed", HOW_TO_LOG_IN
+    ),
+    "ClientAuthenticationError": Words(
+        PermissionDenied, "no credentials for the storage account {account!r}", HOW_TO_LOG_IN
+    ),
+    "DecodeError": BROKEN,
+    "HttpResponseError": BROKEN,  # without an answer: it broke off
+    "IncompleteReadError": BROKEN,
+    "ServiceRequestError": Words(Unreachable, "{host} does not answer: {what}", "{again}"),
+    "ServiceRequestTimeoutError": SILENT,
+    "ServiceResponseError": BROKEN,
+    "ServiceResponseTimeoutError": SILENT,
+}
+
+_NOT_COPIED = Words(Unreachable, "{host} did not finish a copy ({code}): {what}", "{again}")
+
+
+class AzureTranslator(Translator):
+    """Turns the SDK's errors about one container into lakecli's."""
+
+    again = _AGAIN
+    by_class = _BY_CLASS
+    order_hint = "use a storage account without a hierarchical namespace"
+
+    def __init__(self, account: str, container: str, host: Callable[[], str]) -> None:
+        super().__init__(f"az://{account}/{container}", host, account=account, container=container)
+
+    def refused(self, status: int, code: str, key: str) -> LakeError:
+        """Return the error for one object of several."""
+        words = _BY_CODE.get(code) or _BY_STATUS.get(status)
+        words = words or (BUSY if status >= SERVER_FAULT else REFUSED)
+        return self.error(words, key, code=code or str(status), text="")
+
+    def not_copied(self, status: str, key: str) -> LakeError:
+        """Return the error of a copy that the store gave up."""
+        return self.error(_NOT_COPIED, key, code=status)
+
+    def _of_answer(self, error: Any, key: str, *, may_be_absent: bool) -> LakeError | None:  # noqa: ANN401 - its class is the SDK's
+        status = getattr(error, "status_code", None)
+        if not isinstance(status, int):
+            return None
+        if status < HTTPStatus.MULTIPLE_CHOICES:
+            return self.unusable(f"it is not one to this request ({status})", key)
+        code = getattr(error, "error_code", None)
+        code = str(getattr(code, "value", code) or "")
+        words = _BY_CODE.get(code) or _BY_STATUS.get(status)
+        if words is None:
+            words = BUSY if status >= SERVER_FAULT else REFUSED
+        elif words is MISSING and (may_be_absent or not key):
+            words = LOST if may_be_absent else _NO_BUCKET
+        text = one_line(str(error.message).partition("\n")[0])
+        if words is REFUSED and "contentMD5" in text:  # the emulator has no code for it
+            words = GARBLED
+        return self.error(words, key, code=code or str(status), text=text)

@@ -1,0 +1,139 @@
+"""Credentials and endpoint of a storage account, from the variables that Azure's tools read.
+
+In this order: ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_KEY``,
+``AZURE_STORAGE_SAS_TOKEN``, then whatever `DefaultAzureCredential` finds: a service principal in
+``AZURE_CLIENT_ID`` and related variables, a workload identity, or the login of ``az``.
+``AZURE_STORAGE_ACCOUNT`` names the account of the key or token, and
+``AZURE_STORAGE_SERVICE_ENDPOINT`` its endpoint, if that is not the usual one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from lakecli.errors import PermissionDenied, UsageError
+from lakecli.stores.cloud_errors import has_credentials
+
+CONNECTION_STRING: Final = "AZURE_STORAGE_CONNECTION_STRING"
+KEY: Final = "AZURE_STORAGE_KEY"
+SAS_TOKEN: Final = "AZURE_STORAGE_SAS_TOKEN"  # noqa: S105 - the name of a variable
+ACCOUNT: Final = "AZURE_STORAGE_ACCOUNT"
+ENDPOINT: Final = "AZURE_STORAGE_SERVICE_ENDPOINT"
+
+DOMAIN: Final = "core.windows.net"
+
+HOW_TO_LOG_IN: Final = (
+    f"set {CONNECTION_STRING}, or {ACCOUNT} and {KEY}, or {SAS_TOKEN}, or run `az login`; on a "
+    "machine of Azure that has a managed identity, set "
+    "AZURE_TOKEN_CREDENTIALS=ManagedIdentityCredential"
+)
+
+# The emulator's account and key are public: they are in Azure's documentation.
+_EMULATOR: Final = {
+    "accountname": "devstoreaccount1",
+    "accountkey": "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/"
+    "K1SZFPTOtr/KBHBeksoGMGw==",
+    "blobendpoint": "http://127.0.0.1:10000/devstoreaccount1",
+}
+_URL: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class AzureLogin:
+    """Credentials and endpoint of one account.
+
+    Attributes:
+        account: its name.
+        endpoint: URL of its blobs, without a slash at the end.
+        key: of the account, or ``""``.
+        sas_token: without a question mark, or ``""``; without key and token, the login counts.
+        source: the variable that the key or the token comes from.
+    """
+
+    account: str
+    endpoint: str
+    key: str = ""
+    sas_token: str = ""
+    source: str = ""
+
+    @property
+    def host(self) -> str:
+        """The host that requests go to, without path and credentials, for messages."""
+        return urlsplit(self.endpoint).netloc.rpartition("@")[2]
+
+
+def find_login(account: str, variables: Mapping[str, str]) -> AzureLogin:
+    """Return the credentials and endpoint of an account.
+
+    Args:
+        account: its name.
+        variables: of the environment.
+
+    Raises:
+        PermissionDenied: the variables are for another account.
+        UsageError: a variable is malformed.
+    """
+    if variables.get(CONNECTION_STRING):
+        return _of_connection_string(account, variables[CONNECTION_STRING])
+    endpoint = variables.get(ENDPOINT) or f"https://{account}.blob.{DOMAIN}"
+    _check_endpoint(endpoint, ENDPOINT)
+    endpoint = endpoint.rstrip("/")
+    for name in (KEY, SAS_TOKEN):
+        secret = variables.get(name, "").strip().lstrip("?")
+        if not secret:
+            continue
+        owner = variables.get(ACCOUNT) or account
+        if owner != account:
+            raise _other_account(ACCOUNT, owner, account)
+        if name == KEY:
+            return AzureLogin(account, endpoint, key=secret, source=name)
+        return AzureLogin(account, endpoint, sas_token=secret, source=name)
+    return AzureLogin(account, endpoint)
+
+
+def _of_connection_string(account: str, text: str) -> AzureLogin:
+    pairs = [pair.partition("=") for pair in text.strip().strip(";").split(";")]
+    settings = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    if settings.get("usedevelopmentstorage", "").lower() == "true":
+        settings = _EMULATOR | settings
+    owner = settings.get("accountname", "")
+    endpoint = settings.get("blobendpoint", "").rstrip("/")
+    if endpoint:
+        _check_endpoint(endpoint, CONNECTION_STRING)
+        owner = owner or urlsplit(endpoint).netloc.partition(".blob.")[0]
+    elif owner:
+        protocol = settings.get("defaultendpointsprotocol", "https")
+        endpoint = f"{protocol}://{owner}.blob.{settings.get('endpointsuffix', DOMAIN)}"
+        _check_endpoint(endpoint, CONNECTION_STRING)
+    key = settings.get("accountkey", "")
+    sas_token = settings.get("sharedaccesssignature", "").lstrip("?")
+    if not endpoint or not (key or sas_token):
+        raise UsageError(
+            f"{CONNECTION_STRING} is malformed",
+            hint="copy it from `az storage account show-connection-string`, or unset it",
+        )
+    if owner != account:
+        raise _other_account(CONNECTION_STRING, owner, account)
+    return AzureLogin(
+        account, endpoint, key=key, sas_token="" if key else sas_token, source=CONNECTION_STRING
+    )
+
+
+def _check_endpoint(endpoint: str, name: str) -> None:
+    if "@" in urlsplit(endpoint).netloc:
+        raise has_credentials(name)
+    if not _URL.fullmatch(endpoint):
+        raise UsageError(
+            f"no URL of a server in {name}", hint=f"https://ACCOUNT.blob.{DOMAIN}, or unset it"
+        )
+
+
+def _other_account(name: str, owner: str, account: str) -> PermissionDenied:
+    return PermissionDenied(
+        f"{name} is for the storage account {owner!r}, not for {account!r}",
+        hint=f"set it for {account!r}, or unset it to use your own login",
+    )

@@ -1,0 +1,377 @@
+"""The adapter of Azure Blob Storage.
+
+Built on azure-storage-blob and azure-identity, which the first request loads. Credentials and
+endpoint come from the variables of Azure's own tools; see `login`. A version is an ETag without its
+quotes.
+
+Conditional writes are sent once: a repetition could meet the effect of the first try, and report a
+won race as lost. Their callers read back. The SDK repeats every other request.
+
+What Azure lacks: some names (see `names`); reading from the end, for which the size is requested
+first; and listing after a key, for which the names before it are listed and skipped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import cached_property
+from io import BytesIO
+from threading import RLock
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from lakecli.base.retry import REQUESTS
+from lakecli.errors import Unsupported
+from lakecli.stores.access import Access
+from lakecli.stores.answer_checks import UnusableAnswerError
+from lakecli.stores.azure.access import describe
+from lakecli.stores.azure.errors import AzureTranslator
+from lakecli.stores.azure.listing import current_blobs, in_byte_order
+from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin, find_login
+from lakecli.stores.azure.names import check_name, decode_metadata, encode_metadata
+from lakecli.stores.azure.presign import presign
+from lakecli.stores.azure.uploads import AzureUploads
+from lakecli.stores.azure.versions import TRIES, replaced, version_id_of, version_of, version_time
+from lakecli.stores.base import (
+    PLAIN,
+    Absent,
+    Attributes,
+    Condition,
+    ConditionFailed,
+    Match,
+    ObjectInfo,
+    Version,
+    key_bytes,
+)
+from lakecli.stores.capabilities import HasVersions, Renews, WritesGarbled
+from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
+from lakecli.stores.dates import ServerDate
+from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.streams import PART_SIZE, read_exactly
+from lakecli.stores.uri import NamespaceUri
+from lakecli.stores.versions import not_versioned
+
+if TYPE_CHECKING:
+    from azure.storage.blob import BlobProperties
+
+    from lakecli.stores.azure.client import AzureClient
+    from lakecli.stores.azure.reading import AzureReader
+    from lakecli.stores.base import ObjectStore
+
+
+class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
+    """A namespace in a container.
+
+    Args:
+        account: the storage account.
+        container: its name.
+        prefix: of every key, without a slash at its end; may be empty.
+        attempts: of each request that may be repeated.
+    """
+
+    cloud = "Azure"
+    delete_size = 256
+    translator: AzureTranslator
+
+    def __init__(
+        self, account: str, container: str, prefix: str = "", *, attempts: int = REQUESTS.attempts
+    ) -> None:
+        translator = AzureTranslator(account, container, lambda: self._login().host)
+        super().__init__(f"az://{account}/{container}", prefix, translator, ServerDate())
+        self.account = account
+        self.container = container
+        self._bucket_exists = True  # Azure's errors tell a missing container from a missing blob
+        self._attempts = attempts
+        self._lock = RLock()
+        self._found: AzureLogin | None = None
+        self._client: AzureClient | None = None
+
+    def check_bucket(self) -> None:
+        """Make sure that the container exists; see `CloudStore.check_bucket`."""
+        with self.translated():
+            self.sdk().ask_for_container()
+
+    @cached_property
+    def _reader(self) -> AzureReader:
+        from lakecli.stores.azure.reading import AzureReader
+
+        return AzureReader(self)
+
+    def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
+        return self._reader.read(key, start, length, version_id)
+
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return an object and its version.
+
+        Raises:
+            ConditionFailed: it was replaced, again and again, while it was read.
+        """
+        return self._reader.read_versioned(key, length)
+
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+        """Open an object, or a version of it, for one pass of reading."""
+        return self._reader.open(key, version_id)
+
+    def put(
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
+    ) -> Version:
+        """Write an object; see `ObjectStore.put`.
+
+        Streams of 8 MiB or more are sent in parallel blocks.
+        """
+        from lakecli.stores.azure.client import ONCE
+        from lakecli.stores.azure.service import SINGLE_LIMIT
+
+        attributes = attributes._replace(metadata=encode_metadata(attributes.metadata))
+        options = _options_of(condition)
+        if isinstance(body, bytes | bytearray | memoryview):
+            first, is_whole = bytes(body), len(body) <= SINGLE_LIMIT
+            if not is_whole:
+                body = BytesIO(first)
+                first = body.read(PART_SIZE)
+        else:
+            first = read_exactly(body, PART_SIZE)
+            is_whole = len(first) < PART_SIZE
+        once = ONCE if options else {}
+        if is_whole:
+            with self.translated(key, may_be_absent=True) as full:
+                return version_of(self.sdk().write(full, first, attributes, options | once))
+        if isinstance(condition, Absent):
+            self._check_absent(key)
+        with self.translated(key, may_be_absent=True) as full:
+            rest = cast("BinaryIO", body)
+            etag = self.sdk().write_stream(full, first, rest, attributes, options | once)
+            return version_of(etag)
+
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+        """Describe one object, or a version of it."""
+        with self.translated(key) as full:
+            found = self.sdk().describe(full, version_id=version_time(version_id))
+            return self._info_of(
+                found,
+                content_type=found.content_settings.content_type or "",
+                metadata=decode_metadata(found.metadata or {}),
+            )
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield objects in byte order, a page of a thousand at a time.
+
+        Raises:
+            Unsupported: the store lists in another order, as it may with directories.
+        """
+        for blob in self._listed(prefix, after):
+            with self.translated():
+                info = self._info_of(blob)
+            yield info
+
+    def _listed(
+        self, prefix: str, after: str, *, with_versions: bool = False
+    ) -> Iterator[BlobProperties]:
+        floor = key_bytes(self.start + after) if after else b""
+        blobs = current_blobs(self, self.utf8(self.start + prefix), with_versions=with_versions)
+        ordered = in_byte_order(blobs, lambda blob: blob.name, error=self.translator.no_order)
+        return (blob for blob in ordered if blob.name.encode() > floor)
+
+    def versions(self) -> AzureStore:
+        """Return what reads versions, which is this store."""
+        return self
+
+    def check_versions(self) -> None:
+        """Make sure that objects have versions; see `versions.VersionedStore`.
+
+        Only the first one is requested: the setting belongs to the account, whose properties are
+        not readable here. An empty container passes.
+        """
+        next(self.list_versions(), None)
+
+    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield the current versions and their IDs; see `versions.VersionedStore`.
+
+        Raises:
+            Unsupported: an object has no version: versioning is off, or was when it was written.
+        """
+        for blob in self._listed("", after, with_versions=True):
+            if blob.version_id is None:
+                what = blob.name[len(self.start) :]
+                raise not_versioned(self.root, f"is off, or was when {what!r} was written")
+            with self.translated():
+                found = self._info_of(blob), version_id_of(blob.version_id)
+            yield found
+
+    def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
+        """Delete blobs, and their snapshots, by one request; see `CloudStore`."""
+        with self.translated():
+            failed = self.sdk().delete(names, versions)
+        return [
+            Refusal(full, self.translator.refused(status, code, full))
+            for full, status, code in failed
+        ]
+
+    def renew(self, key: str) -> None:
+        """Give an object a new time and version.
+
+        This writes its metadata again. The store may make a copy later or never, and until then the
+        object would be empty.
+        """
+        for _ in range(TRIES):
+            with suppress(ConditionFailed), self.translated(key) as full:
+                return self.sdk().touch(full)
+        raise replaced(self.uri, key)
+
+    def copy(self, source: str, key: str) -> None:
+        """Copy one object with its content type and metadata."""
+        target = self.full(key)
+        with self.translated(source) as origin:
+            self._check_copied(self.sdk().copy(origin, target), target)
+
+    def _check_copied(self, status: str, target: str) -> None:
+        if status != "success":
+            raise self.translator.not_copied(status, target)
+
+    def copy_from(
+        self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
+    ) -> bool:
+        """Copy an object of any container of this account."""
+        if not isinstance(source, AzureStore) or source.account != self.account:
+            return False
+        target = self.full(key)
+        attributes = attributes._replace(metadata=encode_metadata(attributes.metadata))
+        with source.translated(source_key) as origin:
+            status = self.sdk().copy_from(source.container, origin, target, attributes)
+            self._check_copied(status, target)
+        return True
+
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
+        """Sign a URL: offline with the account's key, otherwise with a delegated key of the store.
+
+        Raises:
+            Unsupported: the credentials are a SAS token, which cannot sign.
+        """
+        login = self._login()
+        if login.sas_token:
+            raise Unsupported(
+                f"cannot presign, {login.source} holds a SAS token and no key",
+                hint=f"unset it and do one of these: {HOW_TO_LOG_IN}",
+            )
+        with self.translated(key) as full:
+            delegated = None
+            if not login.key:
+                delegated = self.sdk().delegated_key(now=now, lifetime=request.expires_in)
+            return presign(
+                login,
+                request,
+                container=self.container,
+                name=full,
+                now=now,
+                delegated=delegated,
+                version_id=version_time(version_id),
+            )
+
+    def access(self) -> Access:
+        """Describe the credentials in use, and where requests go."""
+        return describe(self._login(), os.environ)
+
+    def put_garbled(self, key: str, body: bytes) -> None:
+        """Send `body` with the checksum of other bytes.
+
+        Raises:
+            IntegrityError: as it should be.
+        """
+        with self.translated(key) as full:
+            self.sdk().write_garbled(full, body)
+
+    def uploads(self) -> AzureUploads:
+        """Return the uploads in parts."""
+        return AzureUploads(self, options_of=_options_of)
+
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
+        from lakecli.stores.azure.client import if_absent
+        from lakecli.stores.azure.service import SINGLE_LIMIT
+
+        try:
+            if len(body) > SINGLE_LIMIT:
+                self.put(key, body, Absent())
+                return True
+            with self.translated(key, may_be_absent=True) as full:
+                self.sdk().write(full, body, PLAIN, if_absent())
+        except ConditionFailed:
+            return False
+        return True
+
+    def _login(self) -> AzureLogin:
+        with self._lock:
+            if self._found is None:
+                self._found = find_login(self.account, os.environ)
+            return self._found
+
+    def sdk(self) -> AzureClient:
+        """Return the SDK's client, made by the first request."""
+        with self._lock:
+            if self._client is None:
+                from lakecli.stores.azure.client import AzureClient
+
+                self._client = AzureClient(
+                    self._login(),
+                    self.container,
+                    attempts=self._attempts,
+                    server_date=self._server_date,
+                )
+            return self._client
+
+    def full(self, key: str) -> str:
+        """Return the name of a blob; see `CloudStore.full`."""
+        full = super().full(key)
+        check_name(full, key)
+        return full
+
+    def _info_of(
+        self,
+        blob: BlobProperties,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> ObjectInfo:
+        version = version_of(blob.etag)
+        properties: tuple[object, ...] = blob.size, blob.last_modified
+        if None in properties:
+            raise UnusableAnswerError("an object lacks its size or its time")
+        return ObjectInfo(
+            key=blob.name[len(self.start) :],
+            size=blob.size,
+            modified_at=blob.last_modified.replace(microsecond=0),
+            version=version,
+            etag=version,
+            content_type=content_type,
+            metadata=metadata or {},
+            md5=bytes(blob.content_settings.content_md5 or b"").hex(),
+        )
+
+
+def open_namespace(uri: NamespaceUri, *, region: str) -> AzureStore:
+    """Return the store of a container; see `registry.open_store`."""
+    del region  # an account is found by its name alone
+    account, _, container = uri.bucket.partition("/")
+    return AzureStore(account, container, uri.path)
+
+
+def prepare_namespace(uri: NamespaceUri) -> str:
+    """Check that the container exists; see `registry.prepare_namespace`."""
+    open_namespace(uri, region="").check_bucket()
+    return ""
+
+
+def _options_of(condition: Condition) -> dict[str, Any]:
+    from lakecli.stores.azure.client import if_absent, if_match
+
+    match condition:
+        case Absent():
+            return if_absent()
+        case Match():
+            return if_match(condition.checked())
+        case _:
+            return {}

@@ -1,0 +1,250 @@
+"""Uploads in parts that outlive a process, on Azure; see `lakecli.stores.uploads`.
+
+Azure has no uploads, only uncommitted blocks of a blob, each with a name and a size. The name holds
+the rest: the upload, when it began, the number of the part, and when it was sent, by the store's
+clock. An upload begins with a block 0 of one byte, which is never committed; the block 0 of an
+aborted upload has two bytes.
+
+- Blocks cannot be deleted. The store deletes them all a week after the last one of the blob.
+- Committing or writing a blob deletes its other blocks, so other uploads of it are gone. An upload
+  that began after the object was written is not listed, because the object hides its blocks.
+- All names of a blob's blocks have the length of those of `AzureClient.write_stream`.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from hashlib import md5
+from io import BytesIO
+from threading import Lock
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from uuid import uuid4
+
+from lakecli.errors import IntegrityError
+from lakecli.stores.base import (
+    Absent,
+    AnyVersion,
+    Condition,
+    ConditionFailed,
+    ObjectNotFound,
+    Version,
+)
+from lakecli.stores.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
+
+if TYPE_CHECKING:
+    from lakecli.stores.azure.client import StagedBlock
+    from lakecli.stores.azure.store import AzureStore
+
+_NAME = re.compile(r"([0-9a-f]{16}([0-9a-f]{8}))-([0-9]{5})([0-9a-f]{8})")
+_MARK = 0
+_ALIVE, _DROPPED = b"-", b"--"
+_PIECE = 1 << 20
+
+
+class _Block(NamedTuple):
+    """A block's name taken apart, and its size; times are in seconds since 1970."""
+
+    upload: str
+    started: int
+    number: int
+    sent: int
+    name: str
+    size: int
+
+
+class AzureUploads:
+    """The uncommitted blocks of one namespace.
+
+    Args:
+        store: of the namespace.
+        options_of: returns the SDK's options for a condition.
+    """
+
+    def __init__(
+        self, store: AzureStore, *, options_of: Callable[[Condition], dict[str, Any]]
+    ) -> None:
+        self._store = store
+        self._options_of = options_of
+        self._lock = Lock()
+        self._seen = 0
+
+    def start(self, key: str) -> UploadId:
+        """Begin an upload."""
+        with self._store.translated(key) as full:
+            upload = f"{uuid4().hex[:16]}{self._now():08x}"
+            self._stage(full, upload, _MARK, _ALIVE)
+        return UploadId(upload)
+
+    def put_part(
+        self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
+    ) -> Part:
+        """Send one part by one request, also to an aborted upload.
+
+        The store verifies an MD5, so the CRC32C is verified here, before anything is sent.
+        """
+        stream = BytesIO(body) if isinstance(body, bytes) else body
+        size, digest = _measure(stream, crc32c, key)
+        stream.seek(0)
+        with self._store.translated(key) as full:
+            name = _name(upload, number, self._now())
+            staged = body if isinstance(body, bytes) else stream
+            self._see(self._store.sdk().stage(full, name, staged, size=size, md5=digest))
+        return Part(number, size, name, crc32c)
+
+    def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
+        """Yield the parts that have arrived; listings have no checksums."""
+        for _, block in sorted(self._find(key, upload).items()):
+            yield Part(block.number, block.size, block.name)
+
+    def changed_at(self, key: str, upload: UploadId) -> datetime | None:
+        """Return when the last part was sent, or somewhat earlier."""
+        sent = max((block.sent for block in self._find(key, upload).values()), default=None)
+        return None if sent is None else _time(sent)
+
+    def complete(
+        self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
+    ) -> Version:
+        """Join the parts; a conditional request is never repeated."""
+        from azure.core.exceptions import HttpResponseError
+
+        from lakecli.stores.azure.client import ONCE
+
+        options = self._options_of(condition)
+        options |= ONCE if options else {}
+        try:
+            self._find(key, upload)
+            with self._store.translated(key, may_be_absent=True) as full:
+                try:
+                    etag = self._store.sdk().commit(full, [part.tag for part in parts], options)
+                except HttpResponseError as error:
+                    if getattr(error, "error_code", None) == "InvalidBlockList":
+                        raise _unknown(key) from error
+                    raise
+        except UploadNotFound:
+            # Another writer of the object has deleted the blocks, too.
+            self._check(key, condition)
+            raise
+        return Version(etag.strip('"'))
+
+    def abort(self, key: str, upload: UploadId) -> None:
+        """Abort an upload; its parts stay for a week, but are no longer found."""
+        try:
+            self._find(key, upload)
+        except UploadNotFound:
+            return
+        with self._store.translated(key) as full:
+            self._stage(full, upload, _MARK, _DROPPED)
+
+    def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
+        """Yield the uploads of keys under `prefix` that hold no object, a page at a time.
+
+        Each takes a request, and so does each empty object, which looks the same in a listing.
+        """
+        with self._store.translated():
+            pages = self._store.sdk().uncommitted_pages(self._store.start + prefix)
+        while True:
+            with self._store.translated():
+                page = next(pages, None)
+                names = [] if page is None else [blob.name for blob in page if not blob.size]
+            if page is None:
+                return
+            for name in names:
+                key = name[len(self._store.start) :]
+                for upload, started in sorted(_alive(self._blocks(key))):
+                    yield UnfinishedUpload(key, UploadId(upload), _time(started))
+
+    def _find(self, key: str, upload: UploadId) -> dict[int, _Block]:
+        """Return the parts of an upload; of repeated ones, the last."""
+        blocks = self._blocks(key)
+        if upload not in {alive for alive, _ in _alive(blocks)}:
+            raise _unknown(key)
+        found: dict[int, _Block] = {}
+        for block in sorted(blocks, key=lambda block: block.sent):
+            if block.upload == upload and block.number != _MARK:
+                found[block.number] = block
+        return found
+
+    def _blocks(self, key: str) -> list[_Block]:
+        try:
+            with self._store.translated(key) as full:
+                staged = self._store.sdk().staged(full)
+        except ObjectNotFound:
+            return []
+        return list(_understood(staged))
+
+    def _stage(self, full: str, upload: str, number: int, body: bytes) -> None:
+        # The mark has one name, so that a later one replaces it.
+        name = _name(upload, number, 0)
+        self._see(self._store.sdk().stage(full, name, body, size=len(body), may_repeat=True))
+
+    def _check(self, key: str, condition: Condition) -> None:
+        """Raise `ConditionFailed` if a condition does not hold."""
+        if isinstance(condition, AnyVersion):
+            return
+        try:
+            found: Version | None = self._store.head(key).version
+        except ObjectNotFound:
+            found = None
+        wanted = None if isinstance(condition, Absent) else condition.version
+        if found != wanted:
+            raise ConditionFailed(f"another version is there, nothing was written: {key!r}")
+
+    def _now(self) -> int:
+        """Return the store's time, by its last response."""
+        with self._lock:
+            if self._seen:
+                return self._seen
+        self._see(self._store.sdk().ask_for_time())
+        return self._seen
+
+    def _see(self, moment: datetime) -> None:
+        with self._lock:
+            self._seen = max(self._seen, int(moment.timestamp()))
+
+
+def _name(upload: str, number: int, sent: int) -> str:
+    return f"{upload}-{number:05}{sent:08x}"
+
+
+def _understood(staged: Iterable[StagedBlock]) -> Iterator[_Block]:
+    """Yield the blocks of lakecli's uploads, and no others."""
+    for block in staged:
+        if found := _NAME.fullmatch(block.name):
+            upload, started, number, sent = found.groups()
+            yield _Block(upload, int(started, 16), int(number), int(sent, 16), *block)
+
+
+def _alive(blocks: Iterable[_Block]) -> Iterator[tuple[str, int]]:
+    for block in blocks:
+        if block.number == _MARK and block.size == len(_ALIVE):
+            yield block.upload, block.started
+
+
+def _measure(stream: BinaryIO, crc32c: int, key: str) -> tuple[int, str]:
+    """Return the size of a body and its MD5 in Base64.
+
+    Raises:
+        IntegrityError: it has another CRC32C.
+    """
+    from google_crc32c import extend
+
+    digest, actual, size = md5(usedforsecurity=False), 0, 0
+    stream.seek(0)
+    while piece := stream.read(_PIECE):
+        digest.update(piece)
+        actual = extend(actual, piece)
+        size += len(piece)
+    if actual != crc32c:
+        raise IntegrityError(f"other bytes than their checksum says: {key!r}")
+    return size, b64encode(digest.digest()).decode()
+
+
+def _time(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _unknown(key: str) -> UploadNotFound:
+    return UploadNotFound(f"no such upload in parts: {key!r}")

@@ -1,0 +1,136 @@
+"""How the SDKs that send requests by the package `requests` receive answers: within bounds.
+
+`requests` reads an answer whole, however long it is, and follows redirects to any host. Here a body
+ends in an error once it has more bytes than were asked for, a redirect is an error, and the address
+at which an upload goes on belongs to the server that the upload began at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from requests.adapters import HTTPAdapter
+
+from lakecli.stores.answer_checks import (
+    MAX_ANSWER,
+    MAX_REFUSAL,
+    RangeIgnoredError,
+    UnusableAnswerError,
+    longest_part,
+    size_of_part,
+)
+
+if TYPE_CHECKING:
+    import requests
+
+_PORTS: Final = {"http": 80, "https": 443}
+_RANGES: Final = ("x-ms-range", "range")
+
+
+class _BoundedBody:
+    """A body that ends after so many bytes; all else is that of `urllib3`.
+
+    Args:
+        raw: the response of `urllib3`.
+        limit: bytes, at most.
+        error: makes the error of a longer one; ``None`` cuts it.
+    """
+
+    def __init__(self, raw: Any, limit: int, error: Callable[[], Exception] | None) -> None:  # noqa: ANN401 - urllib3's
+        self._raw = raw
+        self._left = limit
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - urllib3's
+        return getattr(self._raw, name)
+
+    def stream(self, amt: int = 1 << 16, **options: Any) -> Iterator[bytes]:  # noqa: ANN401 - urllib3's
+        """Yield the pieces of the body, which is decoded where that is wanted."""
+        for piece in self._raw.stream(amt, **options):
+            self._left -= len(piece)
+            if self._left >= 0:
+                yield piece
+                continue
+            self._raw.close()
+            if self._error is not None:
+                raise self._error()
+            return
+
+    def read(self, *_: object, **__: object) -> bytes:
+        """Refuse to read in another way than `stream`, which counts."""
+        raise UnusableAnswerError("it is read without a bound")
+
+
+class BoundedAdapter(HTTPAdapter):
+    """Sends requests, and bounds the answers; see the module."""
+
+    def send(  # type: ignore[override] # further arguments are passed on as they are
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,  # noqa: FBT001, FBT002 - inherited
+        **options: Any,  # noqa: ANN401 - inherited
+    ) -> requests.Response:
+        """Send a request.
+
+        Args:
+            request: to send.
+            stream: the body is an object's, of the size that was asked for.
+            options: as for every adapter.
+
+        Raises:
+            UnusableAnswerError: a redirect, another part of an object than was asked for, or an
+                upload that would go on at another server.
+            RangeIgnoredError: the whole object instead of the part that was asked for.
+        """
+        answer = super().send(request, stream=stream, **options)
+        try:
+            _check_location(answer, str(request.url))
+            limit, error = _limit_of(answer, request, is_object=stream)
+        except BaseException:
+            answer.close()
+            raise
+        if limit is not None:
+            answer.raw = _BoundedBody(answer.raw, limit, error)
+        return answer
+
+
+def _limit_of(
+    answer: requests.Response, request: requests.PreparedRequest, *, is_object: bool
+) -> tuple[int | None, Callable[[], Exception] | None]:
+    """Return how many bytes an answer may have, and what a longer one raises."""
+    if answer.status_code >= HTTPStatus.MULTIPLE_CHOICES:
+        return MAX_REFUSAL, None
+    if not is_object:
+        return MAX_ANSWER, lambda: UnusableAnswerError(f"it has more than {MAX_ANSWER:,} bytes")
+    asked = next((str(request.headers[name]) for name in _RANGES if name in request.headers), "")
+    if not asked or request.method != "GET":
+        return None, None
+    if answer.status_code == HTTPStatus.PARTIAL_CONTENT:
+        size = size_of_part(asked, answer.headers.get("Content-Range", ""))
+        if answer.headers.get("Content-Length", str(size)) != str(size):
+            raise UnusableAnswerError("its length is not that of the part")
+        return size, lambda: UnusableAnswerError("it has more bytes than were asked for")
+    if not asked.startswith("bytes=0-") and answer.headers.get("Content-Length") != "0":
+        raise RangeIgnoredError
+    return longest_part(asked), RangeIgnoredError
+
+
+def _check_location(answer: requests.Response, url: str) -> None:
+    location = answer.headers.get("Location")
+    if location is None:
+        return
+    if answer.is_redirect:
+        raise UnusableAnswerError(f"it is a redirect ({answer.status_code})")
+    if _origin_of(location) != _origin_of(url):
+        raise UnusableAnswerError("it sends an upload to another server")
+
+
+def _origin_of(url: str) -> tuple[str, str, int | None]:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return "", "", None

@@ -1,0 +1,198 @@
+"""How the adapters of the clouds turn an SDK's errors into lakecli's: tables of words.
+
+Messages name the object and the endpoint's host; never a URL, a header or a credential.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import ClassVar, Final, NamedTuple
+
+from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported, UsageError
+from lakecli.stores.answer_checks import RangeIgnoredError, UnusableAnswerError
+from lakecli.stores.base import ConditionFailed, ObjectNotFound
+
+
+class Words(NamedTuple):
+    """An error to be: its class, and templates of its message and hint."""
+
+    error: type[LakeError]
+    message: str
+    hint: str | None = None
+
+    def filled(self, details: Mapping[str, str]) -> LakeError:
+        """Return the error that these words describe; details at the end may be empty."""
+        hint = self.hint and self.hint.format_map(details)
+        return self.error(self.message.format_map(details).rstrip(": "), hint=hint)
+
+
+MISSING: Final = Words(ObjectNotFound, "no such object: {what}")
+LOST: Final = Words(ConditionFailed, "another version is there, nothing was written: {what}")
+BUSY: Final = Words(Unreachable, "{host} answered {code}: {what}", "{again}")
+BROKEN: Final = Words(Unreachable, "{host} broke the connection ({code}): {what}", "{again}")
+SILENT: Final = Words(Unreachable, "{host} did not answer in time: {what}", "{again}")
+
+REFUSED: Final = Words(Refused, "{host} refused the request ({code}): {what}: {text}")
+UNABLE: Final = Words(Unsupported, "{host} cannot do this ({code}): {what}")
+
+DAMAGED: Final = (
+    "repeat the command; if it happens again, suspect the server or the network in between"
+)
+"""The hint of an error that says that bytes changed on their way."""
+
+GARBLED: Final = Words(
+    IntegrityError, "{host} received other bytes than were sent ({code}): {what}", DAMAGED
+)
+NO_RANGES: Final = Words(
+    Unsupported,
+    "{host} does not answer a request for a part of an object with that part: {what}",
+    "use a server that implements HTTP ranges",
+)
+
+UNUSABLE: Final = Words(
+    Unreachable,
+    "{host} sent an answer that cannot be used, {text}: {what}",
+    "check the endpoint, and whether a proxy or a login page answers in place of the store",
+)
+
+SERVER_FAULT: Final = 500
+"""The first HTTP status that says that the server failed."""
+
+
+def one_line(text: str) -> str:
+    """Return a text of an SDK or a server so that it fits into a message."""
+    return " ".join(text.split()).rstrip(".")
+
+
+def has_credentials(what: str) -> UsageError:
+    """Return the error of a server's URL with a user or a password, which it does not repeat.
+
+    Args:
+        what: the setting that the URL comes from.
+    """
+    return UsageError(
+        f"a user name or a password in {what}",
+        hint="leave them out, http[s]://HOST[:PORT]; credentials have settings of their own, see "
+        "`lakecli help clouds`",
+    )
+
+
+def has_class(error: BaseException, names: frozenset[str]) -> bool:
+    """Tell whether an error is of one of these classes, without importing the SDK."""
+    return any(base.__name__ in names for base in type(error).__mro__)
+
+
+class Translation:
+    """A block whose errors are translated; see `Translator.translated`.
+
+    A function with a ``yield`` would do, at three times the cost; there are several for a request.
+    """
+
+    __slots__ = ("_key", "_may_be_absent", "_translator")
+
+    def __init__(self, translator: Translator, key: str, *, may_be_absent: bool) -> None:
+        self._translator = translator
+        self._key = key
+        self._may_be_absent = may_be_absent
+
+    def __enter__(self) -> str:
+        """Begin the block with the key."""
+        return self._key
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End the block; raise the translation of its error, if there is one."""
+        # One of our own is of a body that is read, for example.
+        if not isinstance(error, Exception) or isinstance(error, LakeError):
+            return
+        known = self._translator.known(error, self._key, may_be_absent=self._may_be_absent)
+        if known is not None:
+            raise known from error
+
+
+class Translator(ABC):
+    """Turns an SDK's errors about one bucket into lakecli's.
+
+    Args:
+        bucket: its URI.
+        host: returns the host that requests go to; called only when an error names it.
+        names: further details for messages.
+
+    Attributes:
+        again: the hint of errors that may pass: what to check before the next try.
+        by_class: words by the name of the SDK's class; the nearest base class counts.
+        order_hint: what to use instead of a bucket that lists keys in another order.
+    """
+
+    again: ClassVar[str]
+    by_class: ClassVar[Mapping[str, Words]]
+    order_hint: ClassVar[str]
+
+    def __init__(self, bucket: str, host: Callable[[], str], **names: str) -> None:
+        self._bucket = bucket
+        self._host = host
+        self._names = names
+
+    def translated(self, key: str = "", *, may_be_absent: bool = False) -> Translation:
+        """Translate the errors of a block, which is about the object `key` or the bucket.
+
+        Args:
+            key: in full, with the prefix of the namespace.
+            may_be_absent: the request writes the object, so "not found" is about the bucket or
+                the condition.
+        """
+        return Translation(self, key, may_be_absent=may_be_absent)
+
+    def known(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
+        """Return what an error of an SDK is in our words, or ``None`` for any other error."""
+        if isinstance(error, UnusableAnswerError):
+            return self.unusable(str(error), key)
+        if isinstance(error, RangeIgnoredError):
+            return self.no_ranges(key)
+        found = self._of_answer(error, key, may_be_absent=may_be_absent)
+        return found or self._of_sdk(error, key)
+
+    def error(self, words: Words, key: str = "", **details: str) -> LakeError:
+        """Return the error that `words` describe, about one object or the bucket."""
+        what = repr(f"{self._bucket}/{key}") if key else self._bucket
+        details |= self._names | {"bucket": self._bucket, "what": what, "again": self.again}
+        # Where the configuration is wrong, the host is unknown; those words do not name it.
+        if "{host}" in words.message:
+            details["host"] = self._host()
+        return words.filled(details)
+
+    def unusable(self, text: str, key: str = "") -> LakeError:
+        """Return the error of an answer that no store sends; `text` says what is wrong with it."""
+        return self.error(UNUSABLE, key, text=text)
+
+    def no_ranges(self, key: str) -> LakeError:
+        """Return the error of a server that does not implement ranges."""
+        return self.error(NO_RANGES, key)
+
+    def no_order(self) -> LakeError:
+        """Return the error of a bucket that is not listed in byte order."""
+        words = Words(
+            Unsupported, "{host} does not list the keys in byte order: {bucket}", self.order_hint
+        )
+        return self.error(words)
+
+    @abstractmethod
+    def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
+        """Return the error for a server's answer, ``None`` for any other of the SDK's errors."""
+
+    def _of_sdk(self, error: Exception, key: str) -> LakeError | None:
+        names = (base.__name__ for base in type(error).__mro__)
+        words = next((self.by_class[name] for name in names if name in self.by_class), None)
+        if words is None:
+            return None
+        return self.error(words, key, text=self._text_of(error), code=type(error).__name__)
+
+    def _text_of(self, error: Exception) -> str:
+        """Return what the SDK says, where a message quotes it."""
+        return one_line(str(error).partition("\n")[0])

@@ -1,0 +1,225 @@
+"""What the adapters of the clouds share: full names, checks, batches and deletions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import ClassVar, NamedTuple
+
+from lakecli.errors import LakeError, UsageError
+from lakecli.stores.base import (
+    BucketNotFound,
+    ConditionFailed,
+    ObjectInfo,
+    ObjectNotFound,
+    Version,
+    check_range,
+)
+from lakecli.stores.capabilities import (
+    CopiesFrom,
+    DeletesMatching,
+    HasUploads,
+    ReportsAccess,
+    ShowsClock,
+)
+from lakecli.stores.cloud_errors import Translation, Translator
+from lakecli.stores.dates import ServerDate
+from lakecli.stores.parallel_batch import ParallelBatch
+from lakecli.stores.protocol import ObjectStore
+from lakecli.stores.streams import batches
+
+
+class Refusal(NamedTuple):
+    """An object that a batch of deletions kept, and why."""
+
+    full: str
+    error: LakeError
+
+
+class CloudStore(ObjectStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock):
+    """A namespace in a bucket of a cloud; nothing is loaded or requested before the first call.
+
+    Keys are relative to the namespace; `full` returns the name in the bucket.
+
+    Args:
+        root: URI of the bucket.
+        prefix: of every key, without a slash at its end; may be empty.
+        translator: of the SDK's errors.
+        server_date: gets the date of each response.
+
+    Attributes:
+        cloud: its name, for messages.
+        delete_size: objects that one request deletes, at most.
+        root: as given.
+        start: what every full name begins with.
+        translator: as given.
+    """
+
+    cloud: ClassVar[str]
+    delete_size: ClassVar[int]
+
+    def __init__(
+        self, root: str, prefix: str, translator: Translator, server_date: ServerDate
+    ) -> None:
+        self.root = root
+        self._prefix = prefix
+        self.start = f"{prefix}/" if prefix else ""
+        self.translator = translator
+        self._server_date = server_date
+        self._bucket_exists = False
+
+    @property
+    def server_date(self) -> ServerDate:
+        """The date of the last response."""
+        return self._server_date
+
+    @property
+    def uri(self) -> str:
+        """The URI of the bucket, and the prefix."""
+        return f"{self.root}/{self._prefix}" if self._prefix else self.root
+
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
+        """Return a range of an object, or of a version of it; see `ObjectStore.get`.
+
+        Raises:
+            Unsupported: the server does not implement ranges.
+            IntegrityError: the bytes do not have the checksum that the store keeps.
+        """
+        check_range(start, length)
+        if length == 0:
+            self.head(key, version_id=version_id)
+            return b""
+        return self._get(key, start, length, version_id)
+
+    @abstractmethod
+    def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes: ...
+
+    @abstractmethod
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+        """Describe one object, or a version of it."""
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects, many by one request; a missing one is fine."""
+        for batch in batches(map(self.full, keys), self.delete_size):
+            for refusal in self._delete(batch):
+                if not isinstance(refusal.error, ObjectNotFound):
+                    raise refusal.error
+                self._check_bucket_once()
+
+    @abstractmethod
+    def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
+        """Delete objects by one request.
+
+        Args:
+            names: in full.
+            versions: that they must have, if any are given.
+        """
+
+    def batch(self) -> ParallelBatch:
+        """Start a batch of parallel create-only requests."""
+        return ParallelBatch(self)
+
+    def local_path(self, key: str) -> str | None:
+        """Return ``None``: no file of this machine holds the object."""
+        del key
+        return None
+
+    def translated(self, key: str | None = None, *, may_be_absent: bool = False) -> Translation:
+        """Name the object in full, and translate errors about it or the bucket."""
+        full = "" if key is None else self.full(key)
+        return self.translator.translated(full, may_be_absent=may_be_absent)
+
+    @contextmanager
+    def reading(self, key: str) -> Iterator[str]:
+        """Do as `translated`, where "not found" may be about the object or the bucket."""
+        try:
+            with self.translated(key) as full:
+                yield full
+        except ObjectNotFound:
+            self._check_bucket_once()
+            raise
+        self._bucket_exists = True
+
+    def full(self, key: str) -> str:
+        """Return the name of an object in the bucket.
+
+        Raises:
+            UsageError: the cloud cannot hold an object of this key.
+        """
+        if not key:
+            raise UsageError("an object needs a key")
+        return self.utf8(self.start + key)
+
+    def utf8(self, name: str) -> str:
+        """Return a name if it is UTF-8.
+
+        Raises:
+            UsageError: it is not.
+        """
+        try:
+            name.isascii() or name.encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"{self.cloud} cannot hold an object of this key, it is not UTF-8: {name!r}"
+            ) from None
+        return name
+
+    @abstractmethod
+    def check_bucket(self) -> None:
+        """Make sure that the bucket exists.
+
+        Raises:
+            BucketNotFound: it does not.
+            PermissionDenied: its objects may not be listed.
+        """
+
+    def _check_bucket_once(self) -> None:
+        """Find out what "not found" was about; one request in a store's life.
+
+        Raises:
+            BucketNotFound: the bucket does not exist.
+        """
+        if self._bucket_exists:
+            return
+        try:
+            self.check_bucket()
+        except BucketNotFound:
+            raise
+        except LakeError:
+            return  # unknown; the object is missing either way
+        self._bucket_exists = True
+
+    def _check_absent(self, key: str) -> None:
+        """Ask before sending gigabytes; the final request has the condition itself.
+
+        Raises:
+            ConditionFailed: the object exists.
+        """
+        with suppress(ObjectNotFound):
+            self.head(key)
+            raise ConditionFailed(f"object is there already, nothing was written: {key!r}")
+
+
+class MatchingCloudStore(CloudStore, DeletesMatching):
+    """A cloud that deletes on the condition of a version."""
+
+    def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
+        """Delete objects that still have these versions; see `DeletesMatching`."""
+        kept: list[str] = []
+        for batch in batches(objects, self.delete_size):
+            names = [self.full(key) for key, _ in batch]
+            for refusal in self._delete(names, [version for _, version in batch]):
+                if isinstance(refusal.error, ConditionFailed):
+                    # A condition on an object that does not exist fails, too.
+                    with suppress(ObjectNotFound):
+                        key = refusal.full[len(self.start) :]
+                        self.head(key)
+                        kept.append(key)
+                elif isinstance(refusal.error, ObjectNotFound):
+                    self._check_bucket_once()
+                else:
+                    raise refusal.error
+        return kept

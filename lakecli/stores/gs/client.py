@@ -1,0 +1,380 @@
+"""The requests of Google Cloud Storage's SDK; importing this module loads the SDK.
+
+Generations are explicit numbers: the SDK takes ``None`` for "no condition", and reports ``None``
+after a download if a proxy removed the header.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
+from xml.etree.ElementTree import fromstring
+
+from google.api_core.exceptions import (
+    GoogleAPICallError,
+    NotFound,
+    PreconditionFailed,
+    RequestRangeNotSatisfiable,
+    from_http_status,
+)
+from google.cloud.storage import Client
+from google.cloud.storage.batch import Batch
+from google_crc32c import value as crc32c
+from requests.adapters import HTTPAdapter
+
+from lakecli.stores.answer_checks import UnusableAnswerError, read_json, token_of
+from lakecli.stores.base import PLAIN, Attributes
+from lakecli.stores.bounded_adapter import BoundedAdapter
+from lakecli.stores.dates import ServerDate
+from lakecli.stores.gs.attempts import Attempts
+from lakecli.stores.gs.credentials import DEFAULT_DOMAIN, GsLogin
+from lakecli.stores.gs.errors import TRANSIENT_STATUS
+from lakecli.stores.gs.streams import CountedStream
+from lakecli.stores.streams import PART_SIZE
+
+if TYPE_CHECKING:
+    import requests
+    from google.api_core.retry import Retry
+    from google.cloud.storage import Blob, Bucket
+
+CONNECTIONS = 32
+"""In the client's pool: more threads than that open and close their own."""
+
+TIMEOUT = (10, 60)
+"""Seconds to connect, and between two pieces of an answer."""
+
+PAGE_SIZE = 1_000
+PAGE_FIELDS = "kind,nextPageToken,items(name,size,timeCreated,generation,etag,md5Hash)"
+_LISTING = "storage#objects"
+_LISTING_PATH = re.compile(r"/storage/v1/b/[^/]+/o\Z")
+_OF_XML = re.compile(r"(^|&)(uploads|uploadId)=")
+
+
+class Piece(NamedTuple):
+    """Part of an object, and metadata of the full object if the response carried it."""
+
+    data: bytes
+    generation: int | None
+    crc32c: str | None
+
+
+class GsClient:
+    """Requests about the objects of one bucket.
+
+    Args:
+        bucket: its name.
+        attempts: of each request that may be repeated.
+        server_date: gets the date of each response.
+
+    Every method raises the SDK's own errors.
+    """
+
+    def __init__(
+        self, login: GsLogin, bucket: str, *, attempts: int, server_date: ServerDate
+    ) -> None:
+        self._login = login
+        self._client = _new_client(login, server_date)
+        self._bucket: Bucket = self._client.bucket(bucket)
+        self._attempts = attempts
+        self._retry = Attempts(attempts)
+
+    def read(
+        self, name: str, *, start: int = 0, end: int | None = None, generation: int | None = None
+    ) -> Piece:
+        """Read bytes ``[start, end)``; past the end there are none.
+
+        Args:
+            name: of the object.
+            start: counted from the end where it is negative, then without an `end`.
+            end: after the last byte; ``None`` reads to the end of the object.
+            generation: read this one; otherwise the current one.
+        """
+        blob = self._bucket.blob(name, generation=generation)
+        is_whole = start == 0 and end is None
+        try:
+            data = blob.download_as_bytes(
+                start=None if is_whole else start,
+                end=None if end is None else end - 1,
+                raw_download=True,  # as it is stored, compressed or not
+                checksum="crc32c" if is_whole else None,
+                timeout=TIMEOUT,
+                retry=self._retry,
+            )
+        except RequestRangeNotSatisfiable:
+            return Piece(b"", generation, None)
+        found = blob.generation
+        return Piece(data, None if found is None else int(found), blob.crc32c)
+
+    def describe(self, name: str, *, generation: int | None = None) -> Blob:
+        """Return the properties of an object, or of one generation of it."""
+        blob = self._bucket.blob(name, generation=generation)
+        blob.reload(timeout=TIMEOUT, retry=self._retry)
+        return blob
+
+    def write(
+        self,
+        name: str,
+        data: bytes,
+        attributes: Attributes,
+        *,
+        generation: int | None,
+        may_repeat: bool,
+    ) -> Blob:
+        """Write an object by one request, or by several where it is large.
+
+        Args:
+            name: of the object.
+            data: all of it.
+            attributes: of the object.
+            generation: that the object must have, 0 for none; ``None`` for any.
+            may_repeat: repeat the request after a failure, although it may have had effect.
+        """
+        blob = self._new_blob(name, attributes)
+        blob.upload_from_string(
+            data,
+            content_type=blob.content_type,
+            if_generation_match=generation,
+            checksum="crc32c",
+            timeout=TIMEOUT,
+            retry=self._retry if may_repeat else None,
+        )
+        return blob
+
+    def write_garbled(self, name: str, data: bytes) -> None:
+        """Write an object with the checksum of other bytes."""
+        blob = self._new_blob(name, PLAIN)
+        blob.crc32c = b64encode((crc32c(data) ^ 1).to_bytes(4, "big")).decode()
+        blob.upload_from_string(data, checksum=None, timeout=TIMEOUT, retry=None)
+
+    def write_stream(
+        self,
+        name: str,
+        first: bytes,
+        rest: BinaryIO,
+        attributes: Attributes,
+        *,
+        generation: int | None,
+    ) -> Blob:
+        """Write an object in chunks of `PART_SIZE`, one at a time.
+
+        All chunks but the last may always be repeated; the last one creates the object.
+        """
+        blob = self._new_blob(name, attributes)
+        body = CountedStream(first, rest)
+        retry = self._retry
+        if generation is not None:
+            retry = Attempts(self._attempts, may_repeat=lambda: not body.is_exhausted)
+        blob.upload_from_file(
+            body,
+            content_type=blob.content_type,
+            if_generation_match=generation,
+            checksum="crc32c",
+            timeout=TIMEOUT,
+            retry=retry,
+        )
+        return blob
+
+    def pages(self, prefix: str, start: str) -> Iterator[Iterator[Blob]]:
+        """Yield pages of the objects under `prefix` whose names are not less than `start`."""
+        listed = self._client.list_blobs(
+            self._bucket,
+            prefix=prefix or None,
+            start_offset=start or None,
+            fields=PAGE_FIELDS,
+            page_size=PAGE_SIZE,
+            timeout=TIMEOUT,
+            retry=self._retry,
+        )
+        token = None
+        for page in listed.pages:
+            if listed.next_page_token:
+                token = token_of(listed.next_page_token, token)
+            yield page
+
+    def keeps_versions(self) -> bool:
+        """Return whether the bucket has versioning enabled; needs ``storage.buckets.get``."""
+        bucket = self._client.bucket(self._bucket.name)
+        bucket.reload(timeout=TIMEOUT, retry=self._retry)
+        return bool(bucket.versioning_enabled)
+
+    def ask_for_bucket(self) -> None:
+        """Send a request that fails if there is no bucket; needs only the right to list it."""
+        listed = self._client.list_blobs(
+            self._bucket,
+            max_results=1,
+            fields="kind,items(name)",
+            timeout=TIMEOUT,
+            retry=self._retry,
+        )
+        next(iter(listed), None)
+
+    def delete(
+        self, names: Sequence[str], generations: Sequence[int | None] = ()
+    ) -> list[tuple[str, int]]:
+        """Delete objects by one request; return those that were not deleted, with a status.
+
+        Args:
+            names: of the objects.
+            generations: that they must have, if any are given.
+        """
+        wanted = list(zip(names, generations or [None] * len(names), strict=True))
+        try:
+            with _Deletions(self._client, self._retry) as deletions:
+                for name, generation in wanted:
+                    self._bucket.delete_blob(
+                        name, if_generation_match=generation, timeout=TIMEOUT, retry=None
+                    )
+        except ValueError as error:
+            raise UnusableAnswerError("it is not one to a batch of deletions") from error
+        if len(deletions.answers) != len(wanted):
+            raise UnusableAnswerError("it does not answer each request of a batch")
+        failed = []
+        for (name, generation), answer in zip(wanted, deletions.answers, strict=True):
+            status = answer.status_code
+            if status in TRANSIENT_STATUS:
+                status = self._delete_one(name, generation)
+            if status >= HTTPStatus.BAD_REQUEST:
+                failed.append((name, status))
+        return failed
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object with its attributes; large ones take several requests."""
+        self._rewrite(self._bucket.blob(source), self._bucket.blob(target))
+
+    def copy_from(self, bucket: str, source: str, target: str, attributes: Attributes) -> None:
+        """Copy an object of any bucket, with other attributes than its own."""
+        origin = self._client.bucket(bucket).blob(source)
+        self._rewrite(origin, self._new_blob(target, attributes))
+
+    def _rewrite(self, origin: Blob, copied: Blob) -> None:
+        token: str | None = None
+        while True:
+            token, _, _ = copied.rewrite(origin, token=token, timeout=TIMEOUT, retry=self._retry)
+            if token is None:
+                return
+
+    def ask_xml(
+        self,
+        method: str,
+        name: str,
+        query: Mapping[str, str],
+        *,
+        body: bytes | Iterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+        may_repeat: bool = True,
+    ) -> requests.Response:
+        """Send a request of the XML API, the only one with uploads in parts.
+
+        Args:
+            method: of HTTP.
+            name: of an object; ``""`` asks about the bucket.
+            query: the URL's.
+            body: with a length; readable several times.
+            headers: to send with it.
+            may_repeat: repeat the request after a failure, although it may have had effect.
+        """
+        path = quote(self._bucket.name) + (f"/{quote(name, safe='~')}" if name else "")
+        url = f"{self._login.endpoint}/{path}?{urlencode(query)}"
+
+        def send() -> requests.Response:
+            session = self._client._http  # noqa: SLF001 - it adds the credentials
+            answer: requests.Response = session.request(
+                method, url, data=body, headers=headers, timeout=TIMEOUT
+            )
+            if answer.status_code >= HTTPStatus.BAD_REQUEST:
+                raise _explained(answer)
+            return answer
+
+        sent: requests.Response = (self._retry(send) if may_repeat else send)()
+        return sent
+
+    def _new_blob(self, name: str, attributes: Attributes) -> Blob:
+        blob = self._bucket.blob(name, chunk_size=PART_SIZE)
+        if attributes.content_type:
+            blob.content_type = attributes.content_type
+        if attributes.metadata:
+            blob.metadata = dict(attributes.metadata)
+        return blob
+
+    def _delete_one(self, name: str, generation: int | None) -> int:
+        try:
+            self._bucket.delete_blob(
+                name, if_generation_match=generation, timeout=TIMEOUT, retry=self._retry
+            )
+        except NotFound:
+            return HTTPStatus.NOT_FOUND
+        except PreconditionFailed:
+            return HTTPStatus.PRECONDITION_FAILED
+        return HTTPStatus.NO_CONTENT
+
+
+class _Deletions(Batch):  # type: ignore[misc] # the SDK is not typed
+    """A batch that keeps the responses instead of raising the last error."""
+
+    def __init__(self, client: Client, retry: Retry) -> None:
+        super().__init__(client, raise_exception=False)
+        self._retry = retry
+        self.answers: list[Any] = []
+
+    def finish(self, raise_exception: bool = False) -> list[Any]:  # noqa: FBT001, FBT002 - inherited
+        """Send all of them by one request."""
+        del raise_exception
+        self.answers = self._retry(super().finish)(raise_exception=False)
+        return self.answers
+
+
+def _new_client(login: GsLogin, server_date: ServerDate) -> Client:
+    options: dict[str, Any] = {}
+    if not login.emulator:
+        options["credentials"] = login.credentials
+        domain = login.credentials.universe_domain
+        if domain != DEFAULT_DOMAIN:
+            options["client_options"] = {"universe_domain": domain}
+    client = Client(project=None, **options)
+    # Otherwise some versions of the SDK request the bucket's properties in a thread of their own,
+    # which needs a permission that users of objects may lack.
+    client._bucket_metadata_cache = None  # noqa: SLF001 - there is only a variable for all
+    session = client._http  # noqa: SLF001 - how the SDK's own guide enlarges the pool
+    session.hooks["response"] += [server_date.hook, _check_answer]
+    for scheme in ("https://", "http://"):
+        if type(session.get_adapter(scheme)) is HTTPAdapter:  # not one with a client certificate
+            session.mount(scheme, BoundedAdapter(pool_maxsize=CONNECTIONS))
+    return client
+
+
+def _check_answer(
+    answer: requests.Response, *_: object, stream: bool = False, **__: object
+) -> None:
+    """Refuse an answer of the JSON API that is none.
+
+    Raises:
+        UnusableAnswerError: it is no listing, or no description of an object or a bucket.
+    """
+    url = urlsplit(answer.request.url or "")
+    is_json = "/storage/v1/" in url.path and not url.path.endswith("/batch/storage/v1")
+    if stream or not is_json or _OF_XML.search(url.query) or not answer.ok:
+        return
+    is_read = answer.request.method == "GET"
+    is_listing = is_read and _LISTING_PATH.search(url.path) is not None
+    if is_read or answer.content:
+        read_json(answer.content, _LISTING if is_listing else "")
+
+
+def _explained(answer: requests.Response) -> GoogleAPICallError:
+    """Return the SDK's error for a response of the XML API, with its code and message."""
+    try:
+        document = fromstring(answer.content)  # noqa: S314 - bounded; expat bounds entities
+        code = document.findtext("{*}Code") or ""
+        texts = (document.findtext("{*}Message"), document.findtext("{*}Details"))
+    except SyntaxError:
+        code, texts = "", (None, None)
+    text = " ".join(each for each in texts if each)
+    errors = [{"reason": code, "message": text}]
+    error: GoogleAPICallError = from_http_status(  # type: ignore[no-untyped-call]
+        answer.status_code, text, errors=errors, response=answer
+    )
+    return error

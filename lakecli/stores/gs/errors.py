@@ -1,0 +1,168 @@
+"""The errors of Google Cloud Storage's SDK in lakecli's words.
+
+The SDK's own messages hold URLs, which may hold the secret of an upload, so only the server's text
+is quoted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    PermissionDenied,
+    Unreachable,
+    UsageError,
+)
+from lakecli.stores.base import BucketNotFound
+from lakecli.stores.cloud_errors import (
+    BROKEN,
+    BUSY,
+    DAMAGED,
+    GARBLED,
+    LOST,
+    MISSING,
+    REFUSED,
+    SERVER_FAULT,
+    SILENT,
+    UNABLE,
+    Translator,
+    Words,
+    has_class,
+    one_line,
+)
+
+TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
+"""Worth another try a moment later."""
+
+_LOG_IN = (
+    "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account's key, or run "
+    "`gcloud auth application-default login`"
+)
+_AGAIN = "wait and repeat the command, or check the network and STORAGE_EMULATOR_HOST"
+
+_DENIED = Words(PermissionDenied, "{host} refused the request ({code}): {what}: {text}", "{action}")
+_NO_BUCKET = Words(
+    BucketNotFound,
+    "no such bucket at {host}: {bucket}",
+    "create it, for example with `gcloud storage buckets create {bucket}`, or correct the "
+    "namespace",
+)
+_VANISHED = Words(Unreachable, "{host} lost an unfinished upload: {what}", "repeat the command")
+_BY_STATUS = {
+    401: _DENIED,
+    403: _DENIED,
+    404: MISSING,
+    405: UNABLE,
+    409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
+    410: _VANISHED,
+    412: LOST,
+    501: UNABLE,
+}
+_BY_REASON = dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), BUSY)
+_OF_ANSWERS = frozenset({"GoogleAPICallError", "InvalidResponse"})
+
+_MUTE = Words(Unreachable, "{host} does not answer ({code}): {what}", "{again}")
+_NO_CREDENTIALS = Words(
+    PermissionDenied, "no credentials for Google Cloud Storage: {text}", _LOG_IN
+)
+_NO_ENDPOINT = Words(
+    UsageError,
+    "STORAGE_EMULATOR_HOST is not the URL of a server",
+    "http://HOST:PORT, or unset it",
+)
+
+_BY_CLASS = {
+    "ChunkedEncodingError": BROKEN,
+    "ConnectionError": _MUTE,
+    "ConnectTimeout": _MUTE,
+    "DataCorruption": Words(
+        IntegrityError,
+        "{host} sent or kept other bytes than its checksum says: {what}",
+        DAMAGED,
+    ),
+    "DefaultCredentialsError": _NO_CREDENTIALS,
+    "GoogleAuthError": Words(
+        PermissionDenied, "cannot log in to Google Cloud Storage: {text}", _LOG_IN
+    ),
+    "HTTPError": BROKEN,  # of urllib3
+    "InvalidResponse": BUSY,
+    "InvalidSchema": _NO_ENDPOINT,
+    "InvalidURL": _NO_ENDPOINT,
+    "MissingSchema": _NO_ENDPOINT,
+    "MutualTLSChannelError": Words(
+        PermissionDenied, "cannot use the client certificate: {text}", _LOG_IN
+    ),
+    "ReadTimeout": SILENT,
+    "RefreshError": Words(
+        PermissionDenied,
+        "the credentials for Google Cloud Storage have expired, or are not accepted: {text}",
+        _LOG_IN,
+    ),
+    "RequestException": BROKEN,
+    "TransportError": Words(Unreachable, "cannot reach Google to log in", _AGAIN),
+}
+
+_PERMISSION = re.compile(r"\bstorage\.[a-z]+\.[A-Za-z]+\b")
+_MISMATCH = re.compile(r"match(es)? calculated|checksum|crc32c|md5", re.IGNORECASE)
+_LONGEST_TEXT = 300
+
+
+class GsTranslator(Translator):
+    """Turns the SDK's errors about one bucket into lakecli's."""
+
+    again = _AGAIN
+    by_class = _BY_CLASS
+    order_hint = "use a server that lists in byte order"
+
+    def vanished(self, key: str) -> LakeError:
+        """Return the error of an upload that the server knows no more."""
+        return self.error(_VANISHED, key)
+
+    def refused(self, status: int, key: str) -> LakeError:
+        """Return the error for one object of several, of which only a status is known."""
+        words = _BY_STATUS.get(status) or (BUSY if status >= SERVER_FAULT else REFUSED)
+        return self.error(words, key, code=str(status), text="", action=_needed(""))
+
+    def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
+        response = getattr(error, "response", None)
+        status = getattr(response, "status_code", None) or getattr(error, "code", None)
+        if not isinstance(status, int) or not has_class(error, _OF_ANSWERS):
+            return None
+        reason, text = _explained(error, response)
+        words = _BY_REASON.get(reason) or _BY_STATUS.get(status)
+        if status == 400 and _MISMATCH.search(text):  # noqa: PLR2004 - Bad Request
+            words = GARBLED
+        elif words is None:
+            is_busy = status >= SERVER_FAULT or status in TRANSIENT_STATUS
+            words = BUSY if is_busy else REFUSED
+        elif words is MISSING and (may_be_absent or not key):
+            words = _NO_BUCKET
+        code = f"{int(status)} {reason}".rstrip()
+        return self.error(words, key, code=code, text=text, action=_needed(text))
+
+    def _text_of(self, error: Exception) -> str:
+        return one_line(str(error.args[0] if error.args else ""))[:_LONGEST_TEXT]
+
+
+def _explained(error: Exception, response: Any) -> tuple[str, str]:  # noqa: ANN401 - not typed
+    """Return the reason and the text that the server gave."""
+    try:
+        details = response.json()["error"]
+        reasons = details.get("errors") or [{}]
+        return str(reasons[0].get("reason", "")), one_line(str(details.get("message", "")))
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+        pass
+    for details in getattr(error, "errors", None) or ():
+        if isinstance(details, dict):
+            return str(details.get("reason", "")), one_line(str(details.get("message", "")))
+    text = getattr(response, "text", "") or ""
+    return "", "" if "<" in text else one_line(text)[:_LONGEST_TEXT]
+
+
+def _needed(text: str) -> str:
+    found = _PERMISSION.search(text)
+    permission = found[0] if found else "storage.objects.* (roles/storage.objectAdmin)"
+    return f"the credentials in use need the permission {permission} on the bucket; or {_LOG_IN}"

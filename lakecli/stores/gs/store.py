@@ -1,0 +1,406 @@
+"""The adapter of Google Cloud Storage.
+
+Built on google-cloud-storage, which the first request loads. Credentials, endpoint, proxies and
+certificates are the SDK's; see `credentials`. A version is a generation.
+
+Conditional writes are sent once: a repetition could meet the effect of the first try, and report a
+won race as lost. Their callers read back. Every other request is repeated by `retry.REQUESTS`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from io import BytesIO
+from threading import RLock
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from lakecli.base.retry import REQUESTS
+from lakecli.errors import UsageError
+from lakecli.stores.access import Access
+from lakecli.stores.answer_checks import UnusableAnswerError, etag_of, name_below
+from lakecli.stores.base import (
+    PLAIN,
+    Absent,
+    Attributes,
+    BucketNotFound,
+    Condition,
+    ConditionFailed,
+    Match,
+    ObjectInfo,
+    ObjectNotFound,
+    Version,
+)
+from lakecli.stores.capabilities import HasVersions, WritesGarbled
+from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
+from lakecli.stores.dates import ServerDate
+from lakecli.stores.gs.access import describe
+from lakecli.stores.gs.credentials import GsLogin, Signer
+from lakecli.stores.gs.errors import GsTranslator
+from lakecli.stores.gs.presign import unsigned
+from lakecli.stores.gs.streams import ObjectStream
+from lakecli.stores.gs.uploads import GsUploads
+from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.presigning import quoted_path
+from lakecli.stores.streams import PART_SIZE, read_exactly
+from lakecli.stores.uri import NamespaceUri
+from lakecli.stores.versions import not_versioned
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob
+
+    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.gs.client import GsClient, Piece
+
+    _Signing = tuple[Signer, str, Callable[..., PresignedUrl]]
+
+LONGEST_NAME = 1_024
+"""Bytes in the name of an object."""
+
+_LONGEST_CHARACTER = 4
+"""Bytes of a character."""
+
+VERSION_TRIES = 5
+"""Reads of an object that is replaced again and again."""
+
+NO_GENERATION = 1
+"""No object ever has it: generations count microseconds since 1970."""
+
+
+class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
+    """A namespace in a bucket.
+
+    Args:
+        bucket: its name.
+        prefix: of every key, without a slash at its end; may be empty.
+        attempts: of each request that may be repeated.
+    """
+
+    cloud = "Google Cloud Storage"
+    delete_size = 100
+    translator: GsTranslator
+
+    def __init__(self, bucket: str, prefix: str = "", *, attempts: int = REQUESTS.attempts) -> None:
+        self._login = GsLogin()
+        translator = GsTranslator(f"gs://{bucket}", lambda: self._login.host)
+        super().__init__(f"gs://{bucket}", prefix, translator, ServerDate())
+        self.bucket = bucket
+        self._attempts = attempts
+        self._lock = RLock()
+        self._client: GsClient | None = None
+        self._signing: _Signing | None = None
+
+    def check_bucket(self) -> None:
+        """Make sure that the bucket exists; see `CloudStore.check_bucket`."""
+        with self.translated():
+            self.sdk().ask_for_bucket()
+        self._bucket_exists = True
+
+    def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
+        end = None if length is None else start + length
+        with self.reading(key) as full:
+            generation = _generation_of(version_id)
+            data = self.sdk().read(full, start=start, end=end, generation=generation).data
+        longest = -start if start < 0 else length
+        if longest is not None and len(data) > longest:
+            raise self.translator.no_ranges(full)
+        return data
+
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return an object and its version.
+
+        If the response does not name the generation, it is requested first, and that one read.
+
+        Raises:
+            IntegrityError: it does not have the checksum that is kept with it.
+            ConditionFailed: it was replaced, again and again, while it was read.
+        """
+        with self.reading(key) as full:
+            piece = self.sdk().read(full, end=length)
+        if piece.generation is not None:
+            return piece.data, Version(str(piece.generation))
+        for _ in range(VERSION_TRIES):
+            version = self.head(key).version
+            with suppress(ObjectNotFound), self.reading(key) as full:
+                return self.sdk().read(full, end=length, generation=int(version)).data, version
+        raise ConditionFailed(f"object was replaced while it was read: {key!r}")
+
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+        """Open an object, or a version of it, for one pass of reading."""
+        full = self.full(key)
+
+        def read_piece(start: int, end: int, generation: int | None) -> Piece:
+            with self.reading(key):
+                return self.sdk().read(full, start=start, end=end, generation=generation)
+
+        stream = ObjectStream(
+            repr(f"gs://{self.bucket}/{full}"),
+            read_piece=read_piece,
+            find_generation=lambda: int(self.head(key).version),
+            generation=_generation_of(version_id),
+        )
+        return cast("BinaryIO", stream)
+
+    def put(
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
+    ) -> Version:
+        """Write an object; see `ObjectStore.put`.
+
+        Bodies of 8 MiB or more go in chunks, one after the other.
+        """
+        generation = _generation_for(condition)
+        if isinstance(body, bytes | bytearray | memoryview):
+            body = BytesIO(body)
+        first = read_exactly(body, PART_SIZE)
+        if len(first) == PART_SIZE:
+            return self._put_stream(key, first, body, attributes, generation)
+        with self.translated(key, may_be_absent=True) as full:
+            blob = self.sdk().write(
+                full, first, attributes, generation=generation, may_repeat=generation is None
+            )
+            return _version_of(blob)
+
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+        """Describe one object, or a version of it."""
+        with self.reading(key) as full:
+            blob = self.sdk().describe(full, generation=_generation_of(version_id))
+            return self._info_of(
+                blob, content_type=blob.content_type or "", metadata=blob.metadata or {}
+            )
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield objects in byte order, a page of a thousand at a time.
+
+        Raises:
+            Unsupported: the store lists in another order.
+        """
+        floor = self.start + after if after else ""
+        with self.translated():
+            pages = self.sdk().pages(self.utf8(self.start + prefix), self.utf8(floor))
+        last = floor.encode()
+        while True:
+            with self.translated():
+                page = next(pages, None)
+                found = [] if page is None else [self._listed(blob, prefix) for blob in page]
+            if page is None:
+                return
+            for name, info in found:
+                if name <= last:
+                    if name == floor.encode():
+                        continue  # a listing starts at a name, but `after` excludes it
+                    raise self.translator.no_order()
+                last = name
+                yield info
+
+    def _listed(self, blob: Blob, prefix: str) -> tuple[bytes, ObjectInfo]:
+        """Return the full name of a listed object in bytes, and its description."""
+        name = name_below(self.start + prefix, blob.name or "")
+        return name.encode(), self._info_of(blob)
+
+    def versions(self) -> GsStore:
+        """Return what reads versions, which is this store; a version's ID is a generation."""
+        return self
+
+    def check_versions(self) -> None:
+        """Make sure that the bucket has versioning enabled; see `versions.VersionedStore`."""
+        with self.translated():
+            is_enabled = self.sdk().keeps_versions()
+        if not is_enabled:
+            raise not_versioned(self.root, "is not enabled")
+
+    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield objects like `list`, each with the ID of its current version."""
+        return ((info, str(info.version)) for info in self.list(after=after))
+
+    def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
+        generations = [_generation_for(Match(version)) for version in versions]
+        with self.translated():
+            failed = self.sdk().delete(names, generations)
+        return [Refusal(full, self.translator.refused(status, full)) for full, status in failed]
+
+    def copy(self, source: str, key: str) -> None:
+        """Copy one object with its content type and metadata."""
+        target = self.full(key)
+        with self.reading(source) as origin:
+            self.sdk().copy(origin, target)
+
+    def copy_from(
+        self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
+    ) -> bool:
+        """Copy an object of any bucket."""
+        if not isinstance(source, GsStore):
+            return False
+        if not attributes.content_type:
+            # Without any attribute the copy would get those of the original.
+            attributes = attributes._replace(content_type="application/octet-stream")
+        target = self.full(key)
+        with source.reading(source_key) as origin:
+            self.sdk().copy_from(source.bucket, origin, target, attributes)
+        return True
+
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
+        """Sign a URL: offline with a service account's key, otherwise by Google's IAM.
+
+        Raises:
+            Unsupported: the credentials are a user's.
+        """
+        signer, endpoint, unsigned = self._signing or self._find_signer()
+        url = unsigned(
+            signer,
+            request,
+            endpoint=endpoint,
+            path=f"/{self.bucket}/{quoted_path(self.full(key))}",
+            now=now,
+            generation=str(_generation_of(version_id) or ""),
+        )
+        if request.may_be_unsigned or url.unsigned is None:
+            return url
+        return url.signed(signer.sign(url.unsigned[1]))
+
+    def _find_signer(self) -> _Signing:
+        """Return the signer, whose errors are translated, the URL of the server, and a function."""
+        with self.translated():
+            self._login.emulator  # noqa: B018 - a wrong address comes before missing credentials
+            found = self._login.signer()
+            endpoint = self._login.endpoint
+
+        def sign(text: bytes) -> bytes:
+            with self.translated():
+                return found.sign(text)
+
+        self._signing = found._replace(sign=sign), endpoint, unsigned
+        return self._signing
+
+    def access(self) -> Access:
+        """Describe the credentials in use, and where requests go."""
+        with self.translated():
+            return describe(self._login)
+
+    def put_garbled(self, key: str, body: bytes) -> None:
+        """Send `body` with the checksum of other bytes.
+
+        Raises:
+            IntegrityError: as it should be.
+        """
+        with self.translated(key) as full:
+            self.sdk().write_garbled(full, body)
+
+    def uploads(self) -> GsUploads:
+        """Return the uploads in parts; see `lakecli.stores.uploads`."""
+        return GsUploads(self)
+
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Write `body` unless the key exists; a retry is safe, as the key names the contents."""
+        try:
+            with self.translated(key, may_be_absent=True) as full:
+                _version_of(self.sdk().write(full, body, PLAIN, generation=0, may_repeat=True))
+        except ConditionFailed:
+            return False
+        return True
+
+    def sdk(self) -> GsClient:
+        """Return the SDK's client, made by the first request."""
+        with self._lock:
+            if self._client is None:
+                from lakecli.stores.gs.client import GsClient
+
+                self._client = GsClient(
+                    self._login,
+                    self.bucket,
+                    attempts=self._attempts,
+                    server_date=self._server_date,
+                )
+            return self._client
+
+    def _put_stream(
+        self,
+        key: str,
+        first: bytes,
+        rest: BinaryIO,
+        attributes: Attributes,
+        generation: int | None,
+    ) -> Version:
+        if generation == 0:
+            self._check_absent(key)
+        try:
+            with self.translated(key, may_be_absent=True) as full:
+                blob = self.sdk().write_stream(full, first, rest, attributes, generation=generation)
+                return _version_of(blob)
+        except BucketNotFound:
+            self.check_bucket()
+            raise self.translator.vanished(self.full(key)) from None
+
+    def full(self, key: str) -> str:
+        """Return the name of an object in the bucket; see `CloudStore.full`."""
+        full = super().full(key)
+        if "\n" in full or "\r" in full or full in {".", ".."}:
+            raise UsageError(f"{self.cloud} cannot hold an object of this key: {key!r}")
+        if len(full) * _LONGEST_CHARACTER > LONGEST_NAME and len(full.encode()) > LONGEST_NAME:
+            raise UsageError(f"key too long for {self.cloud}: {key!r}")
+        return full
+
+    def _info_of(
+        self, blob: Blob, *, content_type: str = "", metadata: Mapping[str, str] | None = None
+    ) -> ObjectInfo:
+        """Describe an object.
+
+        Its ``etag`` is the MD5 of its bytes, which lakeFS records too and which a change of
+        metadata does not change. Composed objects have no MD5, so theirs is the store's ETag.
+        """
+        digest = blob.md5_hash
+        try:
+            etag = b64decode(digest).hex() if digest else etag_of(str(blob.etag or ""))
+            size, created = int(blob.size), blob.time_created.replace(microsecond=0)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise UnusableAnswerError("an object lacks a property, or has a wrong one") from error
+        return ObjectInfo(
+            key=blob.name[len(self.start) :],
+            size=size,
+            modified_at=created,
+            version=_version_of(blob),
+            etag=etag,
+            content_type=content_type,
+            metadata=metadata or {},
+        )
+
+
+def open_namespace(uri: NamespaceUri, *, region: str) -> GsStore:
+    """Return the store of a bucket; see `registry.open_store`."""
+    del region  # buckets are found by their names alone
+    return GsStore(uri.bucket, uri.path)
+
+
+def prepare_namespace(uri: NamespaceUri) -> str:
+    """Check that the bucket exists; see `registry.prepare_namespace`."""
+    GsStore(uri.bucket, uri.path).check_bucket()
+    return ""
+
+
+def _generation_of(version_id: str) -> int | None:
+    """Return the generation to read, ``None`` for the current one."""
+    return _generation_for(Match(Version(version_id))) if version_id else None
+
+
+def _generation_for(condition: Condition) -> int | None:
+    """Return the generation that a condition requires: 0 for none, ``None`` for any."""
+    match condition:
+        case Absent():
+            return 0
+        case Match():
+            version = condition.checked()
+            # 0 would mean "absent"; and a version of another store matches nothing.
+            is_generation = version.isascii() and version.isdigit() and int(version) > 0
+            return int(version) if is_generation else NO_GENERATION
+        case _:
+            return None
+
+
+def _version_of(blob: Blob) -> Version:
+    try:
+        return Version(str(int(blob.generation)))
+    except (TypeError, ValueError):  # an empty one would be no condition
+        raise UnusableAnswerError("it has no generation") from None

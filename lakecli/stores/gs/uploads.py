@@ -1,0 +1,225 @@
+"""Uploads in parts that outlive a process, on Google Cloud Storage.
+
+The XML API has the multipart uploads of S3, with two differences: parts are joined without a
+condition, and unfinished uploads are kept and billed until a lifecycle rule deletes them.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from io import SEEK_END
+from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import unquote
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from lakecli.errors import IntegrityError, Unsupported
+from lakecli.stores.answer_checks import (
+    UnusableAnswerError,
+    check_moves,
+    etag_of,
+    name_below,
+    read_xml,
+    required,
+    upload_id_of,
+)
+from lakecli.stores.base import AnyVersion, Condition, Version
+from lakecli.stores.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
+
+if TYPE_CHECKING:
+    from lakecli.stores.gs.store import GsStore
+
+_GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
+_PIECE = 1 << 20
+_LONGEST_NUMBER = 18
+
+
+class GsUploads:
+    """The multipart uploads of one namespace.
+
+    Args:
+        store: of the namespace.
+    """
+
+    def __init__(self, store: GsStore) -> None:
+        self._store = store
+
+    def start(self, key: str) -> UploadId:
+        """Begin an upload."""
+        with self._of(key) as full:
+            answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
+            return UploadId(
+                upload_id_of(
+                    _text(read_xml(answer.content, "InitiateMultipartUploadResult"), "UploadId")
+                )
+            )
+
+    def put_part(
+        self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
+    ) -> Part:
+        """Send one part by one request."""
+        sent = body if isinstance(body, bytes) else _Body(body)
+        digest = b64encode(crc32c.to_bytes(4)).decode()
+        with self._of(key) as full:
+            answer = self._store.sdk().ask_xml(
+                "PUT",
+                full,
+                {"partNumber": str(number), "uploadId": upload},
+                body=sent,
+                headers={"x-goog-hash": f"crc32c={digest}"},
+                may_repeat=False,
+            )
+            tag = etag_of(required(answer.headers, "ETag"))
+        received = answer.headers.get("x-goog-hash", "")
+        if "crc32c=" in received and f"crc32c={digest}" not in received:
+            raise IntegrityError(f"the store received other bytes than were sent: {key!r}")
+        return Part(number, len(sent), tag, crc32c)
+
+    def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
+        """Yield the parts that have arrived; listings have no checksums."""
+        for item in self._list(key, upload):
+            with self._store.translated(key):
+                part = Part(
+                    _number(item, "PartNumber"),
+                    _number(item, "Size"),
+                    etag_of(_text(item, "ETag")),
+                )
+            yield part
+
+    def changed_at(self, key: str, upload: UploadId) -> datetime | None:
+        """Return when the last part arrived."""
+        with self._store.translated(key):
+            times = (_time(item, "LastModified") for item in self._list(key, upload))
+            return max(times, default=None)
+
+    def complete(
+        self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
+    ) -> Version:
+        """Join the parts.
+
+        Raises:
+            Unsupported: there is a condition, which the server would ignore.
+        """
+        if not isinstance(condition, AnyVersion):
+            raise Unsupported(
+                f"Google Cloud Storage joins parts unconditionally, nothing was written: {key!r}"
+            )
+        wanted = Element("CompleteMultipartUpload")
+        for part in parts:
+            item = SubElement(wanted, "Part")
+            SubElement(item, "PartNumber").text = str(part.number)
+            SubElement(item, "ETag").text = f'"{part.tag}"'
+        with self._of(key) as full:
+            answer = self._store.sdk().ask_xml(
+                "POST", full, {"uploadId": upload}, body=tostring(wanted)
+            )
+            # Missing if the request failed midway.
+            _text(read_xml(answer.content, "CompleteMultipartUploadResult"), "ETag")
+        generation = answer.headers.get("x-goog-generation")
+        return Version(generation) if generation else self._store.head(key).version
+
+    def abort(self, key: str, upload: UploadId) -> None:
+        """Delete an upload and its parts; a missing one is fine."""
+        try:
+            with self._of(key) as full:
+                self._store.sdk().ask_xml("DELETE", full, {"uploadId": upload})
+        except UploadNotFound:
+            return
+
+    def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
+        """Yield the uploads of keys under `prefix`, a page at a time."""
+        position: dict[str, str] = {}
+        while True:
+            wanted = {"uploads": "", "prefix": self._store.start + prefix, "encoding-type": "url"}
+            with self._store.translated():
+                answer = self._store.sdk().ask_xml("GET", "", wanted | position)
+                page = read_xml(answer.content, "ListMultipartUploadsResult", "IsTruncated")
+                spelled = unquote if page.findtext("{*}EncodingType") == "url" else str
+                found = []
+                for item in page.iterfind("{*}Upload"):
+                    name = name_below(wanted["prefix"], spelled(_text(item, "Key")))
+                    upload = UploadId(upload_id_of(_text(item, "UploadId")))
+                    found.append(
+                        UnfinishedUpload(
+                            name[len(self._store.start) :], upload, _time(item, "Initiated")
+                        )
+                    )
+                is_last = page.findtext("{*}IsTruncated") != "true"
+                if not is_last:
+                    following = {
+                        "key-marker": spelled(_text(page, "NextKeyMarker")),
+                        "upload-id-marker": upload_id_of(_text(page, "NextUploadIdMarker")),
+                    }
+                    check_moves(position, following)
+                    position = following
+            yield from found
+            if is_last:
+                return
+
+    def _list(self, key: str, upload: UploadId) -> Iterator[Element]:
+        position: dict[str, str] = {}
+        while True:
+            with self._of(key) as full:
+                answer = self._store.sdk().ask_xml("GET", full, {"uploadId": upload} | position)
+                page = read_xml(answer.content, "ListPartsResult", "IsTruncated")
+                is_last = page.findtext("{*}IsTruncated") != "true"
+                if not is_last:
+                    following = {"part-number-marker": str(_number(page, "NextPartNumberMarker"))}
+                    check_moves(position, following)
+                    position = following
+            yield from page.iterfind("{*}Part")
+            if is_last:
+                return
+
+    @contextmanager
+    def _of(self, key: str) -> Iterator[str]:
+        """Name an object in full; raise `UploadNotFound` if the upload or a part is unknown."""
+        from google.api_core.exceptions import GoogleAPICallError
+
+        with self._store.translated(key, may_be_absent=True) as full:
+            try:
+                yield full
+            except GoogleAPICallError as error:
+                if error.errors and error.errors[0].get("reason") in _GONE:
+                    raise UploadNotFound(f"no such upload in parts: {key!r}") from error
+                raise
+
+
+class _Body:
+    """A stream that is sent from its beginning each time: the SDK may have to log in again."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        stream.seek(0, SEEK_END)
+        self._size = stream.tell()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._stream.seek(0)
+        while piece := self._stream.read(_PIECE):
+            yield piece
+
+
+def _text(item: Element, name: str) -> str:
+    found = item.findtext(f"{{*}}{name}")
+    if not found:
+        raise UnusableAnswerError(f"it has no {name}")
+    return found
+
+
+def _number(item: Element, name: str) -> int:
+    found = _text(item, name)
+    if not found.isascii() or not found.isdigit() or len(found) > _LONGEST_NUMBER:
+        raise UnusableAnswerError(f"{name} is no number")
+    return int(found)
+
+
+def _time(item: Element, name: str) -> datetime:
+    try:
+        return datetime.fromisoformat(_text(item, name))
+    except ValueError:
+        raise UnusableAnswerError(f"{name} is no time") from None

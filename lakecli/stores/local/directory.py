@@ -1,0 +1,394 @@
+"""The files of a local namespace: nothing outside the root, nothing half-written.
+
+::
+
+    <root>/<key>                 objects, named by their keys
+    <root>/_lakecli/tmp/<name>   files being written, and directories of them, held by a shared
+                                 lock; a crash leaves only these, see `leftovers`
+    <root>/_lakecli/tmp/lock     held during a compare-and-rename; never removed
+
+Directories below the root are opened by descriptor, one component at a time, without following
+symbolic links: a writer of the namespace cannot make a key point outside of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from lakecli.errors import (
+    LakeError,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    Unsupported,
+    UsageError,
+)
+from lakecli.stores.base import BucketNotFound, key_bytes
+from lakecli.stores.local.files import (
+    CREATE_NEW,
+    FILE_MODE,
+    OPEN_DIRECTORY,
+    PRIVATE,
+    hold,
+    names_in,
+    object_status,
+    open_below,
+    status_of,
+    sync_names,
+)
+
+TEMPORARY = (b"_lakecli", b"tmp")
+LOCK_NAME = b"lock"
+MAX_NAME_SIZE = 255
+"""Bytes in one component of a key, as all common file systems allow."""
+
+
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def split_key(key: str) -> list[bytes]:
+    """Return the components of a key as names of directories and a file.
+
+    Raises:
+        UsageError: no file can have this key. lakecli's own keys are digests and percent-encoded
+            names, which files can have.
+    """
+    names = key_bytes(key).split(b"/")
+    if not are_possible(names):
+        raise UsageError(
+            f"a directory cannot hold an object of this key: {key!r}",
+            hint=f"no empty component, no '.' or '..', no NUL, at most {MAX_NAME_SIZE} bytes "
+            "between slashes; a bucket has no such limits",
+        )
+    if len(names) > 1 and names[0] == TEMPORARY[0] and names[1] == TEMPORARY[1]:
+        raise UsageError(f"reserved for unfinished files: {key!r}")
+    return names
+
+
+def are_possible(names: Sequence[bytes]) -> bool:
+    """Tell whether directories and files can have all these names."""
+    for name in names:
+        if len(name) > MAX_NAME_SIZE or name in {b"", b".", b".."} or b"\0" in name:
+            return False
+    return True
+
+
+class Directory:
+    """The root of a local namespace.
+
+    Args:
+        root: absolute; may be a symbolic link itself, since the user named it.
+        clock_ns: nanoseconds since the epoch. Part of an object's version, see `stamp`.
+    """
+
+    def __init__(self, root: str, *, clock_ns: Callable[[], int]) -> None:
+        self.root = root
+        self._clock_ns = clock_ns
+        self._series = f"{clock_ns():x}-{os.getpid():x}"
+        self._numbers = itertools.count()
+
+    @contextmanager
+    def translated(self, what: str) -> Iterator[None]:
+        """Translate the operating system's errors about `what` into lakecli's."""
+        try:
+            yield
+        except OSError as error:
+            raise self.translate(error, what) from error
+
+    def translate(self, error: OSError, what: str) -> LakeError:
+        """Return lakecli's error for one of the operating system about `what`."""
+        number, text = error.errno, (error.strerror or str(error)).lower()
+        where = f"{text}: {what} in {self.root}"
+        if number in _PERMISSION:
+            return PermissionDenied(where, hint=f"check owner and mode of {self.root}")
+        if number in _FULL:
+            return Unreachable(
+                f"no space left on the disk, {where}",
+                hint="free some space and repeat the command; nothing was half-written",
+            )
+        if number == errno.ELOOP:
+            return Refused(
+                f"symbolic link inside a storage namespace: {what} in {self.root}",
+                hint="mount or move the directory instead of linking it",
+            )
+        if number in {errno.ENOTDIR, errno.EISDIR}:
+            return Unsupported(
+                where,
+                hint="a directory cannot hold an object 'a' and an object 'a/b'; a bucket can",
+            )
+        if number == errno.EXDEV:
+            return Unsupported(where, hint="a namespace must lie on one file system")
+        return Unreachable(where, hint="check the disk, then repeat the command")
+
+    def open_root(self) -> int:
+        """Open the root directory.
+
+        Raises:
+            BucketNotFound: it does not exist, or is no directory.
+        """
+        try:
+            return os.open(self.root, OPEN_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            text = (error.strerror or "").lower()
+            raise BucketNotFound(
+                f"{text}: {self.root}",
+                hint="create the directory, or mount the disk that holds it",
+            ) from error
+
+    def make_root(self) -> None:
+        """Create the root and missing directories above it, durably.
+
+        Raises:
+            BucketNotFound: a file has the name of one of them.
+        """
+        above = []
+        path = self.root
+        while not os.path.lexists(path):
+            path = os.path.dirname(path)  # noqa: PTH120 - pathlib costs start-up time
+            above.append(path)
+        with self.translated("the root"):
+            with suppress(FileExistsError, NotADirectoryError):
+                os.makedirs(self.root, exist_ok=True)  # noqa: PTH103 - as above
+            os.close(self.open_root())
+            for path in above:
+                descriptor = os.open(path, OPEN_DIRECTORY)
+                try:
+                    sync_names(descriptor)
+                finally:
+                    os.close(descriptor)
+
+    def check_root(self) -> None:
+        """Check that the root exists.
+
+        Raises:
+            BucketNotFound: it does not.
+        """
+        with self.translated("the root"):
+            os.close(self.open_root())
+
+    def open_directory(
+        self, names: Sequence[bytes], *, create: bool = False, sync: bool = True
+    ) -> int:
+        """Open a directory below the root; the caller closes the descriptor.
+
+        Args:
+            names: components, none of them special.
+            create: create missing directories.
+            sync: make created ones durable.
+
+        Raises:
+            BucketNotFound: the root does not exist.
+            FileNotFoundError: a directory is missing, and `create` is false.
+            OSError: ``ELOOP`` where a component is a symbolic link.
+        """
+        current = self.open_root()
+        try:
+            for name in names:
+                above, current = current, open_below(current, name, create=create, sync=sync)
+                os.close(above)
+        except BaseException:
+            os.close(current)
+            raise
+        return current
+
+    @contextmanager
+    def opened(
+        self, names: Sequence[bytes], *, create: bool = False, sync: bool = True
+    ) -> Iterator[int]:
+        """Open a directory for a while; see `open_directory`."""
+        descriptor = self.open_directory(names, create=create, sync=sync)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def open_file(self, names: Sequence[bytes]) -> tuple[int, os.stat_result]:
+        """Open an object's file for reading; the caller closes the descriptor.
+
+        Raises:
+            FileNotFoundError: no regular file has this name.
+        """
+        parent = self.open_directory(names[:-1])
+        try:
+            # Without O_NONBLOCK, opening a named pipe would block.
+            descriptor = os.open(
+                names[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent
+            )
+        finally:
+            os.close(parent)
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode):
+            return descriptor, status
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "not a regular file", names[-1])
+
+    def create_temporary(self, parent: int) -> tuple[str, int]:
+        """Create an empty file in the opened directory of temporaries, for writing."""
+        while True:
+            name = f"{self._series}-{next(self._numbers):x}"
+            with suppress(FileExistsError):  # a fork or another machine may count the same
+                descriptor = os.open(name, CREATE_NEW, FILE_MODE, dir_fd=parent)
+                hold(descriptor)
+                return name, descriptor
+
+    def make_temporary_directory(self, parent: int, *, mode: int) -> str:
+        """Create an empty directory in the opened directory of temporaries; return its name."""
+        while True:
+            name = f"{self._series}-{next(self._numbers):x}"
+            with suppress(FileExistsError):  # as above
+                os.mkdir(name, mode, dir_fd=parent)
+                return name
+
+    def open_temporary_directory(self, parent: int) -> tuple[str, int]:
+        """Create a directory of temporaries for this user alone, and hold it."""
+        name = self.make_temporary_directory(parent, mode=PRIVATE)
+        descriptor = os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+        hold(descriptor)
+        return name, descriptor
+
+    def now_ns(self) -> int:
+        """Return the time by the namespace's clock, in unix nanoseconds."""
+        return self._clock_ns()
+
+    def stamp(self, descriptor: int, *, later_than: int = 0) -> None:
+        """Set a file's modification time to now, finer than the kernel's own clock.
+
+        The kernel's clock has ticks of up to 4 ms, and inode numbers are reused at once, so two
+        versions of a small object could otherwise look the same.
+        """
+        now = max(self._clock_ns(), later_than + 1)
+        os.utime(descriptor, ns=(now, now))
+
+    def stamp_object(self, parent: int, name: bytes, current: os.stat_result) -> None:
+        """Set the modification time of a published file, as `stamp` does."""
+        now = max(self._clock_ns(), current.st_mtime_ns + 1)
+        os.utime(name, ns=(now, now), dir_fd=parent, follow_symlinks=False)
+
+    @contextmanager
+    def locked(self, temporaries: int) -> Iterator[None]:
+        """Hold the namespace's lock, which excludes other threads and processes."""
+        descriptor = os.open(
+            LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE, dir_fd=temporaries
+        )
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)  # which also unlocks
+
+    def has_temporaries(self) -> bool:
+        """Return whether there are temporary files, in use or left over."""
+        with suppress(FileNotFoundError), self.opened(TEMPORARY) as temporaries:
+            return not names_in(temporaries) <= {LOCK_NAME}
+        return False
+
+    def remove_own(self) -> None:
+        """Remove the directory of temporaries and its lock if lakecli has no other files here.
+
+        Never in a repository's namespace: another process could then lock the removed file.
+        """
+        above, name = TEMPORARY
+        with self.opened([above]) as parent:
+            if names_in(parent) != {name}:
+                return
+            with self.opened(TEMPORARY) as temporaries:
+                if not names_in(temporaries) <= {LOCK_NAME}:
+                    return
+                with suppress(FileNotFoundError):
+                    os.unlink(LOCK_NAME, dir_fd=temporaries)
+            with suppress(OSError):  # another process begins to write
+                os.rmdir(name, dir_fd=parent)
+        with suppress(OSError):
+            root = self.open_root()
+            try:
+                os.rmdir(above, dir_fd=root)
+            finally:
+                os.close(root)
+
+    def publish_new(
+        self,
+        temporaries: int,
+        temporary: str | bytes,
+        parent: int,
+        name: bytes,
+        *,
+        source: int | None = None,
+    ) -> None:
+        """Give a finished temporary its final name, unless the name exists.
+
+        Args:
+            temporaries: the opened directory of temporaries.
+            temporary: its temporary name.
+            parent: the opened directory to publish it in.
+            name: its final name.
+            source: the opened directory that holds it, if not `temporaries`.
+
+        Raises:
+            FileExistsError: the name exists; the temporary is unchanged.
+        """
+        source = temporaries if source is None else source
+        try:
+            os.link(temporary, name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+        else:
+            os.unlink(temporary, dir_fd=source)
+            return
+        with self.locked(temporaries):  # FAT and some network file systems have no hard links
+            if status_of(parent, name) is not None:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+            os.rename(temporary, name, src_dir_fd=source, dst_dir_fd=parent)
+
+    def publish(
+        self,
+        temporaries: int,
+        temporary: str | bytes,
+        parent: int,
+        name: bytes,
+        *,
+        source: int | None = None,
+        is_content: bool,
+    ) -> bool:
+        """Give a finished temporary its final name, or remove it if the object exists.
+
+        Args:
+            temporaries: the opened directory of temporaries.
+            temporary: its temporary name.
+            parent: the opened directory to publish it in.
+            name: its final name.
+            source: the opened directory that holds it, if not `temporaries`.
+            is_content: the name determines the bytes, so an object of another size is damaged and
+                replaced.
+
+        Returns:
+            Whether it has its name. Else somebody else published the object, who may not have
+            synced it yet.
+
+        Raises:
+            OSError: ``EISDIR`` or ``ELOOP``: a directory or a link has the name.
+        """
+        directory = temporaries if source is None else source
+        while True:
+            try:
+                self.publish_new(temporaries, temporary, parent, name, source=source)
+            except FileExistsError:
+                with self.locked(temporaries):
+                    current = object_status(parent, name)
+                    if current is None:
+                        continue  # deleted meanwhile
+                    new = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
+                    if is_content and new.st_size != current.st_size:
+                        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=parent)
+                    else:
+                        os.unlink(temporary, dir_fd=directory)
+                        return False
+            return True

@@ -1,0 +1,190 @@
+"""Files and directories by descriptor: opening, describing, writing and syncing them."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from lakecli.stores.base import ObjectInfo, Version
+
+OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
+PRIVATE = 0o700
+FEW = 32
+"""Files or directories that are synced one by one, at most.
+
+One sync of the file system costs less than a thousand syncs of files, but also waits for the recent
+writes of other programs.
+"""
+CREATE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+def object_status(parent: int, name: bytes) -> os.stat_result | None:
+    """Describe an object's file in an opened directory.
+
+    Raises:
+        OSError: ``EISDIR`` or ``ELOOP``: a directory or a link has the name.
+    """
+    status = status_of(parent, name)
+    if status is None or stat.S_ISREG(status.st_mode):
+        return status
+    number = errno.ELOOP if stat.S_ISLNK(status.st_mode) else errno.EISDIR
+    raise OSError(number, os.strerror(number), name)
+
+
+def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
+    """Describe a name in an opened directory, without following links; ``None``: it is free."""
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def version_of(status: os.stat_result) -> Version:
+    """Return the version of an object, from what the system says of its file."""
+    return Version(f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}")
+
+
+def info_of(key: str, status: os.stat_result) -> ObjectInfo:
+    """Describe an object, from what the system says of its file."""
+    return ObjectInfo(
+        key=key,
+        size=status.st_size,
+        modified_at=datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC),
+        version=version_of(status),
+    )
+
+
+def hold(descriptor: int) -> None:
+    """Mark an open temporary file or directory as in use, by a shared lock."""
+    with suppress(OSError):  # not on every file system
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def names_in(descriptor: int) -> set[bytes]:
+    """Return the names in an opened directory."""
+    with os.scandir(descriptor) as entries:
+        return {os.fsencode(entry.name) for entry in entries}
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write every byte: one system call writes 2 GiB at most, and less on a full disk."""
+    written = os.write(descriptor, data)
+    while written < len(data):
+        data = memoryview(data)[written:]
+        written = os.write(descriptor, data)
+
+
+class SyncError(OSError):
+    """A write to the disk failed and may be lost, although another sync could succeed.
+
+    Kernels report a failed write once and then treat the page as clean.
+    """
+
+
+def sync_file(descriptor: int) -> None:
+    """Make a file's bytes durable.
+
+    Raises:
+        SyncError: some may be lost.
+    """
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync does not flush the drive's cache
+    try:
+        if full_sync is None:
+            os.fsync(descriptor)
+        else:
+            fcntl.fcntl(descriptor, full_sync)
+    except OSError as error:
+        raise SyncError(error.errno, error.strerror) from error
+
+
+def sync_names(descriptor: int) -> None:
+    """Make the names in an opened directory durable, if the file system can.
+
+    Raises:
+        SyncError: some may be lost.
+    """
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}:
+            raise SyncError(error.errno, error.strerror) from error
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Make all writes to the file system of `descriptor` durable, by one call.
+
+    Linux's ``syncfs`` syncs this file system only and reports failed writes. Other systems have
+    only ``sync``, which does neither.
+
+    Raises:
+        SyncError: some may be lost.
+    """
+    import ctypes
+
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:
+        os.sync()
+    elif syncfs(descriptor) != 0:
+        number = ctypes.get_errno()
+        raise SyncError(number, os.strerror(number))
+
+
+def sync_published(root: str, key: str) -> None:
+    """Make an object durable that another writer may have published without a sync.
+
+    Args:
+        root: the namespace.
+        key: the key of the object. If it is gone, nothing is synced.
+
+    Raises:
+        SyncError: some of it may be lost.
+    """
+    path = f"{root}/{key}"
+    with suppress(FileNotFoundError, PermissionError):  # what cannot be opened is the writer's
+        _sync_path(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, sync_file)
+        for _ in range(key.count("/") + 1):
+            path = os.path.dirname(path)  # noqa: PTH120 - pathlib costs start-up time
+            _sync_path(path, OPEN_DIRECTORY, sync_names)
+
+
+def sync_all_published(root: str, keys: Sequence[str]) -> None:
+    """Make objects durable as `sync_published` does; many by one sync of the file system."""
+    if len(keys) > FEW:
+        _sync_path(root, OPEN_DIRECTORY, sync_file_system)
+        return
+    for key in keys:
+        sync_published(root, key)
+
+
+def _sync_path(path: str, flags: int, sync: Callable[[int], None]) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_below(parent: int, name: bytes, *, create: bool, sync: bool) -> int:
+    """Open a directory inside an opened one; see `Directory.open_directory`."""
+    try:
+        return os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    except FileNotFoundError:
+        if not create:
+            raise
+    except NotADirectoryError:
+        # Linux reports a symbolic link like this, too.
+        status = status_of(parent, name)
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from None
+        raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=parent)
+    if sync:
+        sync_names(parent)
+    return os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)

@@ -1,0 +1,351 @@
+"""A bucket in memory, for tests and examples of the library.
+
+A program puts a `MemoryBucket` into `BUCKETS`, and names it as ``memory://NAME/PREFIX`` wherever a
+storage namespace is expected::
+
+    BUCKETS["lake"] = MemoryBucket()
+    store = open_store("memory://lake/sales")
+
+The data ends with the process, so the command line has no such buckets.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from threading import RLock
+from typing import BinaryIO, Final
+
+from lakecli.errors import Unsupported
+from lakecli.stores.base import (
+    ABSENT,
+    PLAIN,
+    Absent,
+    Attributes,
+    BucketNotFound,
+    Condition,
+    ConditionFailed,
+    Match,
+    ObjectInfo,
+    ObjectNotFound,
+    Version,
+    check_range,
+    key_bytes,
+)
+from lakecli.stores.contents import put_content
+from lakecli.stores.memory.uploads import MemoryUpload, MemoryUploads
+from lakecli.stores.memory.versions import MemoryVersions
+from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.uri import NamespaceUri
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object."""
+
+    body: bytes
+    info: ObjectInfo
+
+
+class MemoryBucket:
+    """The contents of a bucket; several stores may share one, as clones share a real one.
+
+    Args:
+        clock: of the store. The default starts in 2001 and advances one second with each write, so
+            that every run of a test has the same times.
+        keeps_versions: keep every version of every object.
+    """
+
+    def __init__(
+        self, *, clock: Callable[[], datetime] | None = None, keeps_versions: bool = False
+    ) -> None:
+        self.objects: dict[str, Stored] = {}
+        self.versions: dict[tuple[str, str], Stored] = {}
+        self.keeps_versions = keeps_versions
+        self.uploads: dict[str, MemoryUpload] = {}
+        self.lock = RLock()
+        self.writes = 0
+        self._clock = clock
+
+    def keep(self, full: str, stored: Stored) -> None:
+        """Make an object the current one of its key."""
+        self.objects[full] = stored
+        if self.keeps_versions:
+            self.versions[full, stored.info.version] = stored
+
+    def now(self) -> datetime:
+        """Return the store's time, of whole seconds."""
+        if self._clock is None:
+            return datetime(2001, 1, 1, tzinfo=UTC) + timedelta(seconds=self.writes)
+        return self._clock().replace(microsecond=0)
+
+
+BUCKETS: Final[dict[str, MemoryBucket]] = {}
+"""The named buckets of this process; a program that adds one removes it afterwards."""
+
+
+class MemoryStore:
+    """One namespace in a `MemoryBucket`.
+
+    Has `DeletesMatching`, `HasUploads` and `HasVersions` without naming them as base classes, so
+    that a subclass can take one away by setting its method to ``None``.
+
+    Args:
+        bucket: shared with other stores, or ``None`` for a new one.
+        prefix: of every key in the bucket; no slash is added.
+        missing: behave as if the bucket did not exist.
+        name: of the bucket in `BUCKETS`, if it has one.
+    """
+
+    def __init__(
+        self,
+        bucket: MemoryBucket | None = None,
+        prefix: str = "",
+        *,
+        missing: bool = False,
+        name: str = "",
+    ) -> None:
+        self._name = name
+        self._bucket = MemoryBucket() if bucket is None else bucket
+        self._prefix = prefix
+        self._missing = missing
+
+    @property
+    def uri(self) -> str:
+        """The URI of the namespace; only this process can open it."""
+        place = f"{self._name}/{self._prefix}" if self._name else self._prefix
+        return "memory://" + place.rstrip("/")
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Return a range of an object; see `ObjectStore.get`."""
+        check_range(start, length)
+        body = self._find(key).body
+        if start < 0:
+            return body[start:]
+        return body[start:] if length is None else body[start : start + length]
+
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return an object and its version."""
+        stored = self._find(key)
+        return stored.body[:length], stored.info.version
+
+    def open(self, key: str) -> BinaryIO:
+        """Open an object for reading."""
+        return io.BytesIO(self._find(key).body)
+
+    def put(
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
+    ) -> Version:
+        """Write an object; see `ObjectStore.put`."""
+        if isinstance(body, bytes | bytearray | memoryview):
+            data = bytes(body)
+        else:
+            data = b"".join(iter(lambda: body.read(1 << 20), b""))
+        bucket = self._bucket
+        with bucket.lock:
+            self._check_bucket()
+            current = bucket.objects.get(self._prefix + key)
+            match condition:
+                case Absent():
+                    holds = current is None
+                case Match(version):
+                    holds = current is not None and current.info.version == version
+                case _:
+                    holds = True
+            if not holds:
+                state = "absent" if current is None else "another version"
+                raise ConditionFailed(f"condition failed, object is {state}: {key!r}")
+            bucket.writes += 1
+            version = Version(f"v{bucket.writes}")
+            info = ObjectInfo(
+                key=key,
+                size=len(data),
+                modified_at=bucket.now(),
+                version=version,
+                content_type=attributes.content_type,
+                metadata=dict(attributes.metadata),
+            )
+            bucket.keep(self._prefix + key, Stored(data, info))
+        return version
+
+    def uploads(self) -> MemoryUploads:
+        """Return the uploads in parts; they live as long as the bucket."""
+        return MemoryUploads(self, self._bucket, self._prefix)
+
+    def versions(self) -> MemoryVersions:
+        """Return what reads versions; see `versions.versions_of`."""
+        return MemoryVersions(self, self._bucket, self._prefix)
+
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Write `body` unless the key exists; return whether it was absent."""
+        try:
+            self.put(key, body, ABSENT)
+        except ConditionFailed:
+            return False
+        return True
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object."""
+        return self._find(key).info
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield objects in byte order, as of the beginning of the listing."""
+        self._check_bucket()
+        full, skip = self._prefix + prefix, len(self._prefix)
+        floor = key_bytes(after)
+        with self._bucket.lock:
+            found = [
+                (key_bytes(key[skip:]), stored.info)
+                for key, stored in self._bucket.objects.items()
+                if key.startswith(full)
+            ]
+        found.sort(key=lambda item: item[0])
+        for name, info in found:
+            if name > floor:
+                yield ObjectInfo(info.key, info.size, info.modified_at, info.version, info.etag)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects; a missing one is fine."""
+        self._check_bucket()
+        for key in keys:
+            with self._bucket.lock:
+                self._bucket.objects.pop(self._prefix + key, None)
+
+    def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
+        """Delete objects that are still of these versions."""
+        self._check_bucket()
+        kept = []
+        for key, version in objects:
+            with self._bucket.lock:
+                stored = self._bucket.objects.get(self._prefix + key)
+                if stored is not None and stored.info.version != version:
+                    kept.append(key)
+                else:
+                    self._bucket.objects.pop(self._prefix + key, None)
+        return kept
+
+    def copy(self, source: str, key: str) -> None:
+        """Copy one object, with its content type and metadata."""
+        with self._bucket.lock:
+            stored = self._find(source)
+            bucket = self._bucket
+            bucket.writes += 1
+            info = ObjectInfo(
+                key=key,
+                size=stored.info.size,
+                modified_at=bucket.now(),
+                version=Version(f"v{bucket.writes}"),
+                content_type=stored.info.content_type,
+                metadata=stored.info.metadata,
+            )
+            bucket.keep(self._prefix + key, Stored(stored.body, info))
+
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        """Refuse: memory has no URLs."""
+        del request, now
+        raise Unsupported(f"cannot presign, {self.uri} is in memory: {key!r}")
+
+    def local_path(self, key: str) -> str | None:
+        """Return ``None``: no object is a file."""
+        del key
+        return None
+
+    def batch(self) -> _MemoryBatch:
+        """Start a batch."""
+        return _MemoryBatch(self)
+
+    def _check_bucket(self) -> None:
+        if self._missing:
+            raise BucketNotFound(f"no such bucket: {self.uri}")
+
+    def _find(self, key: str) -> Stored:
+        self._check_bucket()
+        try:
+            return self._bucket.objects[self._prefix + key]
+        except KeyError:
+            raise ObjectNotFound(f"no such object in {self.uri}: {key!r}") from None
+
+
+class _Spool(io.BytesIO):
+    """A temporary object that keeps its bytes after it is closed."""
+
+    body = b""
+
+    def close(self) -> None:
+        if not self.closed:
+            self.body = self.getvalue()
+        super().close()
+
+
+@dataclass
+class _MemoryBatch:
+    """Writes nothing before `flush`, so that tests notice a missing call."""
+
+    store: MemoryStore
+    _pending: list[tuple[str, bytes, bool]] = field(default_factory=list)
+    _spools: dict[str, _Spool] = field(default_factory=dict)
+    _lock: RLock = field(default_factory=RLock)
+    _count: int = 0
+
+    def put_new(self, key: str, body: bytes) -> None:
+        """Queue one object."""
+        with self._lock:
+            self._pending.append((key, bytes(body), False))
+
+    def put_content(self, key: str, body: bytes) -> None:
+        """Queue one object that is named by its contents."""
+        with self._lock:
+            self._pending.append((key, bytes(body), True))
+
+    def spool(self) -> tuple[str, BinaryIO]:
+        """Open a temporary object."""
+        with self._lock:
+            self._count += 1
+            name = f"spool-{self._count}"
+            spool = self._spools[name] = _Spool()
+        return name, spool
+
+    def adopt(self, key: str, temporary: str) -> None:
+        """Queue a closed spool under its final key."""
+        with self._lock:
+            spool = self._spools.pop(temporary)
+            if not spool.closed:
+                raise ValueError(f"{temporary} is still open")
+            self._pending.append((key, spool.body, True))
+
+    def flush(self) -> Collection[str]:
+        """Write everything queued; see `protocol.Batch`."""
+        existing: set[str] = set()
+        with self._lock:
+            pending, self._pending = self._pending, []
+        for number, (key, body, is_content) in enumerate(pending):
+            try:
+                put = partial(put_content, self.store) if is_content else self.store.put_new
+                if not put(key, body):
+                    existing.add(key)
+            except BaseException:
+                with self._lock:
+                    self._pending[:0] = pending[number:]
+                raise
+        return existing
+
+
+def open_namespace(uri: NamespaceUri, *, region: str) -> MemoryStore:
+    """Return the store of a named bucket; see `registry.open_store`."""
+    del region
+    bucket = BUCKETS.get(uri.bucket)
+    prefix = f"{uri.path}/" if uri.path else ""
+    return MemoryStore(bucket, prefix, missing=bucket is None, name=uri.bucket)
+
+
+def prepare_namespace(uri: NamespaceUri) -> str:
+    """Check that the bucket exists; see `registry.prepare_namespace`."""
+    if uri.bucket not in BUCKETS:
+        raise BucketNotFound(
+            f"no bucket {uri.bucket!r} in the memory of this process",
+            hint="memory:// is for tests and examples of the library: see lakecli.stores",
+        )
+    return ""

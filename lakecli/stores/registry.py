@@ -1,0 +1,88 @@
+"""Finds the adapter of a URI's scheme; its module is imported when first needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.stores.uri import NamespaceUri, parse
+
+if TYPE_CHECKING:
+    from lakecli.stores.base import ObjectStore
+
+    class Adapter(Protocol):
+        """The functions of an adapter's module."""
+
+        def open_namespace(self, uri: NamespaceUri, *, region: str) -> ObjectStore:
+            """Return the store of a namespace, without a request."""
+
+        def prepare_namespace(self, uri: NamespaceUri) -> str:
+            """Prepare a namespace for a new repository; see `registry.prepare_namespace`."""
+
+    class AccountAdapter(Adapter, Protocol):
+        """An adapter whose stores may be accessed in another way than its tools use by default."""
+
+        def open_namespace(
+            self, uri: NamespaceUri, *, region: str, account: Account = NO_ACCOUNT
+        ) -> ObjectStore:
+            """Return the store of a namespace, without a request."""
+
+        def prepare_namespace(self, uri: NamespaceUri, *, account: Account = NO_ACCOUNT) -> str:
+            """Prepare a namespace for a new repository; see `registry.prepare_namespace`."""
+
+
+# A new adapter needs a row here, its scheme in `uri.parse`, and a module with two functions.
+ADAPTERS = {
+    "az": "lakecli.stores.azure.store",
+    "gs": "lakecli.stores.gs.store",
+    "local": "lakecli.stores.local.store",
+    "memory": "lakecli.stores.memory.store",
+    "s3": "lakecli.stores.s3.store",
+}
+
+
+def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:
+    """Return the store of a storage namespace, without a request.
+
+    Args:
+        uri: of the namespace, in any spelling.
+        region: of the bucket, as learned by `prepare_namespace`.
+        account: how a bucket of S3 is accessed; other stores ignore it.
+
+    Raises:
+        UsageError: a malformed URI or an unsupported scheme.
+    """
+    parsed = parse(uri)
+    adapter = _adapter(parsed.scheme)
+    if account == NO_ACCOUNT or parsed.scheme != "s3":
+        return adapter.open_namespace(parsed, region=region)
+    return cast("AccountAdapter", adapter).open_namespace(parsed, region=region, account=account)
+
+
+def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
+    """Create a missing directory, or find out the region of a bucket; create no bucket.
+
+    Called only to create a repository: a directory that is missing later is an unmounted disk, and
+    must not be created.
+
+    Args:
+        uri: of the namespace, in any spelling.
+        account: how a bucket of S3 is accessed; other stores ignore it.
+
+    Returns:
+        The region, to store with the repository; ``""`` if the store has none.
+
+    Raises:
+        UsageError: a malformed URI or an unsupported scheme.
+        BucketNotFound: no such bucket.
+    """
+    parsed = parse(uri)
+    adapter = _adapter(parsed.scheme)
+    if account == NO_ACCOUNT or parsed.scheme != "s3":
+        return adapter.prepare_namespace(parsed)
+    return cast("AccountAdapter", adapter).prepare_namespace(parsed, account=account)
+
+
+def _adapter(scheme: str) -> Adapter:
+    return cast("Adapter", import_module(ADAPTERS[scheme]))

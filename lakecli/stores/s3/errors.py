@@ -1,0 +1,208 @@
+"""The S3 SDK's errors in lakecli's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from lakecli.errors import (
+    IntegrityError,
+    LakeError,
+    PermissionDenied,
+    Refused,
+    Unreachable,
+    Unsupported,
+    UsageError,
+)
+from lakecli.stores.base import BucketNotFound
+from lakecli.stores.cloud_errors import (
+    BROKEN,
+    BUSY,
+    DAMAGED,
+    GARBLED,
+    LOST,
+    MISSING,
+    SERVER_FAULT,
+    SILENT,
+    Translator,
+    Words,
+    has_class,
+    one_line,
+)
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+_NO_CREDENTIALS = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run `aws configure`"
+)
+_RENEW = "log in again, for example with `aws sso login`, or set a fresh AWS_SESSION_TOKEN"
+_CLOCK = "set the clock of this machine"
+_AGAIN = "wait and repeat the command, or check AWS_ENDPOINT_URL and the network"
+
+_CREDENTIALS = {
+    "AuthorizationHeaderMalformed": "set AWS_REGION to the region of the bucket",
+    "ExpiredToken": _RENEW,
+    "ExpiredTokenException": _RENEW,
+    "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID or AWS_PROFILE, and AWS_ENDPOINT_URL",
+    "InvalidToken": _RENEW,
+    "RequestExpired": _CLOCK,
+    "RequestTimeTooSkewed": _CLOCK,
+    "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY, or the profile it comes from",
+    "TokenRefreshRequired": _RENEW,
+}
+_READING = "s3:GetObject (and s3:ListBucket, without which a missing object looks like this)"
+_ACTIONS = {
+    "CompleteMultipartUpload": "s3:PutObject",
+    "CopyObject": "s3:GetObject and s3:PutObject",
+    "CreateMultipartUpload": "s3:PutObject",
+    "DeleteObjects": "s3:DeleteObject",
+    "GetObject": _READING,
+    "HeadBucket": "s3:ListBucket",
+    "HeadObject": _READING,
+    "ListObjectsV2": "s3:ListBucket",
+    "UploadPart": "s3:PutObject",
+    "UploadPartCopy": "s3:GetObject and s3:PutObject",
+}
+
+
+_DENIED = Words(PermissionDenied, "{host} refused {operation} ({code}): {what}", "{action}")
+_UNABLE = Words(Unsupported, "{host} cannot do {operation} ({code}): {what}")
+_NO_BUCKET = Words(
+    BucketNotFound,
+    "no such bucket at {host}: {bucket}",
+    "create it, for example with `aws s3 mb {bucket}`, or correct the namespace or "
+    "AWS_ENDPOINT_URL",
+)
+_FULL = Words(Unreachable, "no space left at {host}: {what}", "free some space, or raise the quota")
+_ELSEWHERE = Words(
+    Refused,
+    "the bucket is not served by {host}: {bucket}",
+    "set AWS_REGION to the region of the bucket, or correct AWS_ENDPOINT_URL",
+)
+_REFUSED = Words(Refused, "{host} refused {operation}: {code}, {text}: {what}")
+
+_BY_CODE = {
+    "BadDigest": GARBLED,
+    "ConditionalRequestConflict": BUSY,
+    "InsufficientStorage": _FULL,
+    "InvalidDigest": GARBLED,
+    "KeyTooLongError": Words(UsageError, "key too long for {host}: {what}"),
+    "NoSuchBucket": _NO_BUCKET,
+    "NotImplemented": _UNABLE,
+    "OperationAborted": BUSY,
+    "PermanentRedirect": _ELSEWHERE,
+    "QuotaExceeded": _FULL,
+    "RequestTimeout": BUSY,
+    "SlowDown": BUSY,
+    "XAmzContentSHA256Mismatch": GARBLED,
+    "XMinioStorageFull": _FULL,
+    **dict.fromkeys(_CREDENTIALS, _DENIED),
+}
+_BY_STATUS = {
+    301: _ELSEWHERE,
+    302: _ELSEWHERE,
+    307: _ELSEWHERE,
+    308: _ELSEWHERE,
+    401: _DENIED,
+    403: _DENIED,
+    404: MISSING,
+    405: _UNABLE,
+    408: BUSY,
+    409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
+    429: BUSY,
+    501: _UNABLE,
+    507: _FULL,
+}
+_CONDITION_STATUS = frozenset({404, 409, 412})
+_OF_ANSWERS = frozenset({"ClientError"})
+
+_LOGGED_OUT = Words(PermissionDenied, "cannot get credentials for S3 ({code})", _RENEW)
+_MISCONFIGURED = Words(
+    PermissionDenied, "cannot use the AWS configuration: {text}", "check AWS_PROFILE, ~/.aws/config"
+)
+
+# By the name of the SDK's class or of its nearest base, so that nothing is imported to ask.
+_BY_CLASS = {
+    "BotoCoreError": Words(Refused, "the S3 SDK refused the request ({code}): {text}"),
+    "ChecksumError": Words(
+        IntegrityError, "{host} sent other bytes than its checksum says: {what}", DAMAGED
+    ),
+    "ConfigNotFound": _MISCONFIGURED,
+    "ConfigParseError": _MISCONFIGURED,
+    "ConnectTimeoutError": SILENT,
+    "ConnectionError": BROKEN,
+    "CredentialRetrievalError": _LOGGED_OUT,
+    "EndpointConnectionError": Words(Unreachable, "{host} does not answer: {what}", "{again}"),
+    "FlexibleChecksumError": Words(
+        IntegrityError, "{host} sent other bytes than its checksum says: {what}", DAMAGED
+    ),
+    "HTTPClientError": BROKEN,
+    "IncompleteReadError": BROKEN,
+    "InvalidConfigError": _MISCONFIGURED,
+    "LoginError": _LOGGED_OUT,
+    "NoCredentialsError": Words(PermissionDenied, "no credentials for S3", _NO_CREDENTIALS),
+    "ParamValidationError": Words(UsageError, "S3 cannot take this request: {what}: {text}"),
+    "PartialCredentialsError": Words(
+        PermissionDenied, "the credentials for S3 are incomplete", _NO_CREDENTIALS
+    ),
+    "ProfileNotFound": _MISCONFIGURED,
+    "ReadTimeoutError": SILENT,
+    "ResponseParserError": Words(
+        Unreachable, "{host} sent an answer that cannot be used, it is not of S3: {what}", "{again}"
+    ),
+    "SSOError": _LOGGED_OUT,
+    "TokenRetrievalError": _LOGGED_OUT,
+}
+
+
+def status_of(error: ClientError) -> int:
+    """Return the HTTP status of an answer."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+class S3Translator(Translator):
+    """Turns the SDK's errors about one bucket into lakecli's."""
+
+    again = _AGAIN
+    by_class = _BY_CLASS
+    order_hint = "use a general purpose bucket"
+
+    def refused_delete(self, code: str, key: str) -> LakeError:
+        """Return the error for one object that a batch delete could not delete."""
+        words = _DENIED if code == "AccessDenied" else _BY_CODE.get(code, BUSY)
+        return self.error(words, key, **_explained("DeleteObjects", code))
+
+    def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
+        """Return the error for an answer; `may_be_absent` is set by conditional writes only."""
+        if not has_class(error, _OF_ANSWERS):
+            return None
+        answer = cast("ClientError", error)
+        status = status_of(answer)
+        details = answer.response.get("Error", {})
+        code = str(details.get("Code") or status)
+        words = _BY_CODE.get(code) or _BY_STATUS.get(status)
+        if may_be_absent and status in _CONDITION_STATUS and words is not _NO_BUCKET:
+            words = LOST
+        elif words is None:
+            words = BUSY if status >= SERVER_FAULT else _REFUSED
+        elif words is MISSING and not key:
+            words = _NO_BUCKET
+        text = one_line(str(details.get("Message") or ""))
+        return self.error(words, key, text=text, **_explained(answer.operation_name, code))
+
+    def _of_sdk(self, error: Exception, key: str) -> LakeError | None:
+        cause = getattr(error, "kwargs", {}).get("error")
+        if isinstance(cause, LakeError):
+            return cause  # the body of a request said so while it was read
+        return super()._of_sdk(error, key)
+
+    def _text_of(self, error: Exception) -> str:
+        return one_line(str(error))
+
+
+def _explained(operation: str, code: str) -> dict[str, str]:
+    action = _ACTIONS.get(operation, f"s3:{operation}")
+    needed = f"the credentials in use need the permission {action}"
+    if code.isdigit():  # an answer to HEAD has no body that would tell more
+        needed = f"check the credentials in use, or give them {action}"
+    return {"operation": operation, "code": code, "action": _CREDENTIALS.get(code, needed)}

@@ -1,0 +1,251 @@
+"""Reading objects from S3: whole, in part, and as files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from datetime import UTC
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+from lakecli.stores.answer_checks import UnusableAnswerError, required, size_of_part, version_id_of
+from lakecli.stores.base import ObjectInfo, Version
+from lakecli.stores.cloud_errors import MISSING, Translator
+from lakecli.stores.dates import date_of
+from lakecli.stores.s3.conditions import version_of
+from lakecli.stores.s3.connection import S3Connection
+from lakecli.stores.s3.direct import DirectRequests, NoSuchKeyError
+from lakecli.stores.s3.errors import status_of
+from lakecli.stores.s3.versions import wanted
+from lakecli.stores.streams import ReadStream, read_exactly
+
+if TYPE_CHECKING:
+    from botocore.response import StreamingBody
+
+_META: Final = "x-amz-meta-"
+_SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
+
+READ_TRIES = 3
+"""Responses that may break off before an object counts as unreachable."""
+
+
+class S3Reader:
+    """Reads the objects of one bucket; raises the SDK's errors.
+
+    Args:
+        connection: of the store.
+        bucket: its name.
+        translator: for errors while a stream is read, and for servers without ranges.
+
+    Attributes:
+        direct: plain requests, which are tried first.
+    """
+
+    def __init__(self, connection: S3Connection, bucket: str, translator: Translator) -> None:
+        self._connection = connection
+        self._bucket = bucket
+        self._translator = translator
+        self.direct = DirectRequests(connection, bucket)
+
+    def read(
+        self, full: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> tuple[bytes, Version]:
+        """Return a range of an object, and its version; `start` may count from the end."""
+        span = ""
+        if start or length is not None:
+            end = "" if start < 0 or length is None else str(start + length - 1)
+            span = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
+        if not version_id:
+            try:
+                found = self.direct.get(full, span=span, limit=-start if start < 0 else length)
+            except NoSuchKeyError:
+                raise self._translator.error(MISSING, full) from None
+            if found is not None:
+                return found.body, version_of({"ETag": found.etag})
+        from botocore.exceptions import IncompleteReadError, ResponseStreamingError
+
+        for _ in range(READ_TRIES - 1):
+            # The SDK repeats requests, but not the reading of a response that breaks off.
+            with suppress(IncompleteReadError, ResponseStreamingError):
+                return self._read(full, start, length, span, version_id)
+        return self._read(full, start, length, span, version_id)
+
+    def _read(
+        self, full: str, start: int, length: int | None, span: str, version_id: str
+    ) -> tuple[bytes, Version]:
+        from botocore.exceptions import ClientError
+
+        wanted_span = {"Range": span} if span else {}
+        try:
+            answer = self._connection.client().get_object(
+                Bucket=self._bucket, Key=full, **wanted_span, **wanted(version_id)
+            )
+        except ClientError as error:
+            if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return b"", Version("")
+            raise
+        with closing(answer["Body"]) as body:
+            size = _size_of(answer)
+            if span and _is_partial(answer):
+                part = size_of_part(span, answer.get("ContentRange", ""))
+                if size not in {None, part}:
+                    raise UnusableAnswerError("its length is not that of the part")
+                return _read_exactly(body, part), version_of(answer)
+            if span and size != 0:
+                # A server may answer a range that covers the whole object with the whole object.
+                if start or length is None or (size is not None and size > length):
+                    raise self._translator.no_ranges(full)
+                data = read_exactly(body, length + 1)
+                if len(data) > length:
+                    raise self._translator.no_ranges(full)
+                return data, version_of(answer)
+            return cast("bytes", body.read()), version_of(answer)
+
+    def open(self, full: str, *, version_id: str = "") -> BinaryIO:
+        """Open an object for one pass of reading."""
+        answer = self._connection.client().get_object(
+            Bucket=self._bucket, Key=full, **wanted(version_id)
+        )
+        _size_of(answer)
+        return cast("BinaryIO", AnswerStream(answer["Body"], self._translator, full))
+
+    def open_range(self, full: str, *, start: int, length: int) -> BinaryIO:
+        """Open a part of an object by one request, which is not repeated.
+
+        Raises:
+            Unsupported: the server does not implement ranges.
+        """
+        span = f"bytes={start}-{start + length - 1}"
+        answer = self._connection.client(max_attempts=1).get_object(
+            Bucket=self._bucket, Key=full, Range=span
+        )
+        stream = AnswerStream(answer["Body"], self._translator, full, limit=length)
+        if not _is_partial(answer):
+            stream.close()
+            raise self._translator.no_ranges(full)
+        try:
+            size_of_part(span, answer.get("ContentRange", ""))
+        except UnusableAnswerError:
+            stream.close()
+            raise
+        return cast("BinaryIO", stream)
+
+    def head(self, full: str, key: str, *, version_id: str = "") -> tuple[ObjectInfo, str]:
+        """Describe an object, and return the ID of its version; `key` is its relative name."""
+        if not version_id:
+            try:
+                headers = self.direct.head(full)
+            except NoSuchKeyError:
+                raise self._translator.error(MISSING, full) from None
+            info = headers and described(headers, key)
+            if headers and info:
+                return info, version_id_of(headers.get("x-amz-version-id", "null"))
+        answer = self._connection.client().head_object(
+            Bucket=self._bucket, Key=full, **wanted(version_id)
+        )
+        info = info_of(answer, key, size=required(answer, "ContentLength"))
+        return info, version_id_of(answer.get("VersionId", "null"))
+
+
+def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
+    """Return what a listing or the answer to HEAD says of an object."""
+    return ObjectInfo(
+        key=key,
+        size=size,
+        modified_at=required(item, "LastModified").replace(microsecond=0),
+        version=version_of(item),
+        etag=version_of(item),
+        content_type=item.get("ContentType", ""),
+        metadata=item.get("Metadata", {}),
+    )
+
+
+def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
+    """Return what the answer to a plain HEAD says, or ``None`` if that is unusual."""
+    size = _SIZE.fullmatch(headers.get("content-length", ""))
+    modified_at = date_of(headers.get("last-modified", ""))
+    if size is None or modified_at is None or modified_at.tzinfo != UTC:
+        return None
+    version = version_of({"ETag": headers.get("etag", "")})
+    metadata = {
+        name.removeprefix(_META): value for name, value in headers.items() if name.startswith(_META)
+    }
+    return ObjectInfo(
+        key, int(size[0]), modified_at, version, version, headers.get("content-type", ""), metadata
+    )
+
+
+def _size_of(answer: Mapping[str, Any]) -> int | None:
+    """Return the announced length of a body; ``None`` if it comes in chunks.
+
+    Raises:
+        UnusableAnswerError: nothing would tell the end of the body from a broken connection.
+    """
+    size = answer.get("ContentLength")
+    headers = answer["ResponseMetadata"]["HTTPHeaders"]
+    if size is None and headers.get("transfer-encoding", "").lower() != "chunked":
+        answer["Body"].close()
+        raise UnusableAnswerError("it does not say how long it is")
+    return cast("int | None", size)
+
+
+def _read_exactly(body: StreamingBody, size: int) -> bytes:
+    """Return a body of a known size."""
+    data = read_exactly(cast("BinaryIO", body), size + 1)
+    if len(data) != size:
+        raise UnusableAnswerError(f"its body has not the {size:,} bytes that it announces")
+    return data
+
+
+def _is_partial(answer: Mapping[str, Any]) -> bool:
+    status = answer["ResponseMetadata"]["HTTPStatusCode"]
+    return bool(status == HTTPStatus.PARTIAL_CONTENT)
+
+
+class AnswerStream(ReadStream):
+    """The body of an answer as a file.
+
+    Args:
+        body: the body, as the SDK gives it.
+        translator: of the errors while it is read.
+        full: the object's key, with the prefix of the namespace.
+        limit: bytes of the part that was asked for; ``None`` for a whole object.
+    """
+
+    def __init__(
+        self,
+        body: StreamingBody,
+        translator: Translator,
+        full: str,
+        *,
+        limit: int | None = None,
+    ) -> None:
+        self._body = body
+        self._translator = translator
+        self._full = full
+        self._left = limit
+
+    def read(self, size: int = -1) -> bytes:
+        """Read `size` bytes, fewer only at the end.
+
+        Raises:
+            Unreachable: the connection broke.
+            IntegrityError: the bytes do not have the checksum that the store sent with them.
+        """
+        with self._translator.translated(self._full):
+            if self._left is None:
+                return cast("bytes", self._body.read(None if size < 0 else size))
+            if size < 0 or size > self._left:
+                size = self._left + 1
+            data = read_exactly(cast("BinaryIO", self._body), size)
+            self._left -= len(data)
+            if self._left < 0:
+                raise UnusableAnswerError("it has more bytes than were asked for")
+            return data
+
+    def close(self) -> None:
+        """Give up the connection."""
+        if not self.closed:
+            self._body.close()
+        super().close()

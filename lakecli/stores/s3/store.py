@@ -1,0 +1,392 @@
+"""The adapter of Amazon S3, and of servers that speak its protocol.
+
+Credentials, profile, endpoint, proxies and certificates are the SDK's, so lakecli works with
+whatever AWS's own tools work with. A version is an ETag without its quotes, the form that every
+server takes back; radosgw 16 refuses the other in If-Match.
+
+The SDK repeats every request but conditional writes. These are sent once: a repetition could meet
+the effect of the first try, and report a won race as lost. Their callers read back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from functools import cached_property
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.base.retry import REQUESTS, Retries
+from lakecli.errors import Unsupported
+from lakecli.stores.access import Access
+from lakecli.stores.answer_checks import check_moves, name_below, required, version_id_of
+from lakecli.stores.base import (
+    ANY,
+    PLAIN,
+    Attributes,
+    Condition,
+    Match,
+    ObjectInfo,
+    ObjectNotFound,
+    Version,
+)
+from lakecli.stores.capabilities import HasVersions, OpensRanges
+from lakecli.stores.cloud_store import CloudStore, Refusal
+from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.s3 import versions
+from lakecli.stores.s3.conditions import arguments_of, headers_of, version_of
+from lakecli.stores.s3.connection import S3Connection
+from lakecli.stores.s3.errors import S3Translator, status_of
+from lakecli.stores.s3.listing import S3Listing
+from lakecli.stores.s3.multipart import SINGLE_LIMIT, Multipart, copy_object
+from lakecli.stores.s3.presign import find_keys, presign
+from lakecli.stores.s3.reading import S3Reader, info_of
+from lakecli.stores.s3.uploads import S3Uploads
+from lakecli.stores.streams import PART_SIZE, parts_of, read_exactly, size_left, spooled
+from lakecli.stores.uri import NamespaceUri
+from lakecli.stores.versions import not_versioned
+
+if TYPE_CHECKING:
+    from lakecli.stores.base import ObjectStore
+
+_NOT_IN_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # compiled on first use
+
+
+class S3Store(CloudStore, HasVersions, OpensRanges):
+    """A namespace in an S3 bucket.
+
+    Args:
+        bucket: its name.
+        prefix: of every key, without a slash at its end; may be empty.
+        region: of the bucket, as `find_region` learned it; ``""`` leaves it to the SDK's
+            configuration.
+        account: the profile, endpoint and region to use instead of the configured ones.
+    """
+
+    cloud = "S3"
+    translator: S3Translator
+    delete_size = versions.PAGE_SIZE
+
+    def __init__(
+        self, bucket: str, prefix: str = "", *, region: str = "", account: Account = NO_ACCOUNT
+    ) -> None:
+        self._connection = S3Connection(region, account)
+        translator = S3Translator(f"s3://{bucket}", lambda: self._connection.config.host)
+        super().__init__(f"s3://{bucket}", prefix, translator, self._connection.server_date)
+        self.bucket = bucket
+        self._has_conditions = True
+
+    @property
+    def region(self) -> str:
+        """Of the bucket, or ``""`` while it is unknown."""
+        return self._connection.region
+
+    def find_region(self) -> str:
+        """Ask the store for the bucket's region, and use it from now on.
+
+        Raises:
+            BucketNotFound: no such bucket.
+        """
+        with self.translated():
+            return self._connection.find_region(self.bucket)
+
+    @cached_property
+    def _reader(self) -> S3Reader:
+
+        return S3Reader(self._connection, self.bucket, self.translator)
+
+    def _get(self, key: str, start: int, length: int | None, version_id: str) -> bytes:
+        with self.translated(key) as full:
+            return self._reader.read(full, start=start, length=length, version_id=version_id)[0]
+
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return an object and its version."""
+        with self.translated(key) as full:
+            return self._reader.read(full, length=length)
+
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+        """Open an object, or a version of it, for one pass of reading."""
+        with self.translated(key) as full:
+            return self._reader.open(full, version_id=version_id)
+
+    def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
+        """Open a part of an object for one pass, by one request.
+
+        Raises:
+            Unsupported: the server does not implement ranges.
+        """
+        with self.translated(key) as full:
+            return self._reader.open_range(full, start=start, length=length)
+
+    def put(
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
+    ) -> Version:
+        """Write an object; see `ObjectStore.put`.
+
+        Streams of 8 MiB or more are sent in parts. Conditional ones are a single request of up to
+        5 GiB, because not every server honours a condition on joining parts; only the creation of
+        an object that is larger, or of unknown size, is sent in parts.
+        """
+        conditions = headers_of(condition)
+        if isinstance(body, bytes | bytearray | memoryview):
+            return self._put_whole(key, bytes(body), conditions, attributes)
+        with ExitStack() as stack:
+            size = size_left(body)
+            if isinstance(condition, Match):
+                if size is None:
+                    body = stack.enter_context(spooled(body))
+            elif not conditions or size is None or size > SINGLE_LIMIT:
+                return self._put_stream(key, body, conditions, attributes)
+            if size is not None and size < PART_SIZE:
+                return self._put_whole(key, read_exactly(body, size), conditions, attributes)
+            return self._put_whole(key, body, conditions, attributes)
+
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+        """Describe one object, or a version of it."""
+        return self._head(key, version_id)[0]
+
+    def _head(self, key: str, version_id: str) -> tuple[ObjectInfo, str]:
+        with self.reading(key) as full:
+            return self._reader.head(full, key, version_id=version_id)
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield objects in byte order, a page at a time.
+
+        Raises:
+            Unsupported: the store lists in another order, as S3 Express does.
+        """
+        listing = S3Listing(self._connection, self.bucket, self._reader.direct)
+        first = self.start + after if after else ""
+        token, last = "", b""
+        while True:
+            with self.translated():
+                page = listing.page(self.start + prefix, after=first, token=token)
+            for info in page.objects:
+                name = info.key.encode("utf-8", "surrogateescape")
+                if name <= last:
+                    raise self.translator.no_order()
+                last = name
+                yield info._replace(key=info.key[len(self.start) :])
+            if not page.next_token:
+                return
+            token = page.next_token
+
+    def versions(self) -> S3Store:
+        """Return what reads versions, which is this store."""
+        return self
+
+    def check_versions(self) -> None:
+        """Make sure that the bucket has versioning enabled; see `versions.VersionedStore`."""
+        with self.translated():
+            status = versions.status_of(self._connection.client(), self.bucket)
+        if status != versions.ENABLED:
+            raise not_versioned(self.root, "is suspended" if status else "was never enabled")
+
+    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield the current versions and their IDs; see `versions.VersionedStore`."""
+        return versions.joined(
+            self.list(after=after), self._listed_versions(after), self._current_version
+        )
+
+    def _current_version(self, key: str) -> tuple[ObjectInfo, str] | None:
+        try:
+            return self._head(key, "")
+        except ObjectNotFound:
+            return None
+
+    def _listed_versions(self, after: str) -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield current versions as the store lists them, which may leave some out."""
+        position: dict[str, str] | None = {"KeyMarker": self.start + after} if after else {}
+        while position is not None:
+            with self.translated():
+                page = self._connection.client().list_object_versions(
+                    Bucket=self.bucket, Prefix=self.start, MaxKeys=versions.PAGE_SIZE, **position
+                )
+                found = [
+                    (
+                        info_of(
+                            item,
+                            name_below(self.start, item["Key"])[len(self.start) :],
+                            size=required(item, "Size"),
+                        ),
+                        version_id_of(item.get("VersionId")),
+                    )
+                    for item in versions.current(page, after=self.start + after)
+                ]
+                following = versions.next_page(page)
+                check_moves(position, following)
+            yield from found
+            position = following
+
+    def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
+        del versions  # see `DeletesMatching`: an ETag is no condition for a deletion
+        # Repeated a few times only, whatever the configuration says: a sweep may delete as long
+        # as it holds its lease.
+        client = self._connection.client(max_attempts=REQUESTS.attempts)
+        plain = []
+        for full in names:
+            if not re.search(_NOT_IN_XML, full):
+                plain.append({"Key": full})
+                continue
+            with self.translator.translated(full):
+                client.delete_object(Bucket=self.bucket, Key=full)
+        if not plain:
+            return
+        with self.translated():
+            answer = client.delete_objects(
+                Bucket=self.bucket, Delete={"Objects": plain, "Quiet": True}
+            )
+        for failed in answer.get("Errors", ()):
+            code, full = failed.get("Code", ""), failed.get("Key", "")
+            if code != "NoSuchKey":
+                yield Refusal(full, self.translator.refused_delete(code, full))
+
+    def copy(self, source: str, key: str) -> None:
+        """Copy one object with its content type and metadata, in parts above 5 GiB."""
+        with self.translated(source) as origin:
+            self._copy({"Bucket": self.bucket, "Key": origin}, key, {})
+
+    @property
+    def endpoint(self) -> str:
+        """The URL of a store that is not AWS, or ``""``."""
+        with self.translated():
+            return self._connection.config.endpoint
+
+    def copy_from(
+        self, source: ObjectStore, source_key: str, key: str, attributes: Attributes
+    ) -> bool:
+        """Copy an object of any bucket of this endpoint."""
+        if not isinstance(source, S3Store) or source.endpoint != self.endpoint:
+            return False  # elsewhere, a bucket of that name is another one
+        # Without any argument the copy would have the attributes of the original.
+        arguments = {"Metadata": {}, **arguments_of(attributes)}
+        with source.translated(source_key) as origin:
+            self._copy({"Bucket": source.bucket, "Key": origin}, key, arguments)
+        return True
+
+    def _copy(self, where: dict[str, str], key: str, arguments: dict[str, Any]) -> None:
+        target = {"Bucket": self.bucket, "Key": self.full(key)}
+        copy_object(self._connection.client(), where, target, arguments)
+
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
+        """Sign a URL offline; see `presign.presign`."""
+        plain = self._connection.plain_access
+        if plain is not None:
+            config, keys, keys_end = plain.config, plain.keys, None
+        else:
+            with self.translated(key):
+                config = self._connection.config
+                keys, keys_end = find_keys(self._connection.session)
+        url = config.object_url(self.bucket, self.full(key))
+        return presign(
+            keys,
+            request,
+            url=url,
+            region=config.region,
+            now=now,
+            keys_end=keys_end,
+            version_id=version_id,
+        )
+
+    def access(self) -> Access:
+        """Describe the credentials in use, and where requests go."""
+        from lakecli.stores.s3.access import describe
+
+        with self.translated():
+            return describe(self._connection.session, self._connection.config)
+
+    def uploads(self) -> S3Uploads:
+        """Return the uploads in parts that outlive a process."""
+        return S3Uploads(self, self._connection)
+
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Write `body` unless the key exists; a retry is safe, as the key names the contents.
+
+        Raises:
+            Unreachable: another write of the same key was under way during all attempts.
+        """
+        if self._has_conditions:
+            try:
+                return self._put_new(key, body)
+            except Unsupported:
+                self._has_conditions = False
+        try:
+            self.head(key)
+        except ObjectNotFound:
+            self.put(key, body, ANY)
+            return True
+        return False
+
+    def _put_new(self, key: str, body: bytes) -> bool:
+        with self.translated(key) as full:
+            created = self._reader.direct.create(full, body)
+        if created is not None:
+            return created
+        from botocore.exceptions import ClientError
+
+        for _ in Retries(REQUESTS).attempts():
+            with self.translated(key) as full:
+                try:
+                    answer = self._connection.client().put_object(
+                        Bucket=self.bucket, Key=full, Body=body, IfNoneMatch="*"
+                    )
+                    required(answer, "ETag")  # without it, nobody says that it was written
+                except ClientError as error:
+                    if status_of(error) == HTTPStatus.PRECONDITION_FAILED:
+                        return False
+                    conflict = error
+                    if status_of(error) != HTTPStatus.CONFLICT:
+                        raise
+                    # Another writer of this key is at work and may yet fail, so try again.
+                else:
+                    return True
+        with self.translated(key):
+            raise conflict
+
+    def _put_whole(
+        self, key: str, body: object, conditions: dict[str, str], attributes: Attributes
+    ) -> Version:
+        with self.translated(key, may_be_absent=bool(conditions)) as full:
+            answer = self._connection.client(max_attempts=1 if conditions else None).put_object(
+                Bucket=self.bucket, Key=full, Body=body, **conditions, **arguments_of(attributes)
+            )
+            version = version_of(answer)
+        return version or self.head(key).version
+
+    def _put_stream(
+        self, key: str, body: BinaryIO, conditions: dict[str, str], attributes: Attributes
+    ) -> Version:
+        first = read_exactly(body, PART_SIZE)
+        if len(first) < PART_SIZE:
+            return self._put_whole(key, first, conditions, attributes)
+        if conditions:
+            self._check_absent(key)
+        with self.translated(key, may_be_absent=bool(conditions)) as full:
+            once = self._connection.client(max_attempts=1 if conditions else None)
+            target = {"Bucket": self.bucket, "Key": full}
+            answer = Multipart(self._connection.client(), target, arguments_of(attributes)).upload(
+                parts_of(first, body),
+                lambda **upload: once.complete_multipart_upload(**upload, **conditions),
+            )
+            version = version_of(answer)
+        return version or self.head(key).version  # some servers do not send it after joining parts
+
+    def check_bucket(self) -> None:
+        """Make sure that the bucket exists."""
+        with self.translated():
+            self._connection.client().head_bucket(Bucket=self.bucket)
+
+
+def open_namespace(uri: NamespaceUri, *, region: str, account: Account = NO_ACCOUNT) -> S3Store:
+    """Return the store of a bucket; see `registry.open_store`."""
+    return S3Store(uri.bucket, uri.path, region=region, account=account)
+
+
+def prepare_namespace(uri: NamespaceUri, *, account: Account = NO_ACCOUNT) -> str:
+    """Find out the region of a bucket; see `registry.prepare_namespace`."""
+    return S3Store(uri.bucket, uri.path, account=account).find_region()

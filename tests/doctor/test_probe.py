@@ -1,0 +1,472 @@
+"""`lakecli doctor` on stores with one fault at a time."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.doctor.check import Check, Verdict
+from lakecli.doctor.run import NAMES, REQUESTS, TIME_LIMIT, Instruments, Probe
+from lakecli.errors import ErrorKind, IntegrityError, LakeError, Unsupported
+from lakecli.stores.base import ABSENT, ANY, BucketNotFound
+from tests.support.faulty import NOW, FaultyStore, denied, unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from lakecli.stores.base import ObjectStore
+
+ROOT = "_lakecli/doctor-"
+OK, WARNING, FAILED, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAILED, Verdict.SKIPPED
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakecli.doctor.conditions.PAUSE", 0)
+
+
+def probe(
+    store: FaultyStore,
+    *,
+    clock: Callable[[], datetime] = lambda: NOW,
+    greet: Callable[[], ObjectStore] | None = None,
+) -> dict[str, Check]:
+    """Run every check, and assert that no object is left behind if deletion works."""
+    before = store.keys
+    found = {check.name: check for check in make_probe(store, clock=clock, greet=greet).run()}
+    assert tuple(found) == NAMES
+    if "delete" not in store.errors:
+        assert store.keys == before
+        assert store.bucket.uploads == {}
+    return found
+
+
+def make_probe(
+    store: FaultyStore,
+    *,
+    clock: Callable[[], datetime] = lambda: NOW,
+    greet: Callable[[], ObjectStore] | None = None,
+) -> Probe:
+    instruments = Instruments(clock, lambda: bytes(16), store.fetch)
+    return Probe(store, instruments, root=ROOT, greet=greet)
+
+
+def verdicts(found: dict[str, Check], *, but: Verdict = OK) -> dict[str, Verdict]:
+    """Return the checks with a problem, except credentials, which a store in memory lacks."""
+    return {
+        name: check.verdict
+        for name, check in found.items()
+        if check.verdict is not but and name != "credentials"
+    }
+
+
+def test_a_good_store_passes() -> None:
+    store = FaultyStore()
+    found = probe(store)
+    assert verdicts(found) == {}
+    assert found["credentials"].verdict is SKIPPED
+    assert {check.fix for check in found.values()} == {""}
+    assert {check.kind for check in found.values()} == {None}
+    assert found["presign"].details == {"expires_at": "2026-03-08T12:00:00Z"}
+    assert found["clock"].details == {"seconds": "0"}
+    assert sum(store.calls.values()) - store.calls["overwrite"] <= REQUESTS
+
+
+def test_the_probe_writes_only_below_its_prefix() -> None:
+    store = FaultyStore()
+    seen: set[str] = set()
+    for _ in make_probe(store).run():
+        seen.update(store.keys)
+    assert seen
+    assert all(key.startswith(f"ns/{ROOT}{'0' * 32}/") for key in seen)
+
+
+# Conditions
+
+
+@pytest.mark.parametrize(
+    ("ignored", "name", "told"),
+    [
+        ("ABSENT", "create-only", "second create-only write replaced the first"),
+        ("Match", "compare-and-set", "names a stale version succeeded"),
+    ],
+)
+def test_ignored_conditions_are_detected(ignored: str, name: str, told: str) -> None:
+    found = probe(FaultyStore(ignores=frozenset({ignored})))
+    assert verdicts(found) == {name: FAILED, "race": SKIPPED}
+    assert told in found[name].seen
+    assert found[name].kind is ErrorKind.REFUSED
+    assert "one machine at a time" in found[name].fix
+    assert name in found["race"].seen
+
+
+def test_wrong_versions_are_detected() -> None:
+    found = probe(FaultyStore(lies_about_versions=True))
+    assert verdicts(found) == {"compare-and-set": FAILED, "race": SKIPPED}
+    assert "another version" in found["compare-and-set"].seen
+
+
+def test_refused_conditions_are_detected() -> None:
+    class Unconditional(FaultyStore):
+        def put(self, *arguments: object, **options: object) -> object:  # type: ignore[override]
+            if arguments[2] == ABSENT:
+                raise Unsupported("cannot do PutObject (NotImplemented)")
+            return super().put(*arguments, **options)  # type: ignore[arg-type]
+
+    found = probe(Unconditional())
+    assert verdicts(found) == {"create-only": FAILED, "race": SKIPPED}
+    assert found["create-only"].seen == "cannot do PutObject (NotImplemented)"
+
+
+def test_a_race_with_two_winners_is_detected() -> None:
+    """Checks the condition before it writes, which a single writer never notices."""
+
+    class Racy(FaultyStore):
+        together = threading.Barrier(8)
+
+        def put(self, *arguments: object, **options: object) -> object:  # type: ignore[override]
+            key, body, condition = arguments
+            in_race = "race-" in str(key) and body != b"start"
+            if in_race:
+                stored = self.bucket.objects.get(f"ns/{key}")
+                fits = stored is None if condition == ABSENT else True
+                self.together.wait(20)
+                if fits:
+                    object.__setattr__(self, "ignores", frozenset({"ABSENT", "Match"}))
+            return super().put(*arguments, **options)  # type: ignore[arg-type]
+
+    found = probe(Racy())
+    assert verdicts(found) == {"race": FAILED}
+    assert "8 of 8 writers won one create-only race" in found["race"].seen
+
+
+def test_a_race_without_a_winner_is_a_warning() -> None:
+    class Timid(FaultyStore):
+        """Answers racing writers with a conflict until they give up."""
+
+        def put(self, *arguments: object, **options: object) -> object:  # type: ignore[override]
+            if "race-match" in str(arguments[0]) and arguments[1] != b"start":
+                super().put(*(arguments[0], b"start", ABSENT), **options)  # type: ignore[arg-type]
+            return super().put(*arguments, **options)  # type: ignore[arg-type]
+
+    found = probe(Timid())
+    assert verdicts(found) == {"race": WARNING}
+    assert found["race"].seen.startswith("4 of 8 races of 8 writers had no winner")
+
+
+def test_a_race_without_answers_is_no_verdict() -> None:
+    class Silent(FaultyStore):
+        def put(self, *arguments: object, **options: object) -> object:  # type: ignore[override]
+            if "race-" in str(arguments[0]) and arguments[1] != b"start":
+                raise unreachable()
+            return super().put(*arguments, **options)  # type: ignore[arg-type]
+
+    found = probe(Silent())
+    rest = dict.fromkeys(("multipart", "checksums", "presign", "clock"), SKIPPED)
+    assert verdicts(found) == {"race": FAILED, **rest}
+    assert found["race"].kind is ErrorKind.UNREACHABLE
+
+
+def test_the_probe_waits_between_writes_if_the_store_needs_it() -> None:
+    class Slow(FaultyStore):
+        """Refuses a second write of a key for a moment, as Google does."""
+
+        refused: set[str] = set()  # noqa: RUF012 - one store a test
+
+        def put(self, *arguments: object, **options: object) -> object:  # type: ignore[override]
+            check = str(arguments[0]).rpartition("/")[2].removesuffix("-again")
+            if arguments[1] == b"second" and check not in self.refused:
+                self.refused.add(check)
+                raise unreachable()
+            return super().put(*arguments, **options)  # type: ignore[arg-type]
+
+    store = Slow()
+    assert verdicts(probe(store)) == {}
+    assert store.refused == {"create-only", "compare-and-set"}
+
+
+def test_a_reply_lost_in_a_race_is_no_second_winner() -> None:
+    class Lossy(FaultyStore):
+        """Applies the write of the first writer in each race, and loses the reply."""
+
+        lost: set[str] = set()  # noqa: RUF012 - one store a test
+
+        def put(self, *arguments: object, **options: object) -> object:  # type: ignore[override]
+            version = super().put(*arguments, **options)  # type: ignore[arg-type]
+            if "race-" in str(arguments[0]) and arguments[1] != b"start":
+                raise unreachable()
+            return version
+
+    assert verdicts(probe(Lossy())) == {}
+
+
+# Permissions
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("list", {"list": FAILED, "list-after-write": SKIPPED}),
+        ("overwrite", {"overwrite": FAILED, "read-after-write": FAILED, "compare-and-set": FAILED,
+                       "create-only": FAILED, "race": SKIPPED}),
+        ("presign", {"presign": FAILED}),
+        ("upload", {"multipart": FAILED, "checksums": SKIPPED}),
+        ("unfinished", {"multipart": WARNING}),
+        ("delete", {"delete": FAILED}),
+    ],
+)  # fmt: skip
+def test_a_denied_operation_is_named(operation: str, expected: dict[str, Verdict]) -> None:
+    found = probe(FaultyStore(errors={operation: denied(operation)}))
+    assert verdicts(found) == expected
+    first = next(iter(expected))
+    assert found[first].fix.startswith(f"grant test:{operation}")
+    failures = [check for check in found.values() if check.verdict is FAILED]
+    assert {check.kind for check in failures} <= {ErrorKind.PERMISSION}
+
+
+def test_a_read_only_store_passes_for_reading() -> None:
+    store = FaultyStore(errors={"put": denied("put")})
+    found = probe(store)
+    well = {name for name, check in found.items() if check.verdict is OK}
+    assert well == {"reachable", "list", "read", "clock", "delete"}
+    assert found["write"].kind is ErrorKind.PERMISSION
+    assert store.calls["put"] == 1
+    assert store.calls["fetch"] == 1, "the clock is told by the answer to a URL"
+
+
+def test_a_store_that_denies_reading_is_reported_once() -> None:
+    errors = {name: denied("get") for name in ("get", "head")}
+    found = probe(FaultyStore(errors=errors))
+    failures = [name for name, check in found.items() if check.verdict is FAILED]
+    assert failures == ["read"]
+    assert {"write", "overwrite", "list-after-write", "delete"} <= {
+        name for name, check in found.items() if check.verdict is OK
+    }
+
+
+def test_objects_that_cannot_be_deleted_are_named() -> None:
+    store = FaultyStore(errors={"delete": denied("delete")})
+    found = probe(store)
+    place = f"memory://ns/{ROOT}{'0' * 32}/"
+    assert f"delete the remaining objects under {place}" in found["delete"].fix
+    assert store.keys
+    assert store.calls["delete"] == 1
+
+
+# Consistency, contents, checksums
+
+
+def test_late_listings_are_detected() -> None:
+    found = probe(FaultyStore(lists_late=True))
+    assert verdicts(found) == {"list-after-write": WARNING}
+
+
+def test_late_reads_are_detected() -> None:
+    found = probe(FaultyStore(reads_late=True))
+    assert found["read-after-write"].verdict is FAILED
+    assert "read as it was before" in found["read-after-write"].seen
+    assert found["read-after-write"].kind is ErrorKind.REFUSED
+
+
+def test_lost_writes_are_detected() -> None:
+    found = probe(FaultyStore(forgets=True))
+    assert found["read"].verdict is FAILED
+    assert "not found" in found["read"].seen
+    assert found["read"].kind is ErrorKind.REFUSED
+
+
+def test_wrong_bytes_are_detected() -> None:
+    found = probe(FaultyStore(garbles=True))
+    assert found["read"].verdict is FAILED
+    assert found["read"].kind is ErrorKind.INTEGRITY
+
+
+def test_wrong_ranges_are_detected() -> None:
+    class Rangeless(FaultyStore):
+        def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+            return super().get(key)
+
+    found = probe(Rangeless())
+    assert verdicts(found) == {"ranges": FAILED}
+
+
+def test_accepted_damaged_parts_are_detected() -> None:
+    found = probe(FaultyStore(takes_garbled=True))
+    assert verdicts(found) == {"checksums": WARNING}
+    assert "fsck --data" in found["checksums"].fix
+
+
+class Whole(FaultyStore):
+    uploads = None  # type: ignore[assignment]
+
+
+def test_a_store_without_uploads_in_parts_passes() -> None:
+    assert verdicts(probe(Whole())) == {"multipart": SKIPPED, "checksums": SKIPPED}
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_checksums_are_probed_without_multipart_uploads(*, refuses: bool) -> None:
+    class Checking(Whole):
+        def put_garbled(self, key: str, body: bytes) -> None:
+            if refuses:
+                raise IntegrityError("other bytes than were sent")
+            self.put(key, body, ANY)
+
+    expected = {"multipart": SKIPPED} | ({} if refuses else {"checksums": WARNING})
+    assert verdicts(probe(Checking())) == expected
+
+
+# URLs and clocks
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(403, ErrorKind.PERMISSION), (404, ErrorKind.REFUSED), (503, ErrorKind.UNREACHABLE)],
+)
+def test_urls_that_do_not_work_are_detected(status: int, kind: ErrorKind) -> None:
+    found = probe(FaultyStore(status=status))
+    assert found["presign"].verdict is FAILED
+    assert f"{status} AccessDenied" in found["presign"].seen
+    assert found["presign"].kind is kind
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict", "told"),
+    [
+        (0, OK, "no difference"),
+        (4, OK, "4 s ahead of"),
+        (-5, OK, "4 s behind"),
+        (30, WARNING, "30 s ahead of"),
+        (-301, WARNING, "300 s behind"),
+        (1000, FAILED, "1000 s ahead of"),
+        (-1001, FAILED, "1000 s behind"),
+    ],
+)
+@pytest.mark.parametrize("writes", [True, False])
+def test_the_clock_difference_is_judged(
+    seconds: int, verdict: Verdict, told: str, *, writes: bool
+) -> None:
+    errors = {} if writes else {"put": denied("put")}
+    found = probe(FaultyStore(offset=timedelta(seconds=seconds), errors=errors))
+    assert found["clock"].verdict is verdict
+    assert told in found["clock"].seen
+    if verdict is not OK:
+        assert "timedatectl" in found["clock"].fix
+    if verdict is FAILED:
+        assert found["clock"].kind is ErrorKind.PERMISSION
+
+
+# Interruption
+
+
+def test_an_unreachable_store_is_asked_once() -> None:
+    store = FaultyStore(errors={"list": unreachable()})
+    found = probe(store)
+    assert verdicts(found) == {"reachable": FAILED} | dict.fromkeys(NAMES[2:], SKIPPED)
+    assert sum(store.calls.values()) == 1
+
+
+def test_a_missing_bucket_is_reported() -> None:
+    store = FaultyStore(errors={"list": BucketNotFound("no such bucket", hint="make it")})
+    found = probe(store)
+    assert found["reachable"].kind is ErrorKind.NOT_FOUND
+    assert found["reachable"].fix == "make it"
+    assert found["write"].seen == "the store is not reachable"
+
+
+def test_a_store_that_stops_answering_ends_the_probe() -> None:
+    store = FaultyStore(errors={"get": unreachable()})
+    found = probe(store)
+    assert found["read"].verdict is FAILED
+    assert [name for name, check in found.items() if check.verdict is SKIPPED][1:] == list(
+        NAMES[5:-1]
+    )
+    assert found["delete"].verdict is OK
+
+
+def test_the_time_of_a_probe_is_limited() -> None:
+    moments = iter(range(1000))
+
+    def clock() -> datetime:
+        return NOW + next(moments) * TIME_LIMIT / 12
+
+    store = FaultyStore()
+    found = probe(store, clock=clock)
+    assert found["ranges"].seen == "the earlier checks took too long"
+    assert found["delete"].verdict is OK
+    assert store.keys == ()
+
+
+def test_the_first_contact_is_a_listing_by_a_separate_store() -> None:
+    first, second = FaultyStore(errors={"list": denied("list")}), FaultyStore()
+    probing = make_probe(first, greet=lambda: second)
+    assert next(check.verdict for check in islice(probing.run(), 2, 3)) is OK
+    assert not first.calls
+    assert second.calls == {"list": 1}
+
+
+def test_a_denied_first_contact_counts_as_an_answer() -> None:
+    def greet() -> ObjectStore:
+        raise denied("HeadBucket")
+
+    assert verdicts(probe(FaultyStore(), greet=greet)) == {}
+
+
+def test_objects_of_killed_probes_are_reported() -> None:
+    store = FaultyStore()
+    old, young = f"{ROOT}{'a' * 32}/object", f"{ROOT}{'b' * 32}/object"
+    store.put_behind_its_back(old, b"", age=timedelta(hours=2))
+    store.put_behind_its_back(young, b"", age=timedelta(minutes=5))
+    found = probe(store)
+    assert verdicts(found) == {"list": WARNING}
+    assert found["list"].fix == f"delete the objects under memory://ns/{ROOT}{'a' * 32}/"
+    assert store.keys == (f"ns/{old}", f"ns/{young}")
+
+
+@pytest.mark.parametrize("count", range(1, len(NAMES)))
+def test_a_probe_that_ends_at_any_moment_leaves_nothing(count: int) -> None:
+    store = FaultyStore()
+    with closing(make_probe(store).run()) as checks:
+        assert len(list(islice(checks, count))) == count
+    assert store.keys == ()
+    assert store.bucket.uploads == {}
+
+
+@pytest.mark.parametrize("operation", ["put", "get", "part", "complete", "fetch", "delete"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_interrupted_probe_cleans_up(operation: str, error: type[BaseException]) -> None:
+    store = FaultyStore()
+    times = iter(range(100))
+
+    def interrupt() -> None:
+        if next(times) == (0 if operation != "put" else 20):
+            raise error
+
+    store.errors[operation] = interrupt
+    with pytest.raises(error):
+        list(make_probe(store).run())
+    assert store.keys == ()
+    assert store.bucket.uploads == {}
+
+
+def test_a_failed_clean_up_hides_no_error() -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    store = FaultyStore(errors={"get": interrupt, "delete": unreachable()})
+    with pytest.raises(KeyboardInterrupt):
+        list(make_probe(store).run())
+
+
+def test_every_lakecli_error_is_a_failed_check() -> None:
+    class Odd(LakeError):
+        kind = ErrorKind.UNEXPECTED
+
+    found = probe(FaultyStore(errors={"get": Odd("odd")}))
+    assert found["read"].kind is ErrorKind.UNEXPECTED

@@ -1,0 +1,111 @@
+"""Intervals contain every key that differs, each once, and few others."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakecli.base.model import EMPTY_TREE
+from lakecli.committed.diff import compare, diff
+from lakecli.committed.listing import prefix_end
+from lakecli.engine.intervals import intervals
+from tests.committed.trees import (
+    Changes,
+    Model,
+    build,
+    changed,
+    edits,
+    key,
+    large_model,
+    models,
+    new_trees,
+    reopened,
+    value,
+)
+
+if TYPE_CHECKING:
+    from lakecli.engine.intervals import Interval
+
+prefixes = st.sampled_from([b"", b"k", b"k000", b"k0015", b"x", b"k00"])
+sizes = st.sampled_from([1, 20, 60, 10_000])
+
+
+def check(found: list[Interval], prefix: bytes) -> None:
+    """Intervals are ascending and adjacent, and stay within the prefix."""
+    for left, right in pairwise(found):
+        assert left.stop == right.start
+    if found:
+        assert found[0].start == prefix
+        end = prefix_end(prefix)
+        assert end is None or (found[-1].stop is not None and found[-1].stop <= end)
+    assert all(each.stop is None or each.start < each.stop for each in found)
+
+
+@settings(max_examples=60, deadline=None)
+@given(models(500), edits(500), prefixes, sizes, st.sampled_from([16, 64]))
+def test_of_two_trees(model: Model, step: Changes, prefix: bytes, size: int, number: int) -> None:
+    trees = new_trees()
+    left = model | large_model(400)
+    a, b = (
+        build(trees, left),
+        build(new_trees(trees.store, range_entries=number), changed(left, step)),
+    )
+    old, new = trees.metarange(a), trees.metarange(b)
+    found = list(intervals(old, new, old, entries=size, start=prefix, stop=prefix_end(prefix)))
+    check(found, prefix)
+    parts = [
+        difference
+        for each in found
+        for difference in diff(trees, a, b, start=each.start, stop=each.stop)
+    ]
+    assert parts == list(diff(trees, a, b, prefix=prefix))
+
+
+@settings(max_examples=60, deadline=None)
+@given(models(300), edits(300), edits(300), prefixes, sizes)
+def test_of_three_trees(
+    model: Model, left_step: Changes, right_step: Changes, prefix: bytes, size: int
+) -> None:
+    trees = new_trees()
+    base = model | {key(at): value(at) for at in range(60, 200)}
+    b = build(trees, base)
+    x, y = build(trees, changed(base, left_step)), build(trees, changed(base, right_step))
+    three = map(trees.metarange, (b, y, x))
+    found = list(intervals(*three, entries=size, start=prefix, stop=prefix_end(prefix)))
+    check(found, prefix)
+    parts = [
+        difference
+        for each in found
+        for difference in compare(trees, base=b, left=x, right=y, start=each.start, stop=each.stop)
+    ]
+    assert parts == list(compare(trees, base=b, left=x, right=y, prefix=prefix))
+
+
+def test_a_tree_is_cut_at_its_ranges() -> None:
+    trees = new_trees()
+    tree = trees.metarange(build(trees, large_model(2_000)))
+    nothing = trees.metarange(EMPTY_TREE)
+    found = list(intervals(nothing, tree, nothing, entries=200))
+    assert sum(each.entries for each in found) == 2_000
+    assert sum(each.ranges for each in found) == len(tree)
+    assert 7 <= len(found) <= 10
+    ends = {last + b"\0" for last in tree.keys}
+    assert all(each.stop in ends for each in found[:-1])
+
+
+def test_each_range_is_read_once_and_equal_ones_never() -> None:
+    trees = new_trees()
+    model = large_model(2_000)
+    a = build(trees, model)
+    b = build(trees, changed(model, {key(number): value(9) for number in range(500, 1_500, 7)}))
+    old, new = trees.metarange(a), trees.metarange(b)
+    different = {each[2:66] for each in old.values} ^ {each[2:66] for each in new.values}
+    opened = 0
+    for each in intervals(old, new, old, entries=100):
+        mine = reopened(trees)
+        list(diff(mine, a, b, start=each.start, stop=each.stop))
+        opened += mine.counts.ranges_opened
+    assert opened == len(different)

@@ -1,0 +1,378 @@
+"""A check by any runner has the same findings as one without a runner."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from hashlib import md5
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakecli.base.identity import h
+from lakecli.base.layout import DATA, SCRATCH, SSTABLES, data_digest, data_key
+from lakecli.base.model import Entry
+from lakecli.base.progress import NO_PROGRESS
+from lakecli.committed.check import Problem, check_range
+from lakecli.engine.runner import LocalRunner
+from lakecli.engine.scratch import Kept, Scratch
+from lakecli.engine.store_location import OpenStore, StoreLocation
+from lakecli.errors import IntegrityError
+from lakecli.fsck import hashing
+from lakecli.fsck import index as index_module
+from lakecli.fsck import tasks as tasks_module
+from lakecli.fsck.bulk import RunnerBulk
+from lakecli.fsck.contents import compare_some, read_recorded
+from lakecli.fsck.index import JoinedIndex
+from lakecli.fsck.tasks import DAMAGED, LEFT, Checking, keep_left, list_objects, read_references
+from lakecli.imports.listing import list_between
+from lakecli.repository import tag
+from lakecli.repository.check.fsck import fsck
+from lakecli.repository.check.thoroughness import Thoroughness
+from lakecli.repository.commit import commit
+from lakecli.repository.core.findings import FsckCounts
+from lakecli.repository.core.lake import Repository
+from lakecli.stores.base import ANY
+from lakecli.stores.memory.store import MemoryStore
+from tests.support.lakes import (
+    START,
+    entry_of,
+    make_repository,
+    open_lake,
+    stage,
+    stage_entries,
+)
+from tests.support.recorded_progress import RecordedProgress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.engine.runner import Runner
+    from lakecli.fsck.contents import Differing
+    from lakecli.fsck.lookup import Lookup
+    from lakecli.fsck.tasks import PartResult, ToRead
+    from lakecli.repository.core.findings import Finding
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    """Two hundred objects in some ranges, half of them rewritten once."""
+    with open_lake(tmp_path) as lake:
+        made = make_repository(lake, tmp_path)
+        for round_ in range(2):
+            contents = {
+                f"p/{n:03d}".encode(): f"{n} {round_ if n % 2 else 0}".encode() for n in range(200)
+            }
+            for data in contents.values():
+                made.store.put_new(entry_of(data).physical_address, data)
+            stage(made, "main", contents)
+            commit(made, "main", message=str(round_), committer="me")
+            tag.create(made, f"v{round_}", "main")
+        yield made
+
+
+def look_up_here(lookup: Lookup, checking: Checking) -> Iterator[PartResult]:
+    """Join references and objects in this process, through the tasks of the executors."""
+    import pyarrow as pa
+
+    def rows_of(batches: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
+        for batch in batches:
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    listings = 1 << 4 * lookup.digits
+    numbers = pa.RecordBatch.from_pydict({"id": list(range(listings))})
+    listed: list[Any] = []
+    objects: dict[bytes, list[Any]] = {}
+    tasks = list_objects(iter([numbers]), digits=lookup.digits, checking=checking)
+    for row in rows_of(tasks):
+        (listed if row[0] is None else objects.setdefault(row[0], [])).append(row)
+    for name in lookup.damaged:
+        objects.setdefault(name, []).append((name, DAMAGED, None))
+    assert len(listed) == listings
+    left: list[tuple[Any, ...]] = [(0, None, None, None, None, stat) for _, _, stat in listed]
+    bodies = [pickle.dumps(part) for part in lookup.parts]
+    parts = pa.RecordBatch.from_pydict({"number": list(range(len(bodies))), "body": bodies})
+    for part, number, name, size, stat in rows_of(
+        read_references(iter([parts]), checking=checking)
+    ):
+        found = [(None, None, None)] if name is None else objects.get(name, [(None, None, None)])
+        for _, present, _ in found:
+            if stat is not None or present != size:
+                left.append((part, number, name, present, stat, None))
+    for part in range(lookup.last // tasks_module.RESULT_RANGES + 1):
+        rows = sorted(
+            (row for row in left if row[0] == part),
+            key=lambda row: -1 if row[1] is None else row[1],
+        )
+        columns = dict(zip(LEFT, zip(*rows, strict=True), strict=True))
+        types = (pa.int32(), pa.int32(), pa.binary(), pa.int64(), pa.binary(), pa.binary())
+        arrays = [pa.array(columns[name], kind) for name, kind in zip(LEFT, types, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, list(LEFT))
+        for _, body in rows_of(keep_left(iter([batch]), checking=checking)):
+            yield pickle.loads(body) if checking.scratch is None else checking.scratch.unpack(body)
+
+
+def compare_here(parts: Sequence[ToRead], _objects: int, checking: Checking) -> Iterator[Differing]:
+    """Compare contents in this process, through the tasks of the executors."""
+    import pyarrow as pa
+
+    bodies = [pickle.dumps(part) for part in parts]
+    named = pa.RecordBatch.from_pydict({"number": list(range(len(bodies))), "body": bodies})
+    rows: dict[tuple[Any, ...], None] = {}
+    for batch in read_recorded(iter([named]), checking=checking):
+        rows |= dict.fromkeys(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    types = {"key": pa.binary(), "size": pa.int64(), "checksum": pa.binary()}
+    columns = zip(*rows, strict=True) if rows else ([], [], [])
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types.values(), strict=True)]
+    batches = iter([pa.RecordBatch.from_arrays(arrays, list(types))])
+    for batch in compare_some(batches, checking=checking):
+        (body,) = batch.column("body").to_pylist()
+        yield pickle.loads(body) if checking.scratch is None else checking.scratch.unpack(body)
+
+
+class JoinedHere(RunnerBulk):
+    """What `RunnerBulk` does on Spark, in this process."""
+
+    scratch: Scratch | None = None
+
+    def open_index(self, *, compares: bool) -> JoinedIndex:
+        location = StoreLocation.of(self._repository)
+        checking = Checking(location, self.scratch, "nonce", compares)
+        return JoinedIndex(
+            LocalRunner(), checking, look_up_here, compare_here, progress=self._progress
+        )
+
+
+MakeBulk = Callable[[Repository, RecordedProgress], RunnerBulk]
+
+
+@pytest.fixture(
+    params=[
+        "one",
+        "threads",
+        "joined",
+        pytest.param("spark", marks=pytest.mark.xdist_group("spark")),
+    ]
+)
+def make_bulk(request: pytest.FixtureRequest) -> MakeBulk:
+    kind = JoinedHere if request.param == "joined" else RunnerBulk
+    runner: Runner = LocalRunner(parallelism=4 if request.param == "threads" else 1)
+    if request.param == "spark":
+        runner = request.getfixturevalue("spark_runner")
+    return lambda repository, progress: kind(repository, runner, progress=progress)
+
+
+def damage(repository: Repository, namespace: Path) -> None:
+    """Break data objects and ranges in different ways."""
+    objects = sorted(path for path in (namespace / DATA).rglob("*") if path.is_file())
+    objects[3].unlink()
+    objects[30].write_bytes(b"other")
+    body = bytearray(objects[60].read_bytes())
+    body[0] ^= 1
+    objects[60].write_bytes(body)
+    tables = sorted(path for path in (namespace / SSTABLES).iterdir() if path.name != "dummy")
+    ranges = [path for path in tables if b"typemetaranges" not in path.read_bytes()]
+    ranges[0].unlink()
+    body = bytearray(ranges[1].read_bytes())
+    body[len(body) // 3] ^= 1
+    ranges[1].write_bytes(body)
+    metaranges = [path for path in tables if path not in ranges]
+    metaranges[0].write_bytes(b"")
+    stage(repository, "main", {b"staged": b"never written"})
+
+
+def check(
+    repository: Repository,
+    make: MakeBulk | None,
+    *,
+    sample: float = 1.0,
+    hash_data: bool = True,
+    external: bool = False,
+) -> tuple[list[Finding], FsckCounts, RecordedProgress]:
+    counts = FsckCounts()
+    progress = RecordedProgress()
+    bulk = None if make is None else make(repository, progress)
+    how = Thoroughness(hash_data, sample, bulk, external=external)
+    found = list(
+        fsck(
+            repository,
+            counts=counts,
+            thoroughness=how,
+            progress=NO_PROGRESS if hash_data else progress,
+        )
+    )
+    return found, counts, progress
+
+
+def test_the_same_findings(
+    repository: Repository, make_bulk: MakeBulk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hashing, "PART_OBJECTS", 40)
+    monkeypatch.setattr(index_module, "PART_RANGES", 3)
+    monkeypatch.setattr(tasks_module, "RESULT_RANGES", 5)
+    monkeypatch.setattr("lakecli.fsck.lookup.RESULT_RANGES", 5)
+    monkeypatch.setattr(index_module, "digits_for", lambda _: 1)
+    repository.store.put("data/0aboveall000000000000/0f", b"of lakeFS", ANY)
+    findings, counts, progress = check(repository, make_bulk)
+    assert findings == []
+    assert progress.items + 1 == counts.objects == 301
+    assert asdict(counts) == asdict(check(repository, None)[1])
+    damage(repository, tmp_path / "namespace")
+    expected, expected_counts, _ = check(repository, None)
+    findings, counts, _ = check(repository, make_bulk)
+    assert {each.kind for each in findings} == {"data", "range", "metarange"}
+    assert findings == expected
+    assert asdict(counts) == asdict(expected_counts)
+
+
+def unusual(repository: Repository, outside: Path) -> None:
+    """Commit and stage entries of all kinds that no upload makes."""
+    store = repository.store
+    own, foreign, old = data_key(h(b"own").hex()), "data/part00000000000000/0", "0" * 20
+    store.put(own, b"own", ANY)
+    store.put(foreign, b"of lakeFS", ANY)
+    store.put(old, b"old", ANY)
+    (outside / "here").write_bytes(b"here")
+    addresses = [
+        own, foreign, old, "data/part00000000000000/1", "1" * 20, data_key("ab" * 32), "strange",
+        f"local://{outside}/here", f"local://{outside}/gone", "s3://never/allowed", "x://y",
+    ]  # fmt: skip
+    entries = {
+        b"u/%02d/%d" % (number, size): Entry(address, size, "?", START)
+        for number, address in enumerate(addresses)
+        for size in (3, 4, 9, (1 << 63) - 1)
+    }
+    stage_entries(repository, "main", entries)
+    commit(repository, "main", message="unusual", committer="me")
+    stage_entries(
+        repository, "main", {b"s" + path: entry for path, entry in sorted(entries.items())[::2]}
+    )
+
+
+def test_executors_compare_the_contents_of_lakefs_objects(
+    repository: Repository,
+    make_bulk: MakeBulk,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good, bad = md5(b"good").hexdigest(), md5(b"evil").hexdigest()
+    entries = {}
+    for number, name in enumerate(["data/part00000000000000/", ""]):
+        for letter in "ab":
+            key = name + letter * 20
+            repository.store.put(key, b"good", ANY)
+            for sum_ in (good, bad, "a multipart upload-2") if letter == "b" else (good,):
+                path = f"l/{number}{letter}{sum_[:4]}".encode()
+                entries[path] = Entry(key, 4, sum_, START)
+    for round_ in range(2):  # many commits, and staged entries, share the objects
+        stage_entries(repository, "main", {**entries, b"l/%d" % round_: entries[b"l/0a755f"]})
+        commit(repository, "main", message=str(round_), committer="me")
+    stage_entries(repository, "main", {b"s" + path: entry for path, entry in entries.items()})
+    expected, expected_counts, _ = check(repository, None)
+    assert [each.what for each in expected] == [
+        f"its bytes have another MD5 than {bad}"
+    ] * 2  # one of each object
+    if request.node.callspec.params["make_bulk"] in ("joined", "spark"):
+        monkeypatch.setattr("lakecli.repository.check.checker.compare_contents", None)
+    findings, counts, _ = check(repository, make_bulk)
+    assert findings == expected
+    assert asdict(counts) == asdict(expected_counts)
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("hash_data", [False, True])
+def test_the_same_findings_about_unusual_entries(
+    repository: Repository, make_bulk: MakeBulk, tmp_path: Path, *, external: bool, hash_data: bool
+) -> None:
+    (tmp_path / "outside").mkdir()
+    unusual(repository, tmp_path / "outside")
+    expected, expected_counts, _ = check(repository, None, external=external, hash_data=hash_data)
+    findings, counts, progress = check(
+        repository, make_bulk, external=external, hash_data=hash_data
+    )
+    assert len(expected) > 30
+    assert findings == expected
+    assert asdict(counts) == asdict(expected_counts)
+    if not hash_data:
+        # Each entry in the ranges; those of the staging area are not counted as progress.
+        assert sum(items for items, _ in progress.expected) == progress.items > 200
+    assert progress.parts_expected == progress.parts
+
+
+def test_facts_of_ranges_go_to_the_bucket(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks_module, "_INLINE", 0)
+    monkeypatch.setattr("lakecli.engine.scratch.LIMIT", 0)
+    damage(repository, tmp_path / "namespace")
+    monkeypatch.setattr(
+        JoinedHere, "scratch", Scratch(StoreLocation.of(repository), bytes(16)), raising=True
+    )
+    expected, _, _ = check(repository, None, hash_data=False)
+    assert check(repository, make_here, hash_data=False)[0] == expected
+    names = [info.key for info in repository.store.list(SCRATCH)]
+    assert len(names) == 2
+    for name in names:
+        repository.store.put(name, b"forged", ANY)
+    monkeypatch.setattr(Scratch, "write", lambda _, body: Kept(h(body), len(body)))
+    with pytest.raises(IntegrityError, match="lost or damaged"):
+        check(repository, make_here, hash_data=False)
+
+
+def make_here(repository: Repository, progress: RecordedProgress) -> RunnerBulk:
+    return JoinedHere(repository, LocalRunner(), progress=progress)
+
+
+def test_a_range_that_appears_after_the_lookup_is_looked_up_by_requests(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An executor could not read it, so nobody has looked for its objects."""
+    damage(repository, tmp_path / "namespace")
+    expected, _, _ = check(repository, None, hash_data=False)
+
+    def unread(trees: Any, record: Any) -> Iterator[Any]:
+        items = list(check_range(trees, record))
+        return iter([Problem("key", "missing"), *items[1:]])
+
+    monkeypatch.setattr(tasks_module, "check_range", unread)
+    assert check(repository, make_here, hash_data=False)[0] == expected
+
+
+def test_a_sample(repository: Repository) -> None:
+    for make in (None, make_here):
+        bulk = make or (lambda own, progress: RunnerBulk(own, LocalRunner(), progress=progress))
+        _, counts, progress = check(repository, bulk, sample=0.2)
+        assert 20 < progress.items < 120
+        assert counts.objects == 300
+
+
+@pytest.mark.parametrize("digits", [0, 1, 2, 3])
+def test_parts_of_a_listing_have_every_key_once(
+    digits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hashing, "PART_OBJECTS", 3)
+    store = MemoryStore()
+    hash_all = hashing.Hashing(OpenStore(store), None)
+    digests = [h(b"%d" % n).hex() for n in range(300)]
+    names = [data_key(digest) for digest in digests]
+    others = ["data/zz/x", "data/0", "data/00", "data/ff0/x", "data/fg/x", "data/é/x", "data/A/b"]
+    beside = ["dat", "data", "data0", "data.x/a", "_lakefs/x", "e"]
+    for size, name in enumerate([*names, *others, *beside]):
+        store.put(name, b"x" * (size % 7), ANY)
+    found: list[str] = []
+    for number in range(16**digits):
+        low, high = hashing.bounds_of(number, digits)
+        keys = [info.key for info, _ in list_between(store, low, high)]
+        found += keys
+        if digits > 2 and not keys:
+            continue
+        divided, foreign = hashing.divide_part(number, digits=digits, hashing=hash_all)
+        own = [key for key in keys if data_digest(key)]
+        assert sum(part.objects for part in divided) == len(own)
+        assert [
+            info.key for part in divided for info in hash_all.objects(part.low, part.high)
+        ] == own
+        assert all(part.objects <= 3 for part in divided)
+        assert foreign == len(keys) - len(own)
+    assert found == sorted([*names, *others], key=str.encode)

@@ -1,0 +1,51 @@
+"""Run by `test_joined`: one step of a collection on a Spark of its own, killed where a test says.
+
+It prints what it did, if it lives so long.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from lakecli.engine import spark_runner
+from lakecli.engine.scratch import Scratch
+from lakecli.engine.spark_runner import SparkRunner
+from lakecli.engine.store_location import StoreLocation
+from lakecli.gc import lease
+from lakecli.gc.run import GcOptions, advance
+from tests.support.crashes import Killer
+from tests.support.lakes import open_lake
+from tests.support.spark import CONF
+
+
+def main(directory: Path, step: str) -> None:
+    """Take one step of the collection."""
+    killer = Killer(step)
+    check = lease.Lease.check
+
+    def check_and_note(held: lease.Lease) -> None:
+        killer("lease")
+        check(held)
+
+    lease.Lease.check = check_and_note  # type: ignore[assignment, method-assign]
+    spark_runner.BEAT = 0.05  # type: ignore[misc]
+    location = StoreLocation(f"local://{directory / 'namespace'}", "", 16)
+    with (
+        open_lake(directory, new_id=lambda: os.urandom(16), on_step=killer) as lake,
+        SparkRunner(
+            master="local[2]",
+            conf=CONF,
+            environ=os.environ,
+            cache=directory / "spark",
+            quick_start=True,
+            scratch=Scratch(location, os.urandom(16)),
+        ) as runner,
+    ):
+        print(advance(lake.repository("demo"), runner, GcOptions()).action)
+        print(killer.steps, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

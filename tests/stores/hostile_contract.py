@@ -1,0 +1,215 @@
+"""What a server that is no store, or one that an enemy runs, cannot make of any cloud's adapter.
+
+A module that subclasses the contract has fixtures `server` and `store`, which tries each request
+once, and a table of what differs between the clouds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import pytest
+
+from lakecli.errors import LakeError, Unreachable, Unsupported
+from lakecli.stores.base import ANY
+from lakecli.stores.ranges import open_range
+from lakecli.stores.uploads import UploadId
+from lakecli.stores.versions import versions_of
+from tests.support.servers import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.servers import StubServer
+
+    Call = Callable[[Any], object]
+
+_PAGE = b"<!DOCTYPE html><html><body>Please log in</body></html>"
+NO_ANSWERS: dict[str, Answer] = {
+    "nothing": Answer(),
+    "a login page": Answer(body=_PAGE, headers={"Content-Type": "text/html"}),
+    "a login page as XML": Answer(body=_PAGE, headers={"Content-Type": "application/xml"}),
+    "a page that is no XML": Answer(body=b"<html><br>", headers={"Content-Type": "text/html"}),
+    "other XML": Answer(
+        body=b"<?xml version='1.0'?><feed><entry/></feed>",
+        headers={"Content-Type": "application/xml"},
+    ),
+    "XML with an error in it": Answer(
+        body=b"<feed><Error/></feed>", headers={"Content-Type": "application/xml"}
+    ),
+    "other JSON": Answer(
+        body=b'{"kind": "feed#list", "items": []}', headers={"Content-Type": "application/json"}
+    ),
+    "a list": Answer(body=b"[]", headers={"Content-Type": "application/json"}),
+    "a text": Answer(body=b"OK", headers={"Content-Type": "text/plain"}),
+}
+"""Answers with status 200 that come from no store."""
+
+FLOOD = 6 << 30
+"""Bytes of an answer that is too long; most of it is never sent."""
+
+SMALL = 24 << 20
+"""What is sent of it, at most: a bound of 16 MiB, and what the kernel holds."""
+
+ASKED = 1 << 16
+
+
+class HostileTable(NamedTuple):
+    """What differs between the clouds.
+
+    Attributes:
+        found: the headers of an object.
+        cut_listings: listings that break off, or do not say whether another page follows.
+        endless: a listing whose next page is itself.
+        foreign: a listing of an object that is not below the prefix.
+        nameless: listings of an object without a name, a size or a time.
+        upload: an ID of an upload.
+    """
+
+    found: dict[str, str]
+    cut_listings: tuple[Answer, ...]
+    endless: Answer
+    foreign: Answer
+    nameless: tuple[Answer, ...]
+    upload: str
+
+
+class HostileContract:
+    """Subclasses give the table; every test below then runs on their store."""
+
+    hostile: ClassVar[HostileTable]
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Make a test of each row of the table."""
+        rows: dict[str, tuple[object, ...]] = {
+            "no_answer": tuple(NO_ANSWERS),
+            "cut_listing": self.hostile.cut_listings,
+            "nameless": self.hostile.nameless,
+        }
+        for name in set(rows) & set(metafunc.fixturenames):
+            metafunc.parametrize(name, rows[name])
+
+    def test_an_answer_that_is_no_listing_is_no_empty_listing(
+        self, store: Any, server: StubServer, no_answer: str
+    ) -> None:
+        server.answers = [NO_ANSWERS[no_answer]]
+        uploads = store.uploads()
+        calls: tuple[Call, ...] = (
+            lambda store: list(store.list()),
+            lambda store: list(store.list("a/", after="a/b")),
+            lambda store: list(versions_of(store).list_versions()),
+            lambda _: list(uploads.iter_unfinished()),
+            lambda _: list(uploads.parts("k", UploadId(self.hostile.upload))),
+        )
+        for call in calls:
+            with pytest.raises(Unreachable, match="sent an answer that cannot be used") as error:
+                call(store)
+            assert "a proxy or a login page" in str(error.value.hint)
+
+    def test_an_answer_that_is_none_deletes_and_writes_nothing(
+        self, store: Any, server: StubServer, no_answer: str
+    ) -> None:
+        server.answers = [NO_ANSWERS[no_answer]]
+        calls: tuple[Call, ...] = (
+            lambda store: store.delete(["k", "l"]),
+            lambda store: store.put_new("k", b"body"),
+            lambda store: store.head("k"),
+        )
+        for call in calls:
+            with pytest.raises(Unreachable):
+                call(store)
+
+    def test_a_listing_that_does_not_say_that_it_ends_is_an_error(
+        self, store: Any, server: StubServer, cut_listing: Answer
+    ) -> None:
+        server.answers = [cut_listing]
+        with pytest.raises(Unreachable):
+            list(store.list())
+
+    def test_a_listing_that_never_ends_is_an_error(self, store: Any, server: StubServer) -> None:
+        server.answers = [self.hostile.endless]
+        with pytest.raises(Unreachable, match="the page after this one is this one"):
+            list(store.list())
+        assert len(server.requests) <= 4
+
+    def test_a_listing_of_another_prefix_is_an_error(self, store: Any, server: StubServer) -> None:
+        server.answers = [self.hostile.foreign]
+        with pytest.raises(Unreachable, match="an object of another prefix"):
+            list(store.list())
+
+    def test_an_object_that_is_not_described_is_an_error(
+        self, store: Any, server: StubServer, nameless: Answer
+    ) -> None:
+        server.answers = [nameless]
+        with pytest.raises(Unreachable, match="sent an answer that cannot be used"):
+            list(store.list())
+
+    @pytest.mark.parametrize(
+        ("status", "span"),
+        [
+            (200, ""),
+            (206, f"bytes 0-{ASKED - 1}/{FLOOD}"),
+            (206, f"bytes 0-{FLOOD - 1}/{FLOOD}"),
+            (206, f"bytes 9-{ASKED + 8}/{FLOOD}"),
+            (206, ""),
+        ],
+    )
+    @pytest.mark.parametrize("is_chunked", [False, True])
+    def test_a_part_of_an_object_is_not_read_beyond_its_end(
+        self, store: Any, server: StubServer, status: int, span: str, *, is_chunked: bool
+    ) -> None:
+        headers = self.hostile.found | ({"Content-Range": span} if span else {})
+        server.answers = [Answer(status, headers=headers, flood=FLOOD, is_chunked=is_chunked)]
+
+        def read_stream() -> None:
+            with open_range(store, "k", start=0, length=ASKED) as stream:
+                while stream.read(1 << 14):
+                    pass
+
+        with pytest.raises((Unreachable, Unsupported)):
+            store.get("k", start=0, length=ASKED)
+        with pytest.raises((Unreachable, Unsupported)):
+            read_stream()
+        assert server.flooded < SMALL
+
+    @pytest.mark.parametrize("is_chunked", [False, True])
+    @pytest.mark.parametrize("status", [200, 403, 500])
+    def test_answers_that_are_no_objects_are_bounded(
+        self, store: Any, server: StubServer, status: int, *, is_chunked: bool
+    ) -> None:
+        server.answers = [Answer(status, flood=FLOOD, is_chunked=is_chunked)]
+        calls: tuple[Call, ...] = (
+            lambda store: list(store.list()),
+            lambda store: store.delete(["k", "l"]),
+            lambda store: list(store.uploads().iter_unfinished()),
+            lambda store: store.put_new("k", b"body"),
+        )
+        for call in calls:
+            server.flooded = 0
+            with pytest.raises(LakeError):
+                call(store)
+            assert server.flooded < 2 * SMALL
+
+    def test_a_redirect_to_another_server_is_not_followed(
+        self, store: Any, server: StubServer, elsewhere: StubServer
+    ) -> None:
+        calls: tuple[Call, ...] = (
+            lambda store: store.get("k"),
+            lambda store: store.head("k"),
+            lambda store: list(store.list()),
+            lambda store: store.put("k", b"body", ANY),
+        )
+        for status in (301, 302, 307, 308):
+            server.answers = [Answer(status, headers={"Location": f"{elsewhere.url}/k"})]
+            for call in calls:
+                with pytest.raises(LakeError):
+                    call(store)
+        assert elsewhere.requests == []
+
+    def test_an_etag_that_would_be_several_headers_is_refused(
+        self, store: Any, server: StubServer
+    ) -> None:
+        broken = {**self.hostile.found, "ETag": '"\x01\x02"'}
+        server.answers = [Answer(headers=broken)]
+        with pytest.raises(LakeError):
+            store.head("k")

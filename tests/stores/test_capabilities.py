@@ -1,0 +1,86 @@
+"""The capabilities of each adapter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.stores import capabilities
+from lakecli.stores.azure.store import AzureStore
+from lakecli.stores.gs.store import GsStore
+from lakecli.stores.local.store import LocalStore
+from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.s3.store import S3Store
+
+if TYPE_CHECKING:
+    from lakecli.stores.base import ObjectStore
+
+STORES: dict[str, ObjectStore] = {
+    "s3": S3Store("bucket"),
+    "gs": GsStore("bucket"),
+    "az": AzureStore("account", "container"),
+    "local": LocalStore("/nowhere"),
+    "memory": MemoryStore(),
+}
+HAVE = {
+    "HasUploads": {"s3", "gs", "az", "memory"},
+    "HasVersions": {"s3", "gs", "az", "memory"},
+    "DeletesMatching": {"gs", "az", "local", "memory"},
+    "CopiesFrom": {"s3", "gs", "az"},
+    "OpensRanges": {"s3"},
+    "Renews": {"az", "local"},
+    "ReportsAccess": {"s3", "gs", "az", "local"},
+    "ShowsClock": {"s3", "gs", "az"},
+    "WritesGarbled": {"gs", "az"},
+    "Prunes": {"local"},
+    "ClearsTemporaries": {"local"},
+}
+
+
+def declared(
+    store: MemoryStore,
+) -> tuple[
+    capabilities.DeletesMatching, capabilities.HasUploads, capabilities.HasVersions, ObjectStore
+]:
+    """Have mypy check an adapter that names no protocol as its base class."""
+    return store, store, store, store
+
+
+def declared_locally(
+    store: LocalStore,
+) -> tuple[
+    capabilities.ClearsTemporaries,
+    capabilities.DeletesMatching,
+    capabilities.Prunes,
+    capabilities.Renews,
+    capabilities.ReportsAccess,
+    ObjectStore,
+]:
+    """Have mypy check the other one."""
+    return store, store, store, store, store, store
+
+
+def test_the_table_has_every_capability() -> None:
+    protocols = {
+        name
+        for name, value in vars(capabilities).items()
+        if getattr(value, "_is_runtime_protocol", False)
+    }
+    assert set(HAVE) == protocols
+
+
+@pytest.mark.parametrize("name", HAVE)
+def test_adapters_have_the_capabilities_of_the_table(name: str) -> None:
+    protocol = getattr(capabilities, name)
+    assert {kind for kind, store in STORES.items() if isinstance(store, protocol)} == HAVE[name]
+
+
+@pytest.mark.parametrize("name", HAVE)
+def test_the_documented_table_is_the_real_one(name: str) -> None:
+    lines = (capabilities.__doc__ or "").splitlines()
+    head = next(line for line in lines if line.startswith("capability"))
+    row = next(line for line in lines if line.startswith(f"`{name}`"))
+    kinds = {kind: head.index(kind) for kind in STORES}
+    shown = {kind for kind, at in kinds.items() if row[at : at + 3] == "yes"}
+    assert shown == HAVE[name]

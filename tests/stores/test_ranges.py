@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakecli.stores import ranges
+from lakecli.stores.base import ANY, ObjectNotFound
+from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.ranges import open_range
+from lakecli.stores.s3.store import S3Store
+from tests.support.servers import new_bucket
+
+if TYPE_CHECKING:
+    from lakecli.stores.base import ObjectStore
+
+
+@pytest.fixture(params=["pieces", "stream"])
+def store(
+    request: pytest.FixtureRequest, aws_environment: pytest.MonkeyPatch, moto_endpoint: str
+) -> ObjectStore:
+    if request.param == "pieces":
+        return MemoryStore()
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    return S3Store(new_bucket(moto_endpoint), "p")
+
+
+def test_a_range_of_an_object_is_read(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranges, "READ_SIZE", 7)
+    body = bytes(range(256))
+    store.put("k", body, ANY)
+    with open_range(store, "k", start=10, length=100) as stream:
+        assert b"".join(iter(lambda: stream.read(9), b"")) == body[10:110]
+        assert stream.read(9) == b""
+    with open_range(store, "k", start=200, length=100) as stream:
+        assert stream.read() == body[200:]
+
+
+def test_a_missing_object_is_not_found(store: ObjectStore) -> None:
+    with pytest.raises(ObjectNotFound), open_range(store, "none", start=0, length=5) as stream:
+        stream.read(5)

@@ -1,0 +1,176 @@
+"""Pages of listings are read as the SDK reads them, or left to it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
+from xml.sax.saxutils import escape
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakecli.stores.answer_checks import UnusableAnswerError
+from lakecli.stores.base import ObjectInfo, Version
+from lakecli.stores.s3.listing import Page, S3Listing, read_page
+from lakecli.stores.s3.store import S3Store
+from tests.support.servers import Answer, StubServer, s3_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OBJECT = (
+    "<Contents><Key>{key}</Key><LastModified>2026-03-02T10:20:30.123Z</LastModified>"
+    "<ETag>&quot;e&quot;</ETag><ChecksumAlgorithm>CRC32</ChecksumAlgorithm><Size>12</Size>"
+    "<Owner><ID>Key</ID><Size>9</Size></Owner><StorageClass>STANDARD</StorageClass></Contents>"
+)
+END = "<IsTruncated>false</IsTruncated>"
+MORE = "<IsTruncated>true</IsTruncated><NextContinuationToken>a+/=</NextContinuationToken>"
+ENCODED = "<EncodingType>url</EncodingType>"
+
+
+def page(*keys: str, state: str = END, encoding: str = ENCODED) -> bytes:
+    encode = quote_plus if encoding else escape
+    objects = "".join(OBJECT.format(key=encode(key)) for key in keys)
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        '<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>b</Name>'
+        f"<Prefix>Key</Prefix><KeyCount>9</KeyCount>{encoding}{state}{objects}</ListBucketResult>"
+    ).encode()
+
+
+@pytest.fixture
+def server(aws_environment: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    with StubServer(Answer(body=page("a"))) as server:
+        aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
+        aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
+        yield server
+
+
+@pytest.fixture
+def store(server: StubServer) -> S3Store:
+    del server
+    return S3Store("bucket", region="eu-north-1")
+
+
+@pytest.fixture
+def listings(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> tuple[S3Listing, S3Listing]:
+    """One that is direct, and one by the SDK."""
+    other = S3Store("bucket", region="eu-north-1")
+    monkeypatch.setattr(other._reader.direct, "_is_usable", False)
+    made = [S3Listing(each._connection, "bucket", each._reader.direct) for each in (store, other)]
+    return made[0], made[1]
+
+
+def is_direct(request: Any) -> bool:
+    return "amz-sdk-invocation-id" not in {name.lower() for name in request.headers}
+
+
+def test_a_page_has_objects_and_says_whether_another_follows() -> None:
+    moment = datetime(2026, 3, 2, 10, 20, 30, tzinfo=UTC)
+    a, b = (ObjectInfo(key, 12, moment, Version("e"), "e") for key in ("a b/ü", "b"))
+    assert read_page(page("a b/ü", "b")) == Page([a, b], "")
+    assert read_page(page("b", state=MORE)) == Page([b], "a+/=")
+    assert read_page(page("a b/ü", encoding="")) == Page([a], "")
+
+
+def test_a_time_may_lack_a_fraction() -> None:
+    (found,) = read_page(page("a").replace(b"30.123Z", b"30Z")).objects
+    assert found.modified_at == datetime(2026, 3, 2, 10, 20, 30, tzinfo=UTC)
+
+
+def test_elements_that_are_not_known_are_left_out() -> None:
+    within = b"<Name>" + b"<n>" * 60 + b"</n>" * 60
+    assert read_page(page("a").replace(b"<Name>", within, 1)) == read_page(page("a"))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(st.text(st.characters(codec="utf-8"), min_size=1), max_size=4),
+    st.sampled_from([END, MORE]),
+)
+def test_the_sdk_reads_the_same(
+    server: StubServer, listings: tuple[S3Listing, S3Listing], keys: list[str], state: str
+) -> None:
+    direct, by_sdk = listings
+    server.answers = [Answer(body=page(*keys, state=state))]
+    found = direct.page("", after="", token="")
+    assert is_direct(server.requests[-1])
+    assert found == by_sdk.page("", after="", token="")
+    assert not is_direct(server.requests[-1])
+    assert [info.key for info in found.objects] == keys
+
+
+@pytest.mark.parametrize(
+    ("prefix", "after", "token"),
+    [("", "", ""), ("a b/ü+&=~", "", ""), ("p/", "p/a b", ""), ("p/", "p/a", "t+/= %")],
+)
+def test_the_sdk_asks_for_the_same(
+    server: StubServer,
+    listings: tuple[S3Listing, S3Listing],
+    *,
+    prefix: str,
+    after: str,
+    token: str,
+) -> None:
+    server.answers = [Answer(body=page())]
+    for listing in listings:
+        listing.page(prefix, after=after, token=token)
+    direct, by_sdk = (request.path.partition("?") for request in server.requests)
+    assert direct[0] == by_sdk[0] == "/bucket"
+    assert sorted(direct[2].split("&")) == sorted(by_sdk[2].split("&"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"<ListBucketResult>",
+        b"<ListBucketResult/>",
+        b"<Error><Code>NoSuchBucket</Code></Error>",
+        b"<x><ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult></x>",
+        page("a") + b"<x/>",
+        page("a", state=""),
+        page("a", state="<IsTruncated>maybe</IsTruncated>"),
+        page("a", state="<IsTruncated>true</IsTruncated>"),
+        page("a", state=END + END),
+        page("a", state=MORE.replace("a+/=", "a<b/>c")),
+        page("a", state=f"<!-- {'x' * 9} -->"),
+        page("a").replace(b"<Key>a</Key>", b""),
+        page("a").replace(b"<Key>a</Key>", b"<Key>a</Key><Key>b</Key>"),
+        page("a").replace(b"<Key>a</Key>", b"<Key>a<b/>c</Key>"),
+        page("a").replace(b"<Key>a</Key>", b"<Key>%ff</Key>"),
+        page("a").replace(b"<Size>12<", b"<Size>-12<"),
+        page("a").replace(b"<Size>12<", b"<Size>1e3<"),
+        page("a").replace(b"<Size>12<", "<Size>\u0661<".encode()),
+        page("a").replace(b"<Size>12<", b"<Size>" + b"9" * 19 + b"<"),
+        page("a").replace(b"2026-03-02T", b"2026-02-30T"),
+        page("a").replace(b"30.123Z", b"30.123"),
+        page("a").replace(b"30.123Z", b"30+02:00"),
+        page("a").replace(b"<Name>b<", b"<Name>\xff<"),
+    ],
+)
+def test_an_unusual_page_is_refused(body: bytes) -> None:
+    with pytest.raises(UnusableAnswerError):
+        read_page(body)
+
+
+def test_pages_follow_each_other_by_their_tokens(store: S3Store, server: StubServer) -> None:
+    server.answers = [Answer(body=page("a", "b", state=MORE)), Answer(body=page("c"))]
+    assert [info.key for info in store.list()] == ["a", "b", "c"]
+    assert [is_direct(request) for request in server.requests] == [True, True]
+    assert "continuation-token=a%2B%2F%3D&" in server.requests[1].path
+
+
+@pytest.mark.parametrize(
+    "odd", [s3_error(503, "SlowDown"), Answer(body=b"<html/>"), Answer(body=page("x"), sent=9)]
+)
+def test_any_page_may_come_from_the_sdk(store: S3Store, server: StubServer, odd: Answer) -> None:
+    server.answers = [
+        *(Answer(body=page("a", state=MORE)), odd),
+        *(Answer(body=page("b", state=MORE.replace("a+", "b+"))), Answer(body=page("c"))),
+    ]
+    assert [info.key for info in store.list()] == ["a", "b", "c"]
+    assert [is_direct(request) for request in server.requests] == [True, True, False, True]
