@@ -60,7 +60,7 @@ __lakecli_options() {
     'find-merge-base') REPLY='--at-op' ;;
     'fs cat') REPLY='--at-op --files-from --null --verify -z' ;;
     'fs cp') REPLY='--content-type --meta --no-progress -p --parallelism -r --recursive' ;;
-    'fs download') REPLY='--at-op --delete --dry-run --exclude --files-from --include --max-delete --no-progress --null -p --parallelism --part-size -r --recursive -z' ;;
+    'fs download') REPLY='--at-op --delete --dry-run --exclude --files-from --include --max-delete --no-clobber --no-progress --null -p --parallelism --part-size -r --recursive -z' ;;
     'fs du') REPLY='--at-op --depth --shared' ;;
     'fs find') REPLY='--at-op --max-size --min-size --name --null --since --until -z' ;;
     'fs ls') REPLY='--after --amount --at-op -r --recursive --summarize' ;;

@@ -290,6 +290,7 @@ function __lakecli_options
                 '--files-from' 'Only what FILE names, relative to the given path, one name a line; - for standard input' \
                 '--include' 'Only paths that match, as in .gitignore' \
                 '--max-delete' 'Refuse to delete more than N files' \
+                '--no-clobber' 'Refuse to replace a file that exists; not with -r' \
                 '--no-progress' 'Show no progress' \
                 '--null' 'Names of --files-from end with NUL, not with a newline' \
                 '-p' 'Transfer N objects at a time; default: transfer.parallelism' \

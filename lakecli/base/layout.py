@@ -25,6 +25,7 @@ In the name of a ref ``[a-z0-9._-]`` stand for themselves, every other byte is w
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Final
 
 from lakecli.base.ids import DataDigest, HexId, IncomingId, PackId
@@ -55,6 +56,10 @@ MAX_REPOSITORY_SIZE: Final = 64 << 10
 
 MAX_STATE_SIZE: Final = 64 << 10
 """Bytes of the state of garbage collection, at most."""
+
+SHORTEST_GRACE: Final = timedelta(hours=24)
+LONGEST_GRACE: Final = timedelta(days=3_650)
+"""What a grace period of garbage collection may be; a state with another one is refused."""
 
 MAX_STATE_AGE: Final = 3600
 """Seconds for which a reading of the state is valid; a sweep begins this much later."""

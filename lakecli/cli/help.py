@@ -7,11 +7,12 @@ Typer formats help with Rich, which takes 90 ms more of processor time (180 ms i
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp, global_options
 from lakecli.cli.topics import Topic
+from lakecli.cli.tree import FIRST_COMMANDS
 
 PURPOSE: Final = "Git for the objects of a data lake: lakeFS without the server"
 _WIDTH: Final = 80
@@ -37,19 +38,29 @@ def command_help(command: CommandHelp) -> Iterator[str]:
         yield from (f"  {line}".rstrip() for line in command.examples)
 
 
-def root_help(
-    commands: Sequence[CommandHelp], groups: Mapping[str, str], topics: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield the help of the whole program: single commands, and groups by their summary."""
+def root_help(commands: Sequence[CommandHelp], topics: Sequence[str]) -> Iterator[str]:
+    """Yield the help of the whole program: what to start with, then the names of all the rest."""
     yield "Usage: lakecli COMMAND [ARGUMENTS] [OPTIONS]"
     yield ""
     yield PURPOSE + "."
-    single = {item.words: item.summary for item in commands if " " not in item.words}
-    yield from _section("Commands", sorted((single | dict(groups)).items()))
-    yield from _section("Global options", [option_row(item) for item in global_options()])
-    yield from _section("Topics (lakecli help TOPIC)", list(topics.items()))
+    summaries = {item.words: item.summary for item in commands}
+    for title, words in FIRST_COMMANDS.items():
+        yield from _section(title, [(each, summaries[each]) for each in words])
+    yield from _names("All commands, with groups of commands such as fs", _first_words(commands))
+    yield from _names("Topics", topics)
+    yield from _names("Options of every command", (item.flags[-1] for item in global_options()))
     yield ""
-    yield "For more, run lakecli COMMAND --help or man lakecli."
+    yield "For more, run lakecli COMMAND --help, lakecli help TOPIC or man lakecli."
+
+
+def _first_words(commands: Sequence[CommandHelp]) -> list[str]:
+    return sorted({item.words.split()[0] for item in commands})
+
+
+def _names(title: str, names: Iterable[str]) -> Iterator[str]:
+    yield ""
+    yield f"{title}:"
+    yield from _filled(", ".join(names), first="  ", others="  ")
 
 
 def topic_help(topic: Topic) -> Iterator[str]:

@@ -199,10 +199,9 @@ def _show_group(context: Context, group: str, topic: Topic | None) -> int:
         inside = [item for item in commands if item.words.startswith(group + " ")]
         lines = group_help(group, GROUPS[group], inside)
     else:
-        from lakecli.cli.topics import find_topic, topic_names
+        from lakecli.cli.topics import topic_names
 
-        found = [topic for name in topic_names() if (topic := find_topic(name)) is not None]
-        lines = root_help(commands, GROUPS, {each.name: each.summary for each in found})
+        lines = root_help(commands, topic_names())
     return _show_help(context, lines, topic)
 
 

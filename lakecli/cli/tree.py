@@ -52,6 +52,24 @@ _WORDS: Final = {
 }
 """The commands of each group, and those without a group."""
 
+FIRST_COMMANDS: Final = {
+    "Start a repository": ("quickstart", "doctor", "repo create", "import", "clone", "use"),
+    "Work on a branch": (
+        "branch create",
+        "fs upload",
+        "fs ls",
+        "status",
+        "diff",
+        "commit",
+        "merge",
+        "log",
+    ),
+    "Work in a directory": ("local clone", "checkout", "restore"),
+    "Share it": ("push", "pull", "fs presign"),
+    "Take it back": ("undo", "branch revert"),
+}
+"""What most people need first, for the help of the whole program."""
+
 
 class Command(NamedTuple):
     """A command by its words, such as ``branch list``."""

@@ -36,7 +36,6 @@ from lakecli.kv.bucket import Tracked
 from lakecli.remote import collection
 from lakecli.remote.collection import (
     LEASE,
-    LONGEST_GRACE,
     SHORTEST_GRACE,
     STALE_AFTER,
     GcState,
@@ -50,6 +49,7 @@ from lakecli.repository.lakefs.taken_over import TakenOver, confirm_stopped, fin
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import check_readable, check_writable
+from lakecli.settings.values import check_grace
 from lakecli.stores.base import ANY, ObjectNotFound, TooLarge, get_bounded
 from lakecli.stores.capabilities import clear_temporaries
 
@@ -138,7 +138,7 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
         Refused: the answer to the question was no.
         OutcomeUnknown, Unreachable: the same call continues.
     """
-    _check_grace(options.grace)
+    check_grace(options.grace)
     if options.dry_run:
         check_readable(repository)
     else:
@@ -158,18 +158,6 @@ def advance(repository: Repository, runner: Runner, options: GcOptions) -> GcRep
     if run.has_to_wait(seen):
         return GcReport(Action.WAITS, run.status(seen))
     return run.sweep(seen)
-
-
-def _check_grace(grace: timedelta) -> None:
-    if grace < SHORTEST_GRACE:
-        raise UsageError(
-            f"the grace period is less than {SHORTEST_GRACE.total_seconds() / 3600:.0f} hours",
-            hint="objects of work in progress look like garbage; the default is 14d",
-        )
-    if grace > LONGEST_GRACE:
-        raise UsageError(
-            f"the grace period is more than {LONGEST_GRACE.days} days", hint="the default is 14d"
-        )
 
 
 def undo(

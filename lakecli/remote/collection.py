@@ -41,15 +41,13 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.base.layout import GC, GC_STATE, MAX_KEEP_SIZE
+from lakecli.base.layout import GC, GC_STATE, LONGEST_GRACE, MAX_KEEP_SIZE, SHORTEST_GRACE
 from lakecli.base.retry import Retries
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.remote.collection_record import (
     DEFAULT_GRACE,
-    LONGEST_GRACE,
     MAX_EPOCH,
     NEVER_RAN,
-    SHORTEST_GRACE,
     STALE_AFTER,
     DamagedState,
     GcState,

@@ -20,7 +20,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.base.ids import WriteId
-from lakecli.base.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
+from lakecli.base.layout import (
+    GC_STATE,
+    LONGEST_GRACE,
+    MAX_STATE_AGE,
+    MAX_STATE_SIZE,
+    SHORTEST_GRACE,
+)
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 from lakecli.errors import IntegrityError
@@ -34,8 +40,6 @@ FORMAT: Final = 1
 MAX_EPOCH: Final = 10**15
 
 DEFAULT_GRACE: Final = timedelta(days=14)
-SHORTEST_GRACE: Final = timedelta(hours=24)
-LONGEST_GRACE: Final = timedelta(days=3_650)
 
 STALE_AFTER: Final = timedelta(seconds=MAX_STATE_AGE)
 """How long a reading of the state is valid; a sweep begins this long after the grace period."""

@@ -49,7 +49,8 @@ def merge(repository: Repository, source: str, destination: str, options: MergeO
         NotFound: the source or the branch does not exist.
         DirtyBranch: the destination has uncommitted changes.
         MergeConflict: both sides changed the same paths differently, and no strategy decides.
-        NothingToDo: the source brings nothing that the destination lacks.
+        NothingToDo: the source brings nothing that the destination lacks, or it is at the head
+            of the destination: a merge commit would have one parent twice.
     """
 
     def build(view: View) -> Draft:
@@ -89,9 +90,16 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
     """Return the three commits of a merge into a view.
 
     Raises:
-        NothingToDo: the source brings nothing, and an empty merge is not allowed.
+        NothingToDo: the source brings nothing, and an empty merge is not allowed; or the source
+            is the head of the destination.
     """
     points = find_merge_points(repository, view.txn, source=source, destination=view.commit.id)
+    if points.source.id == view.commit.id:
+        raise NothingToDo(
+            f"cannot merge {source} into {view.name}: both are at the same commit",
+            hint="a commit without changes: lakecli commit --allow-empty-commit "
+            f"{repository.uri}/{view.name} -m MESSAGE",
+        )
     if not options.allow_empty and points.source.metarange_id == points.base.metarange_id:
         raise NothingToDo(
             f"{source} brings nothing new to {view.name}",

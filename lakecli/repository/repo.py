@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NamedTuple
 
+from lakecli.base import layout
 from lakecli.base.model import Branch, RefKind, RepositoryRecord, RepositoryUuid
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, NotFound, UsageError
@@ -14,10 +17,13 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.core import namespace, operations, records, ref_changes, staging_tokens
 from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.core.lake import Lake, Repository
+from lakecli.stores.protocol import ObjectStore
 from lakecli.stores.uri import normalise
 
 DEFAULT_BRANCH: Final = "main"
 DEFAULT_RANGE_ENTRIES: Final = 8192
+LISTED: Final = 10_000
+"""Objects of a namespace that are listed before it is claimed."""
 
 
 def create(
@@ -41,7 +47,7 @@ def create(
 
     Raises:
         UsageError: an illegal branch name, namespace or `range_entries`.
-        AlreadyExists: the name or the namespace is in use.
+        AlreadyExists: the name or the namespace is in use, or another repository lives below it.
         NotFound: the bucket does not exist.
     """
     check_branch_name(default_branch)
@@ -51,9 +57,52 @@ def create(
     lake.runtime.on_step("claim")
     runtime = lake.runtime.for_repository(name)
     region = runtime.prepare_namespace(uri)
-    namespace.claim(runtime.open_store(uri, region), record)
+    store = runtime.open_store(uri, region)
+    _check_nothing_below(store)
+    namespace.claim(store, record)
     lake.runtime.on_step("register")
     return _register(lake, records.with_region(record, region))
+
+
+_OWN: Final = ("_lakecli/", layout.SSTABLES)
+"""Where a new repository has objects; anything below ``data/`` was there before."""
+
+
+class OtherObjects(NamedTuple):
+    """Objects in a namespace that belong to no repository.
+
+    Attributes:
+        total: how many there are, at most `LISTED`.
+        example: the key of one of them; empty if there is none.
+    """
+
+    total: int
+    example: str
+
+
+def find_other_objects(repository: Repository) -> OtherObjects:
+    """Return what the namespace of a new repository held before; `LISTED` objects are read."""
+    others = [key for key in _first_keys(repository.store) if not key.startswith(_OWN)]
+    return OtherObjects(len(others), others[0] if others else "")
+
+
+def _check_nothing_below(store: ObjectStore) -> None:
+    """Refuse a namespace that contains another one: collection would take its data for garbage.
+
+    Raises:
+        AlreadyExists: there is a repository below it, among the first `LISTED` objects.
+    """
+    for key in _first_keys(store):
+        if key.endswith(f"/{layout.REPOSITORY}"):
+            inner = f"{store.uri.rstrip('/')}/{key.removesuffix(f'/{layout.REPOSITORY}')}"
+            raise AlreadyExists(
+                f"there is a repository below {store.uri}: {inner}",
+                hint=f"use a prefix beside it, or clone it: lakecli clone {inner} lakefs://NAME",
+            )
+
+
+def _first_keys(store: ObjectStore) -> Iterator[str]:
+    return (found.key for found in islice(store.list(), LISTED))
 
 
 def _check_range_entries(value: int) -> None:

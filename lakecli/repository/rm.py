@@ -92,7 +92,9 @@ def rm_trees(
 
 def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> NotFound:
     if len(paths) == 1:
-        return no_such_path(repository, branch, paths[0])
+        return no_such_path(
+            repository, branch, paths[0], nearest=find_nearest(repository, branch, paths[0])
+        )
     return NotFound(
         f"no objects at {len(paths)} paths of {repository.uri}/{branch}; nothing was removed",
         hint="without --must-exist the others are removed",
@@ -130,6 +132,12 @@ def plan_rm_trees(repository: Repository, branch: str, paths: Sequence[bytes]) -
             for batch in batches_of(view, path):
                 for found, value in batch:
                     yield Step(Action.DELETED, found, decode_entry(value).size)
+
+
+def find_nearest(repository: Repository, branch: str, path: bytes) -> bytes | None:
+    """Return the path of an object that is probably meant by one that does not exist."""
+    with open_view(repository, branch) as view:
+        return view.nearest(path)
 
 
 def is_directory(repository: Repository, branch: str, path: bytes) -> bool:

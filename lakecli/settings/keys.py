@@ -8,11 +8,13 @@ from typing import Final, NamedTuple
 from lakecli.base.model import is_repository_name
 from lakecli.errors import UsageError
 from lakecli.settings.values import (
+    parse_base_uri,
     parse_count,
     parse_directories,
     parse_duration,
     parse_email,
     parse_endpoint,
+    parse_grace,
     parse_link,
     parse_places,
     parse_profile,
@@ -74,7 +76,7 @@ KEYS: Final = (
     Key(
         "base_uri",
         "prefix of every URI that lacks lakefs://",
-        parse_text,
+        parse_base_uri,
         None,
         "lakefs://demo/",
         lakectl="base_uri",
@@ -113,7 +115,7 @@ KEYS: Final = (
     Key(
         "gc.grace",
         "minimum age of garbage, and how long it stays condemned; at least 24h",
-        parse_duration,
+        parse_grace,
         "14d",
         "30d",
     ),

@@ -6,6 +6,8 @@ import re
 from datetime import timedelta
 from typing import Final
 
+from lakecli.base.layout import LONGEST_GRACE, SHORTEST_GRACE
+from lakecli.base.uri import SCHEME, is_namespace
 from lakecli.errors import UsageError
 
 HARDLINK_ROOT: Final = "hardlink-root"
@@ -65,6 +67,48 @@ def parse_duration(text: str) -> timedelta:
         if 0 < seconds <= _MAX_DAYS * 86400:
             return timedelta(seconds=seconds)
     raise UsageError(f"not a duration: {_shown(text)}", hint="write 90s, 30m, 12h or 7d")
+
+
+def parse_grace(text: str) -> timedelta:
+    """Return a grace period of garbage collection.
+
+    Raises:
+        UsageError: it is no duration, or not from `SHORTEST_GRACE` to `LONGEST_GRACE`.
+    """
+    return check_grace(parse_duration(text))
+
+
+def check_grace(grace: timedelta) -> timedelta:
+    """Return a grace period that is possible.
+
+    Raises:
+        UsageError: it is shorter than `SHORTEST_GRACE`, or longer than `LONGEST_GRACE`.
+    """
+    if grace < SHORTEST_GRACE:
+        raise UsageError(
+            f"the grace period is less than {SHORTEST_GRACE.total_seconds() / 3600:.0f} hours",
+            hint="objects of work in progress look like garbage; the default is 14d",
+        )
+    if grace > LONGEST_GRACE:
+        raise UsageError(
+            f"the grace period is more than {LONGEST_GRACE.days} days", hint="the default is 14d"
+        )
+    return grace
+
+
+def parse_base_uri(text: str) -> str:
+    """Return what URIs begin with that are written without a scheme.
+
+    Raises:
+        UsageError: it begins neither with ``lakefs://`` nor with a storage namespace.
+    """
+    base = parse_text(text)
+    if not base.startswith(SCHEME) and not is_namespace(base):
+        raise UsageError(
+            f"not the beginning of a lakefs:// URI: {_shown(text)}",
+            hint="write lakefs:// or lakefs://REPOSITORY/",
+        )
+    return base
 
 
 def parse_size(text: str) -> int:

@@ -155,7 +155,7 @@ def test_help_is_printed_for_commands_and_groups(cli: Cli, golden: Golden) -> No
         result = cli(*argv.split())
         assert result.exit_code == 0
         assert (result.stdout == first.stdout) == ("get" not in argv)
-    assert "config  " in cli().stdout
+    assert "completion, config, diff" in cli().stdout
     assert cli("help").stdout == cli("--help").stdout == cli().stdout
     assert cli("help", "config").stdout == cli("config", "--help").stdout
     assert cli("config", "--help").stdout.startswith("Usage: lakecli config COMMAND")
@@ -418,3 +418,9 @@ def test_progress_on_a_terminal_draws_a_bar(cli: Cli, probe: Callable[..., None]
     assert "2/2 objects" in result.stderr
     assert "upload one" in result.stderr
     assert "upload one" in cli("probe").stdout
+
+
+def test_the_help_of_the_whole_program(cli: Cli, golden: Golden) -> None:
+    shown = cli("--help")
+    golden("help", shown)
+    assert all(cli(*line).stdout == shown.stdout for line in ([], ["help"], ["-h"]))

@@ -85,6 +85,15 @@ def test_counts_and_texts_are_parsed() -> None:
             parse_text(text)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("gc.grace", "1h"), ("gc.grace", "99999d"), ("base_uri", "demo/main")],
+)
+def test_a_value_that_no_command_can_use_is_not_set(cli: Cli, key: str, value: str) -> None:
+    assert cli("config", "set", key, value).exit_code == ExitCode.USAGE
+    assert value not in cli.ok("config", "list").stdout
+
+
 def test_an_email_has_one_at_and_no_blanks(cli: Cli) -> None:
     assert parse_email(" ada@localhost ") == "ada@localhost"
     for text in ("ada", "@b.org", "ada@", "a@b@c", "a da@b.org", "<ada@b.org>"):

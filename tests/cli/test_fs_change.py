@@ -37,6 +37,9 @@ def test_rm_refuses_bad_input(cli: Cli, filled: Demo, golden: Golden) -> None:
     golden(
         "fs_rm_refuses",
         cli("fs", "rm", f"{MAIN}/nope"),
+        cli("fs", "rm", f"{MAIN}/a.csw"),
+        cli("fs", "rm", f"{MAIN}/a.csw", "--must-exist"),
+        cli("fs", "cat", f"{MAIN}/data/sub/yy"),
         cli("fs", "rm", f"{MAIN}/data"),
         cli("fs", "rm", MAIN),
         cli("fs", "rm", "-r", f"{MAIN}/nope/", "--json"),

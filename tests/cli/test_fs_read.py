@@ -162,6 +162,21 @@ def test_download_writes_one_object(
     assert (cli.directory / "to/dir").read_text() == "x"
 
 
+def test_download_tells_what_it_replaces(
+    cli: Cli, filled: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.csv").write_text("mine")
+    refused = cli("fs", "download", f"{MAIN}/a.txt", "mine.csv", "--no-clobber")
+    assert refused.exit_code == ExitCode.REFUSED
+    assert (tmp_path / "mine.csv").read_text() == "mine"
+    replaced = cli("fs", "download", f"{MAIN}/a.txt", "mine.csv")
+    assert replaced.stderr.endswith("with 4 B\n")
+    assert (tmp_path / "mine.csv").read_text() != "mine"
+    assert cli("fs", "download", f"{MAIN}/a.txt", "new.csv", "--no-clobber").stderr == ""
+    assert cli("fs", "download", "-r", MAIN + "/", "--no-clobber").exit_code == ExitCode.USAGE
+
+
 def test_download_writes_a_directory(cli: Cli, filled: Demo, golden: Golden) -> None:
     target = cli.directory / "target"
     golden(

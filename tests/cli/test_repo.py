@@ -10,6 +10,8 @@ from lakecli.cli.commands.repo_create import repo_create
 from lakecli.repository.repo import DEFAULT_BRANCH, DEFAULT_RANGE_ENTRIES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.golden import Cli, Golden
 
 
@@ -46,6 +48,18 @@ def test_create_refuses_bad_input(cli: Cli, golden: Golden) -> None:
     )
     assert not fresh.exists()
     assert [each["name"] for each in cli.ok("repo", "list", "--json").json_lines] == ["demo"]
+
+
+def test_create_tells_what_else_is_there(cli: Cli, golden: Golden, tmp_path: Path) -> None:
+    for name in ("data/2025/a.csv", "raw/b.csv"):
+        file = tmp_path / "used" / name
+        file.parent.mkdir(parents=True)
+        file.write_text("1")
+    golden(
+        "repo_create_beside_objects",
+        cli("repo", "create", "lakefs://demo", f"local://{tmp_path}/used"),
+        cli("repo", "create", "lakefs://outer", f"local://{tmp_path}"),
+    )
 
 
 def test_create_refuses_an_unwritable_directory(cli: Cli) -> None:

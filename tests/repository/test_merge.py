@@ -120,7 +120,10 @@ def test_a_merge_without_changes_is_nothing_to_do(forked: Repository) -> None:
     made = merge(forked, "side", "main", MergeOptions("me", allow_empty=True))
     assert len(made.parents) == 2
     with pytest.raises(NothingToDo):
-        merge(forked, "main", "main", ME)
+        merge(forked, "main", "main", MergeOptions("me", allow_empty=True))
+    branch.create(forked, "same", source="main")
+    with pytest.raises(NothingToDo):
+        merge(forked, "same", "main", MergeOptions("me", allow_empty=True, squash=True))
     with pytest.raises(NotFound):
         merge(forked, "nowhere", "main", ME)
     with pytest.raises(UsageError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -16,7 +17,7 @@ from lakecli.cli.names import NamesOptions, read_names
 from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.records import entry_record
-from lakecli.cli.text import quote_path
+from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.cli.transfers import (
     PreSign,
     check_local,
@@ -31,7 +32,7 @@ from lakecli.cli.transfers import (
     show_plan,
     summary_lines,
 )
-from lakecli.errors import UsageError
+from lakecli.errors import AlreadyExists, UsageError
 from lakecli.repository.core.address import full_address
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import is_own
@@ -67,6 +68,9 @@ def fs_download(
         Option("--max-delete", min=0, metavar="N", help="Refuse to delete more than N files"),
     ] = None,
     names: NamesOptions,
+    no_clobber: Annotated[
+        bool, Option("--no-clobber", help="Refuse to replace a file that exists; not with -r")
+    ] = False,
     part_size: Annotated[
         int | None,
         Option(
@@ -88,7 +92,8 @@ def fs_download(
     interrupted download; with -r, files that are there already are not downloaded again.
 
     An object is written to DEST, or under its own name into DEST if that is a directory or ends in
-    a slash. With -r the objects below PATH keep their names below the directory DEST; nothing is
+    a slash. A note tells which file it replaced; --no-clobber refuses to replace one.
+    With -r the objects below PATH keep their names below the directory DEST; nothing is
     written outside DEST, not even through symbolic links. If some objects fail, the others are
     downloaded, the failures are listed, and the exit code is 3. Objects below PATH with a name that
     Git, lakecli or the system itself uses, such as .git, .lakefs_ref.yaml and .DS_Store, are left
@@ -125,6 +130,8 @@ def fs_download(
     check_local(destination, hint="to copy to a bucket: lakecli export PATH DEST")
     listed = read_names(context, names)
     recursive = recursive or listed is not None
+    if no_clobber and recursive:
+        raise UsageError("--no-clobber is for one object, without -r and --files-from")
     if not recursive:
         path_of(path, hint="all objects: -r")
     check_mirror(
@@ -145,7 +152,7 @@ def fs_download(
             if chosen.dry_run:
                 _plan_one(context, repository, path, target)
             else:
-                _download_one(context, repository, path, target, options)
+                _download_one(context, repository, path, target, options, no_clobber=no_clobber)
             return
         target = Path(destination)
         mirror = _mirror(target, max_delete) if delete else None
@@ -222,15 +229,24 @@ def _download_one(
     uri: LakeUri,
     target: Path,
     options: DownloadOptions,
+    *,
+    no_clobber: bool,
 ) -> None:
-
     path = path_of(uri)
+    replaced = target.stat() if target.is_file() else None
+    if replaced is not None and no_clobber:
+        raise AlreadyExists(
+            f"the file {target} exists", hint="without --no-clobber the download replaces it"
+        )
     entry = download_object(repository, ref_of(uri), path, target=target, options=options)
     address, place = full_address(repository, entry), target.absolute()
     context.out.emit(
         {**entry_record(path, entry, physical_address=address), "destination": place},
         text=lambda: [f"download: {quote_path(str(uri))} to {quote_path(str(place))}"],
     )
+    if replaced is not None:
+        of = local_date(datetime.fromtimestamp(replaced.st_mtime, UTC))
+        context.out.note(f"replaced the file of {of} with {human_size(replaced.st_size)}")
 
 
 def _download_tree(context: Context, tree: _Tree) -> None:

@@ -13,7 +13,14 @@ from lakecli.cli.text import human_size
 from lakecli.cli.transfers import step_line, step_record
 from lakecli.errors import UsageError
 from lakecli.repository.core.lake import Repository
-from lakecli.repository.rm import is_directory, plan_rm_paths, plan_rm_trees, rm_paths, rm_trees
+from lakecli.repository.rm import (
+    find_nearest,
+    is_directory,
+    plan_rm_paths,
+    plan_rm_trees,
+    rm_paths,
+    rm_trees,
+)
 from lakecli.repository.transfer.plan import Plan
 
 
@@ -43,7 +50,8 @@ def fs_rm(
 
     The removal is an uncommitted change; earlier commits keep the objects. With -r, data removes
     data and everything below data/, but not data.csv. If there is nothing to remove, a note says so
-    and the exit code is 0; with --must-exist it is 6, and nothing is removed.
+    and names the nearest path, and the exit code is 0, as with lakectl; with --must-exist it is 6,
+    and nothing is removed.
 
     --files-from FILE removes the objects that FILE names, relative to PATH.
 
@@ -118,8 +126,11 @@ def _remove(
     for path in absent:
         shown = LakeUri(uri.repository, branch, path)
         context.out.note(f"nothing was removed: no object at {shown}")
-    if any(is_directory(repository, branch, path) for path in absent[:1]):
-        context.out.hint("to remove all objects below it: -r")
+    for path in absent[:1]:
+        if is_directory(repository, branch, path):
+            context.out.hint("to remove all objects below it: -r")
+        elif (near := find_nearest(repository, branch, path)) is not None:
+            context.out.hint(f"did you mean {LakeUri(uri.repository, branch, near)}?")
     context.out.emit({"removed": len(set(targets)) - len(absent)})
 
 

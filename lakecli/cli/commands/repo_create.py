@@ -40,7 +40,9 @@ def repo_create(
     """Create a repository in a storage namespace.
 
     The namespace belongs to this repository alone. The default branch gets an empty first commit. A
-    directory is created if necessary; a bucket must exist. If the command is interrupted, run it
+    directory is created if necessary; a bucket must exist. Other objects in the namespace are left
+    alone and not versioned, which a note says; a namespace that contains that of another repository
+    is refused. If the command is interrupted, run it
     again to finish.
 
     Examples:
@@ -48,13 +50,14 @@ def repo_create(
         lakecli repo create lakefs://demo s3://my-bucket/demo -d trunk
     """
     context.out.say(f"Repository: {repository}")
-    record = repo.create(
+    created = repo.create(
         context.lake(),
         repository.repository,
         storage_namespace,
         default_branch=default_branch,
         range_entries=range_entries,
-    ).record
+    )
+    record = created.record
     context.out.emit(
         lambda: repository_record(record),
         text=lambda: [
@@ -64,3 +67,15 @@ def repo_create(
             f"timestamp: {int(record.created_at.timestamp())}",
         ],
     )
+    others = repo.find_other_objects(created)
+    if others.total:
+        more = "or more " if others.total == repo.LISTED else ""
+        context.out.note(
+            f"the namespace holds {others.total:,} {more}other objects, such as "
+            f"{others.example!r}; none of them is versioned"
+        )
+        context.out.hint(
+            "to version objects where they are, create the repository in a prefix beside them: "
+            f"lakecli import --from {one_line(record.storage_namespace)} "
+            f"--to {repository}/{record.default_branch}/"
+        )

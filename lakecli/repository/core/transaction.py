@@ -208,6 +208,8 @@ def _try(
             check_clean(view)
             view = View(repository, txn, commit=head, tokens=(), name=branch.name)
         draft = build(view)
+    if len({parent.id for parent in draft.parents}) < len(draft.parents):
+        raise ValueError(f"a commit on {branch.name} would have one parent twice")
     check_texts(message=draft.message, committer=draft.committer, metadata=draft.metadata)
     commit = describe_commit(
         parents=draft.parents,

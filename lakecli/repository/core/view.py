@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, StagingToken
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from lakecli.refs.reader import PastReader
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.core.lake import Repository
+
+
+_NEIGHBOURS = 1_000
+"""Objects of a directory among which that one is sought that is probably meant."""
 
 
 class View:
@@ -82,8 +87,27 @@ class View:
         if value is None:
             below = path if path.endswith(b"/") else path + b"/"
             is_prefix = next(self.scan(prefix=below), None) is not None
-            raise no_such_path(self.repository, self.name, path, is_prefix=is_prefix)
+            raise no_such_path(
+                self.repository,
+                self.name,
+                path,
+                is_prefix=is_prefix,
+                nearest=None if is_prefix else self.nearest(path),
+            )
         return decode_entry(value)
+
+    def nearest(self, path: bytes) -> bytes | None:
+        """Return a path beside this one whose name is nearly the same, or ``None``.
+
+        It is among the first `_NEIGHBOURS` objects of the directory.
+        """
+        from difflib import get_close_matches
+
+        directory = path[: path.rfind(b"/") + 1]
+        beside = islice(self.scan(prefix=directory), _NEIGHBOURS)
+        names = {os.fsdecode(each[len(directory) :]) for each, _ in beside}
+        near = get_close_matches(os.fsdecode(path[len(directory) :]), names, n=1)
+        return directory + os.fsencode(near[0]) if near else None
 
     def scan(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield (path, encoded value) in path order, from the first path at or after `start`."""
@@ -120,9 +144,27 @@ class View:
 
 
 def no_such_path(
-    repository: Repository, ref: str, path: bytes, *, is_prefix: bool = False
+    repository: Repository,
+    ref: str,
+    path: bytes,
+    *,
+    is_prefix: bool = False,
+    nearest: bytes | None = None,
 ) -> NotFound:
-    """Return the error for a path that a ref does not have; with `is_prefix`, for a directory."""
+    """Return the error for a path that a ref does not have.
+
+    Args:
+        repository: the repository.
+        ref: the ref expression, as typed.
+        path: the path.
+        is_prefix: whether there are objects below the path.
+        nearest: a path that the ref has, and that is probably meant.
+    """
+    if nearest is not None:
+        return NotFound(
+            f"no object at {repository.at(ref, os.fsdecode(path))}",
+            hint=f"did you mean {repository.at(ref, os.fsdecode(nearest))}?",
+        )
     parent = path.rstrip(b"/") if is_prefix else path.rstrip(b"/").rpartition(b"/")[0]
     shown = os.fsdecode(parent + b"/") if parent else ""
     there = "below it" if is_prefix else "there"
