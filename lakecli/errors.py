@@ -29,12 +29,12 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 DISTRIBUTION: Final = "lakecli-vcs"
-"""What pip installs; on the public index, "lakecli" is another project."""
+"""The name of what pip installs, as installed programs list it; no package index has it yet."""
 
 
 def install_command(extra: str) -> str:
     """Return the command that installs an extra, for hints."""
-    return f"pip install '{DISTRIBUTION}[{extra}]'"
+    return f"in a checkout of lakecli: pip install '.[{extra}]'"
 
 
 class ErrorKind(StrEnum):

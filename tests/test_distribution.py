@@ -12,9 +12,9 @@ PROJECT = Path(__file__).parents[1]
 DECLARED = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 
 
-def test_hints_name_the_distribution() -> None:
+def test_hints_say_how_an_extra_is_installed() -> None:
     assert DECLARED["name"] == DISTRIBUTION
-    assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark]'"
+    assert install_command("spark") == "in a checkout of lakecli: pip install '.[spark]'"
 
 
 def test_the_extras_refer_to_the_distribution_itself() -> None:

@@ -1,7 +1,8 @@
 """Every example of README and of the topics, run as it is printed.
 
-A console example has a line ``$ COMMAND`` for each command, or ``NAME$ COMMAND`` where several
-machines are shown. A comment ``# exits with N`` says that it does, else it must exit with 0. The
+In README each line of a block ``bash`` is a command, so that blocks can be pasted. In topics an
+example has a line ``$ COMMAND`` for each command, or ``NAME$ COMMAND`` where several machines are
+shown. A comment ``# exits with N`` says that it does, else it must exit with 0. The
 lines below a command must be among what it prints, in this order; IDs may differ. One shell runs a
 page from its beginning to its end.
 
@@ -62,8 +63,8 @@ PREPARED = {
 ENDPOINT = "https://storage.example.com"
 """What stands for the endpoint of a store."""
 
-INSTALLS = ("-q . && .venv/bin/lakecli quickstart", "-m pytest")
-"""The ends of README's two commands, which make an environment; `test_distribution` installs."""
+CLONES = "git clone"
+"""Names the block of README that fetches lakecli itself."""
 
 _PROMPT = re.compile(r"(?P<machine>\w*)\$ (?P<command>.*)")
 _FAILS = re.compile(r"# exits with (\d+)")
@@ -84,7 +85,8 @@ def blocks(name: str) -> list[str]:
     """Return the examples of a page: fenced in README, indented in topics."""
     text = PAGES[name].read_text(encoding="utf-8")
     if name == "README":
-        return re.findall(r"^```\w+\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        found = re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        return [re.sub(r"(?m)^", "$ ", block.rstrip()) for block in found if CLONES not in block]
     found = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", text, re.MULTILINE)
     return [textwrap.dedent(block) for block in found]
 
@@ -171,9 +173,7 @@ def test_every_example_has_a_known_language(name: str) -> None:
     What needs a cluster has no prompt; `tests/engine/test_cluster.py` starts one.
     """
     for block in blocks(name):
-        if is_console(block) or (name == "README" and block.rstrip().endswith(INSTALLS[0])):
-            continue
-        if name == "README" and INSTALLS[1] in block:
+        if is_console(block):
             continue
         if name == "spark" and not block.startswith("import "):
             continue

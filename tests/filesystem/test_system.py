@@ -72,7 +72,7 @@ def test_the_protocol_finds_the_file_system(fs: LakeFileSystem) -> None:
 def test_without_fsspec_the_error_names_the_package() -> None:
     code = "import sys; sys.modules['fsspec'] = None; import lakecli.filesystem"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'lakecli-vcs[fsspec]'" in done.stderr
+    assert "pip install '.[fsspec]'" in done.stderr
 
 
 def test_every_ref_reads(fs: LakeFileSystem, history: list[str]) -> None:

@@ -51,7 +51,7 @@ def find_node() -> tuple[str, Sequence[str]]:
         return node, (node, str(folder / "lib/node_modules/npm/bin/npm-cli.js"))
     found, npm = shutil.which("node"), shutil.which("npm")
     if found is None or npm is None:
-        pytest.fail("Node is missing; `pip install 'lakecli-vcs[test]'` installs it")
+        pytest.fail("Node is missing; `pip install '.[test-all]'` installs it")
     return found, (npm,)
 
 
