@@ -203,7 +203,7 @@ __lakecli_value() {
     'fs presign --count') REPLY='nothing' ;;
     'fs presign --expires') REPLY='nothing' ;;
     'fs presign --files-from') REPLY='file' ;;
-    'fs presign --format') REPLY='=json csv curl aria2 html' ;;
+    'fs presign --format') REPLY='=json csv html' ;;
     'fs presign --manifest') REPLY='file' ;;
     'fs presign -n') REPLY='nothing' ;;
     'fs presign --script') REPLY='file' ;;

@@ -343,7 +343,7 @@ function __lakecli_options
                 '--put' 'Print a URL for uploading an object; see fs stage' \
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
-                '--script' 'With -r, write a script that downloads everything: Python if FILE ends in .py' \
+                '--script' 'With -r, write a shell script that downloads everything' \
                 '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fs rm'
             printf '%s\t%s\n' \
@@ -835,7 +835,7 @@ function __lakecli_value
         case 'fs presign --files-from'
             echo 'file'
         case 'fs presign --format'
-            echo '=json csv curl aria2 html'
+            echo '=json csv html'
         case 'fs presign --manifest'
             echo 'file'
         case 'fs presign -n'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import time
 from dataclasses import fields
 from functools import partial
@@ -27,7 +26,8 @@ from tests.support.forge import Namespace
 from tests.support.forgeries import DOCUMENTS, VALUES
 from tests.support.golden import Cli
 from tests.support.jail import SECRET, Jail
-from tests.support.partners import FileServer, Partner, link_tools
+from tests.support.partners import PYTHON, FileServer, Partner, link_tools, shell_tools
+from tests.support.tools import require_tool
 from tests.support.waits import skip_waits
 
 if TYPE_CHECKING:
@@ -600,13 +600,13 @@ def test_hostile_names_are_not_written_by_the_script_of_a_partner(
     for number, is_forged in enumerate((False, True)):
         if is_forged:
             monkeypatch.setattr("lakecli.repository.handoff.names.is_own", lambda _name: False)
-        script = tmp_path / f"script-{number}.py"
+        script = tmp_path / f"script-{number}.sh"
         words = ("fs", "presign", "-r", "lakefs://demo/main/", "--script", script)
         hostile(*words)
         place = tmp_path / f"place-{number}"
         place.mkdir()
-        command = [str(Path(sys.executable).resolve()), "-I", "-S"]
-        partner = Partner(command, place, link_tools(tmp_path / f"bin-{number}", {}))
+        tools = link_tools(tmp_path / f"bin-{number}", shell_tools() | PYTHON)
+        partner = Partner([require_tool("dash")], place, tools)
         with FileServer({b"x": COMMAND}) as server:
             url = server.url(b"x").encode()
             text = script.read_bytes()

@@ -141,7 +141,6 @@ PACKAGES = [
 
 LISTED_ELSEWHERE = {
     "cli/commands": "every file is a row of `tree.COMMANDS`; `test_documented` compares them",
-    "repository/handoff/partner": "texts that `handoff.scripts` puts together",
 }
 """Packages without a map, and why."""
 

@@ -11,10 +11,7 @@ from typing import Final
 
 from lakecli.base.uri import LakeUri, check_path, parse_repository, ref_of
 from lakecli.cli.answers import pick
-from lakecli.cli.answers.handoff import CheckedLink
-from lakecli.cli.answers.handoff import Handoff as HandoffRecord
-from lakecli.cli.answers.handoff import IncomingLink as IncomingRecord
-from lakecli.cli.answers.handoff import Link as LinkRecord
+from lakecli.cli.answers.handoff import CheckedLink, Handoff, IncomingLink, Link
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.presigned import lifetime, warn_of_early_end, warn_of_outside
@@ -22,18 +19,17 @@ from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.cli.transfers import check_local, raise_failures
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.names import check_branch_name
-from lakecli.repository.handoff.check import Checked, State, check
 from lakecli.repository.handoff.documents import (
     FORMATS,
+    SCRIPT,
     Document,
     Format,
     OutputFile,
     format_of,
-    script_of,
 )
-from lakecli.repository.handoff.incoming import IncomingLink, new_links
-from lakecli.repository.handoff.links import Handoff, Link, open_handoff
-from lakecli.repository.handoff.manifest import read_manifest
+from lakecli.repository.handoff.incoming import UploadLink, new_links
+from lakecli.repository.handoff.links import ObjectLink, ObjectLinks, open_handoff
+from lakecli.repository.handoff.manifest import LinkFinding, LinkState, check, read_manifest
 
 _SHOWN_AT_ONCE: Final = 32
 """Objects that the progress counts at once."""
@@ -75,7 +71,7 @@ def presign_tree(
                     document.add(link)
         else:
             context.out.stream(
-                links, record=lambda link: pick(LinkRecord, link), text=lambda link: link.url
+                links, record=lambda link: pick(Link, link), text=lambda link: link.url
             )
         for file, document in documents:
             if file is None:
@@ -110,14 +106,14 @@ def _documents(
             raise UsageError("--format and --json exclude each other", hint="give one of them")
         targets.append((None, FORMATS[format_name]))
     if script is not None:
-        targets.append((OutputFile(script, _SCRIPT_MODE), script_of(script)))
+        targets.append((OutputFile(script, _SCRIPT_MODE), SCRIPT))
     for file, _ in targets:
         if file is not None:
             file.check()
     return [(file, stack.enter_context(Document(format_))) for file, format_ in targets]
 
 
-def _counted(context: Context, handoff: Handoff) -> Iterator[Link]:
+def _counted(context: Context, handoff: ObjectLinks) -> Iterator[ObjectLink]:
     with context.out.progress("presign") as shown:
         items = size = 0
         for link in handoff:
@@ -130,7 +126,7 @@ def _counted(context: Context, handoff: Handoff) -> Iterator[Link]:
 
 
 def _tell_files(
-    context: Context, handoff: Handoff, manifest: Path | None, script: Path | None
+    context: Context, handoff: ObjectLinks, manifest: Path | None, script: Path | None
 ) -> None:
 
     header, totals = handoff.header, handoff.totals
@@ -144,10 +140,10 @@ def _tell_files(
         yield f"Objects: {totals.count}"
         yield f"Size: {human_size(totals.size)}"
 
-    context.out.emit(pick(HandoffRecord, totals, header, **files), text=lines)
+    context.out.emit(pick(Handoff, totals, header, **files), text=lines)
 
 
-def _tell_end(context: Context, handoff: Handoff, wanted: timedelta) -> None:
+def _tell_end(context: Context, handoff: ObjectLinks, wanted: timedelta) -> None:
     header, end = handoff.header, handoff.totals.expires_at
     if header.uncommitted:
         context.out.warn(
@@ -163,7 +159,7 @@ def _tell_end(context: Context, handoff: Handoff, wanted: timedelta) -> None:
         )
 
 
-def _raise_failures(context: Context, handoff: Handoff, documents: Sequence[Document]) -> None:
+def _raise_failures(context: Context, handoff: ObjectLinks, documents: Sequence[Document]) -> None:
 
     left_out = {path: why for document in documents for path, why in document.left_out}
     failures = sorted([*handoff.failures, *left_out.items()])
@@ -203,17 +199,17 @@ def check_manifest(context: Context, file: Path) -> ExitCode:
     return ExitCode.DIFFERENCES if total else ExitCode.OK
 
 
-def _words(checked: Checked) -> list[str]:
+def _words(checked: LinkFinding) -> list[str]:
 
-    words = [] if checked.state is State.SAME else [checked.state.value]
+    words = [] if checked.state is LinkState.SAME else [checked.state.value]
     return [*words, "expired"] if checked.is_expired else words
 
 
-def _checked_text(checked: Checked) -> str:
+def _checked_text(checked: LinkFinding) -> str:
     return f"{', '.join(_words(checked))}\t{quote_path(checked.path)}"
 
 
-def _checked_record(checked: Checked) -> CheckedLink:
+def _checked_record(checked: LinkFinding) -> CheckedLink:
 
     left = int(checked.left.total_seconds())
     return pick(CheckedLink, checked, expired=checked.is_expired, seconds_left=left)
@@ -253,12 +249,12 @@ def presign_put(context: Context, uri: LakeUri, asked: timedelta | None, *, coun
         context.out.note(f"then, to stage it: lakecli fs stage {place} --incoming ID")
 
 
-def _incoming_record(link: IncomingLink) -> IncomingRecord:
+def _incoming_record(link: UploadLink) -> IncomingLink:
 
-    return pick(IncomingRecord, link, link.signed)
+    return pick(IncomingLink, link, link.signed)
 
 
-def _incoming_text(link: IncomingLink) -> str:
+def _incoming_text(link: UploadLink) -> str:
     lines = [
         f"ID: {link.id}",
         f"URL: {link.signed.url}",

@@ -21,7 +21,7 @@
     graphs, histories            commit graphs from a line of text; histories of many commits
     collection                   states of garbage collection
     recorded_progress            a `Progress` that adds up what was reported
-    partners, signing            a partner with curl or Python; a namespace that signs URLs offline
+    partners, signing            a partner with curl; a namespace that signs URLs offline
     lakefs_files, lakefs_entries files that lakeFS wrote; entries as it writes them
     lakectl                      the commands and options of lakectl
     lakefs_files, lakefs_server  files that lakeFS wrote; a server as its dumps show it

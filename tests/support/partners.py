@@ -1,4 +1,4 @@
-"""The machine of a partner: a shell with curl, or Python; and a server of objects.
+"""The machine of a partner: a shell with curl, and a server of objects.
 
 `FileServer` answers like a bucket, and can be told to misbehave.
 """

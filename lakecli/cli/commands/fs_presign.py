@@ -30,8 +30,6 @@ class FormatName(StrEnum):
 
     JSON = "json"
     CSV = "csv"
-    CURL = "curl"
-    ARIA2 = "aria2"
     HTML = "html"
 
 
@@ -54,7 +52,7 @@ _Script = Annotated[
     Option(
         "--script",
         metavar="FILE",
-        help="With -r, write a script that downloads everything: Python if FILE ends in .py",
+        help="With -r, write a shell script that downloads everything",
     ),
     Completion(Kind.FILE),
 ]
@@ -100,12 +98,11 @@ def fs_presign(
     Of several PATHs one URL is printed for each; if one does not exist, none is.
 
     With -r, one URL is printed for each object below PATH. --manifest FILE writes the URLs with
-    sizes, checksums and expiry times to a file: JSON, CSV, input for curl or aria2, or a web page
-    with links, by the suffix of FILE or by --format; --format alone prints the manifest. --script
-    FILE writes a script that downloads and verifies everything, with sh and curl, or with Python if
-    FILE ends in .py. Only you can read these files. If some objects fail, the others are done, the
-    failures are listed, and the exit code is 3. --files-from FILE does the same for the objects
-    that FILE names.
+    sizes, checksums and expiry times to a file: JSON, CSV, or a web page with links, by the
+    suffix of FILE or by --format; --format alone prints the manifest. --script FILE writes a shell
+    script that downloads and verifies everything; it needs curl. Only you can read these files. If
+    some objects fail, the others are done, the failures are listed, and the exit code is 3.
+    --files-from FILE does the same for the objects that FILE names.
 
     --check MANIFEST compares a JSON or CSV manifest with the current state of its ref. The exit
     code is 13 if any URL has expired or its object differs from the ref.

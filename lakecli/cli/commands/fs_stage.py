@@ -14,8 +14,7 @@ from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
 from lakecli.errors import UsageError
 from lakecli.repository.core.address import full_address
-from lakecli.repository.handoff.foreign import record_object
-from lakecli.repository.handoff.incoming import take_in
+from lakecli.repository.handoff.incoming import record_object, take_in
 
 
 def fs_stage(

@@ -10,13 +10,15 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
-from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
 from lakecli.errors import NotFound, UsageError
-from lakecli.repository.handoff.links import Header, Link, Totals
+from lakecli.repository.handoff.links import Header, ObjectLink, Totals
+from lakecli.repository.handoff.manifest import CsvManifest, HtmlManifest, JsonManifest
+from lakecli.repository.handoff.script import ShellScript
 from lakecli.repository.transfer.destination import translated
 
 IN_MEMORY: Final = 16 << 20
@@ -27,7 +29,7 @@ WRITTEN_AT_ONCE: Final = 128
 """Links that are written to a document at once."""
 
 
-class Writer(Protocol):
+class DocumentWriter(Protocol):
     """One format; a writer writes one document.
 
     Attributes:
@@ -37,7 +39,7 @@ class Writer(Protocol):
 
     left_out: list[tuple[bytes, str]]
 
-    def link(self, link: Link) -> bytes:
+    def link(self, link: ObjectLink) -> bytes:
         """Return the text of one link; called for each, in path order, before `head`."""
 
     def head(self, header: Header, totals: Totals) -> bytes:
@@ -48,33 +50,21 @@ class Writer(Protocol):
 
 
 class Format(NamedTuple):
-    """A format: the module and class of its writer, and its file suffixes."""
+    """A format: what makes a writer of one document, and its file suffixes."""
 
-    module: str
-    writer: str
+    writer: Callable[[], DocumentWriter]
     suffixes: tuple[str, ...]
 
 
 FORMATS: Final = {
-    "json": Format("manifest", "JsonManifest", (".json",)),
-    "csv": Format("manifest", "CsvManifest", (".csv",)),
-    "curl": Format("lists", "CurlConfig", (".curl", ".curlrc")),
-    "aria2": Format("lists", "Aria2Input", (".aria2",)),
-    "html": Format("page", "Page", (".html", ".htm")),
+    "json": Format(JsonManifest, (".json",)),
+    "csv": Format(CsvManifest, (".csv",)),
+    "html": Format(HtmlManifest, (".html", ".htm")),
 }
 """The formats of a manifest."""
 
-SCRIPTS: Final = {
-    "sh": Format("scripts", "ShellScript", ()),
-    "py": Format("scripts", "PythonScript", (".py",)),
-}
-"""The formats of a download script; a file is a shell script unless it has Python's suffix."""
-
-
-def new_writer(format_: Format) -> Writer:
-    """Return the writer of a format for one document."""
-    module = import_module(f"{__package__}.{format_.module}")
-    return cast("Writer", getattr(module, format_.writer)())
+SCRIPT: Final = Format(ShellScript, ())
+"""The format of a download script."""
 
 
 def format_of(file: Path) -> Format:
@@ -93,17 +83,11 @@ def format_of(file: Path) -> Format:
     )
 
 
-def script_of(file: Path) -> Format:
-    """Return the form of script that a file's suffix means."""
-    is_python = file.suffix.lower() in SCRIPTS["py"].suffixes
-    return SCRIPTS["py" if is_python else "sh"]
-
-
 class Document:
     """One document being put together. Close it, or use it as a context manager."""
 
     def __init__(self, format_: Format) -> None:
-        self._writer = new_writer(format_)
+        self._writer = format_.writer()
         self._links: list[bytes] = []
         self._parts: list[bytes] = []
         self._size = 0
@@ -127,7 +111,7 @@ class Document:
         """The paths that the document does not hold, and why."""
         return self._writer.left_out
 
-    def add(self, link: Link) -> None:
+    def add(self, link: ObjectLink) -> None:
         """Write down one link."""
         self._links.append(self._writer.link(link))
         if len(self._links) == WRITTEN_AT_ONCE:

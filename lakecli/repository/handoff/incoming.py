@@ -1,6 +1,7 @@
-"""Receive objects: presigned URLs for one PUT each, and staging what was sent to them.
+"""What others hand over: objects sent to presigned URLs, and objects recorded where they lie.
 
-An object is staged in steps. After a crash at any of them the same command finishes the rest:
+`take_in` stages what was sent to one of `new_links`, in steps. After a crash at any of them the
+same command finishes the rest:
 
 1. It is copied to a key that no URL points to and no other run uses. From then on, nobody can
    change it.
@@ -9,14 +10,17 @@ An object is staged in steps. After a crash at any of them the same command fini
 3. The entry is staged. It records the ID of the link, so that a repetition finds it.
 4. Every copy is deleted, including those of crashed runs; last the original, if it has not
    changed.
+
+`record_object` stages an object outside the namespace, without copying or reading it.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
@@ -25,14 +29,17 @@ from lakecli.base.layout import data_key, incoming_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
 from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry
-from lakecli.errors import NotFound, UsageError
+from lakecli.errors import NotFound, Refused, UsageError
+from lakecli.repository.core.address import split_address
 from lakecli.repository.core.lake import Repository
+from lakecli.repository.core.places import bucket_of, check_host, place_of, remember
 from lakecli.repository.core.read import read_object
 from lakecli.repository.core.stager import stage_entry
 from lakecli.repository.core.view import branch_at, view_of_branch
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.stores.base import ObjectInfo, ObjectNotFound
 from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore
@@ -44,7 +51,7 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
-class IncomingLink:
+class UploadLink:
     """A URL that one object can be sent to.
 
     Attributes:
@@ -60,7 +67,7 @@ class IncomingLink:
 
 def new_links(
     repository: Repository, branch: str, *, count: int, expires_in: timedelta
-) -> Iterator[IncomingLink]:
+) -> Iterator[UploadLink]:
     """Yield a number of links; nothing is written.
 
     Raises:
@@ -75,7 +82,7 @@ def new_links(
         incoming_id = runtime.new_id().hex()
         key = incoming_key(incoming_id)
         signed = repository.store.presign(key, request, now=now)
-        yield IncomingLink(incoming_id, f"{repository.record.storage_namespace}/{key}", signed)
+        yield UploadLink(incoming_id, f"{repository.record.storage_namespace}/{key}", signed)
 
 
 def take_in(
@@ -181,3 +188,99 @@ def _taken_before(repository: Repository, branch: str, path: bytes, incoming_id:
         f"nothing was sent to the link {incoming_id}",
         hint="send one object before the link expires: curl -T FILE URL",
     )
+
+
+def record_object(
+    repository: Repository,
+    branch: str,
+    path: bytes,
+    *,
+    location: str,
+    size: int,
+    checksum: str,
+    modified_at: datetime | None,
+    content_type: str | None,
+    metadata: Mapping[str, str],
+) -> Entry:
+    """Stage an entry whose bytes stay outside the namespace; they are not checked.
+
+    Args:
+        repository: the repository.
+        branch: the branch to stage on.
+        path: the path to stage at.
+        location: URI of the object, outside the repository's storage namespace.
+        size: in bytes.
+        checksum: BLAKE3 in 64 hex digits, or the ETag by which its store will know it again.
+        modified_at: when it was written; ``None`` means now.
+        content_type: instead of what the suffix of the path implies.
+        metadata: user metadata.
+
+    Raises:
+        NotFound: no such branch.
+        Refused: the location lies inside the storage namespace.
+        UsageError: the location is no URI of an object in a store that lakecli knows.
+    """
+    check_path(path)
+    check_plain(location)
+    bucket, key = split_address(location)
+    if not key:
+        raise UsageError(f"no object in the location {location!r}", hint="s3://BUCKET/KEY")
+    address = f"{bucket}/{key}"
+    namespace = repository.record.storage_namespace
+    if _is_inside(address, namespace):
+        raise Refused(
+            f"the location lies inside the storage namespace: {address}",
+            hint="objects of a repository have several paths by `fs cp`, which copies no data",
+        )
+    if is_local(bucket) and not is_local(namespace):
+        raise Refused(
+            f"a file of this machine cannot be part of a namespace in a bucket: {address}",
+            hint="upload it: lakecli fs upload",
+        )
+    check_host(bucket)
+    place = place_of(namespace, bucket, key)
+    if place == bucket_of(namespace):
+        raise Refused(
+            f"only the whole bucket of the storage namespace covers the location: {address}",
+            hint="upload a copy of the object: lakecli fs upload",
+        )
+    entry = Entry(
+        physical_address=address,
+        size=size,
+        checksum=checksum,
+        modified_at=repository.lake.now() if modified_at is None else modified_at,
+        content_type=content_type_of(path) if content_type is None else content_type,
+        metadata=metadata,
+    )
+    remember(repository, [place])
+    stage_entry(repository, branch, path, entry, kind="stage")
+    return entry
+
+
+def check_plain(location: str) -> None:
+    """Refuse a location with a query, a fragment or credentials: every clone can read it.
+
+    Raises:
+        UsageError: it has one. The error does not show the location, which may be a secret.
+    """
+    authority = location.partition("://")[2].partition("/")[0]
+    for mark, what in (("?", "a query"), ("#", "a fragment")):
+        if mark in location:
+            raise UsageError(
+                f"{what} in a location",
+                hint="name the object alone: s3://BUCKET/KEY; a key that has ? or # in its name "
+                "can be imported: lakecli import",
+            )
+    if "@" in authority:
+        raise UsageError("credentials in a location", hint="name the object alone: s3://BUCKET/KEY")
+
+
+def _is_inside(address: str, namespace: str) -> bool:
+
+    if f"{address}/".startswith(f"{namespace}/"):
+        return True
+    place, file = parse(namespace), parse(address)
+    if place.bucket or file.bucket:
+        return False
+    root = os.path.realpath(place.path)
+    return os.path.commonpath([root, os.path.realpath(file.path)]) == root

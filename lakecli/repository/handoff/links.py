@@ -2,17 +2,25 @@
 
 All are signed as of one time, so links of one store expire together. An object that cannot be
 signed is recorded as a failure, and the others are signed.
+
+A URL of Google Cloud Storage takes 10 µs, its signature by RSA 200, or a request to Google's IAM.
+So one thread makes the URLs and others add the signatures that they lack, in order: OpenSSL and
+requests release the interpreter lock.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from itertools import islice, starmap
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE
+from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
@@ -20,7 +28,11 @@ from lakecli.repository.core.address import is_external, may_change
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.presigner import Presigner
 from lakecli.repository.core.view import View, no_such_path, open_view
-from lakecli.repository.handoff.signing import Item, in_order
+from lakecli.stores.presigned import PresignedUrl
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 
 _BLAKE3: Final = re.compile(f"[0-9a-f]{{{2 * DIGEST_SIZE}}}")
 
@@ -47,7 +59,7 @@ class Header(NamedTuple):
     created_at: datetime
 
 
-class Link(NamedTuple):
+class ObjectLink(NamedTuple):
     """One object.
 
     Attributes:
@@ -84,7 +96,7 @@ class Totals:
         self.size = 0
         self.expires_at: datetime | None = None
 
-    def add(self, link: Link) -> None:
+    def add(self, link: ObjectLink) -> None:
         """Count a link."""
         self.count += 1
         self.size += link.size
@@ -97,7 +109,7 @@ def is_blake3(checksum: str) -> bool:
     return _BLAKE3.fullmatch(checksum) is not None
 
 
-class Handoff:
+class ObjectLinks:
     """Links that are signed as they are consumed, once; `open_handoff` creates it.
 
     Args:
@@ -121,7 +133,7 @@ class Handoff:
         self._view = view
         self._presigner = presigner
         self._names = names
-        self._items: Iterator[Item] = iter(())
+        self._items: Iterator[SigningItem] = iter(())
 
     @contextmanager
     def signing(self) -> Iterator[None]:
@@ -129,7 +141,7 @@ class Handoff:
         with in_order(self._records(), self._prepared) as self._items:
             yield
 
-    def __iter__(self) -> Iterator[Link]:
+    def __iter__(self) -> Iterator[ObjectLink]:
         """Yield the links in path order.
 
         Raises:
@@ -152,7 +164,7 @@ class Handoff:
             if is_external(entry):
                 etag = entry.checksum.strip('"')
                 self.totals.outside += may_change(entry)
-            link = Link(
+            link = ObjectLink(
                 path,
                 path[len(below) :],
                 entry.size,
@@ -182,7 +194,7 @@ class Handoff:
             else:
                 yield below + name, value
 
-    def _prepared(self, path: bytes, value: bytes) -> Item:
+    def _prepared(self, path: bytes, value: bytes) -> SigningItem:
         """Return a path with its entry and its URL, which may lack its signature, or a failure."""
         entry = decode_entry(value)
         try:
@@ -200,7 +212,7 @@ def open_handoff(
     expires_in: timedelta,
     inline: bool = False,
     names: Sequence[bytes] | None = None,
-) -> Iterator[Handoff]:
+) -> Iterator[ObjectLinks]:
     """Open the links to all objects of a ref below a directory.
 
     Args:
@@ -232,6 +244,68 @@ def open_handoff(
             inline=inline,
             may_be_unsigned=True,
         )
-        handoff = Handoff(header, view, presigner, names)
+        handoff = ObjectLinks(header, view, presigner, names)
         with handoff.signing():
             yield handoff
+
+
+SigningItem = tuple[bytes, Entry, PresignedUrl | LakeError]
+"""A path, its entry, and its URL or why there is none."""
+
+THREADS: Final = 8
+"""Threads that sign."""
+
+BATCH: Final = 32
+"""URLs that a thread signs at once, at most; threads begin with one each."""
+
+
+@contextmanager
+def in_order(
+    records: Iterator[tuple[bytes, bytes]], prepare: Callable[[bytes, bytes], SigningItem]
+) -> Iterator[Iterator[SigningItem]]:
+    """Return items in the order of their records, with whole URLs or failures.
+
+    Args:
+        records: a path and a value each.
+        prepare: returns the item of a record, whose URL may lack its signature.
+    """
+    pool = ThreadPoolExecutor(THREADS)
+    try:
+        yield _signed(starmap(prepare, records), pool)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _signed(items: Iterator[SigningItem], pool: ThreadPoolExecutor) -> Iterator[SigningItem]:
+    waiting: deque[list[SigningItem] | Future[list[SigningItem]]] = deque()
+    batches = 0
+    while batch := list(islice(items, min(1 + batches // THREADS, BATCH))):
+        batches += 1
+        waiting.append(pool.submit(_sign, batch) if _lacks_signature(batch) else batch)
+        while waiting and (len(waiting) > 2 * THREADS or isinstance(waiting[0], list)):
+            yield from _whole(waiting.popleft())
+    while waiting:
+        yield from _whole(waiting.popleft())
+
+
+def _whole(batch: list[SigningItem] | Future[list[SigningItem]]) -> list[SigningItem]:
+    return batch if isinstance(batch, list) else batch.result()
+
+
+def _lacks_signature(items: Sequence[SigningItem]) -> bool:
+    return any(isinstance(url, PresignedUrl) and url.unsigned is not None for _, _, url in items)
+
+
+def _sign(items: Sequence[SigningItem]) -> list[SigningItem]:
+    """Return items with whole URLs; a URL that cannot be signed is replaced by its failure."""
+    signed: list[SigningItem] = []
+    for path, entry, url in items:
+        if isinstance(url, PresignedUrl) and url.unsigned is not None:
+            sign, text = url.unsigned
+            try:
+                signed.append((path, entry, url.signed(sign(text))))
+            except LakeError as error:
+                signed.append((path, entry, error))
+        else:
+            signed.append((path, entry, url))
+    return signed

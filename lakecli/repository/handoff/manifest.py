@@ -1,4 +1,8 @@
-"""Manifests: every link with path, size and checksum, for programs, and how they are read again.
+"""Manifests: every link with path, size and checksum, as JSON, as CSV and as a page.
+
+The first two are for programs; `read_manifest` reads them again, and `check` compares them with
+the present: which URLs have expired, and which objects have changed. The page has a link to each
+object; it loads no other resource and runs no script.
 
 As JSON a manifest is one object, written so that every object of its list ``objects`` is a line
 of its own::
@@ -27,17 +31,22 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from functools import lru_cache
+from html import escape
+from itertools import tee
 from typing import Any, Final, NamedTuple, TextIO
 
 from lakecli.base.ids import CommitId, RepositoryUuid
-from lakecli.base.model import MAX_PATH_SIZE
+from lakecli.base.model import MAX_PATH_SIZE, Entry
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, identifier, moment, text, whole
-from lakecli.errors import IntegrityError, UsageError
-from lakecli.repository.handoff.links import Header, Link, Totals
-from lakecli.repository.handoff.names import url_text
+from lakecli.errors import IntegrityError, Refused, UsageError
+from lakecli.repository.core.lake import Repository
+from lakecli.repository.handoff.links import Header, ObjectLink, Totals, is_blake3
+from lakecli.repository.handoff.names import readable, url_text
 
 VERSION: Final = 1
 COLUMNS: Final = ("path", "size", "checksum", "url", "expires_at")
@@ -81,7 +90,7 @@ class JsonManifest:
         self.left_out: list[tuple[bytes, str]] = []
         self._separator = ""
 
-    def link(self, link: Link) -> bytes:
+    def link(self, link: ObjectLink) -> bytes:
         """Return one object's line, with what separates it from the one before."""
         separator, self._separator = self._separator, ",\n"
         # What is plain in a URL is so in JSON, and this is seen in a third of the time.
@@ -105,7 +114,7 @@ class JsonManifest:
         return b"\n]}\n"
 
 
-def _fields(link: Link) -> dict[str, object]:
+def _fields(link: ObjectLink) -> dict[str, object]:
     return {
         "path": os.fsdecode(link.path),
         "size": link.size,
@@ -121,7 +130,7 @@ class CsvManifest:
     def __init__(self) -> None:
         self.left_out: list[tuple[bytes, str]] = []
 
-    def link(self, link: Link) -> bytes:
+    def link(self, link: ObjectLink) -> bytes:
         """Return one row."""
         return _row(_fields(link).values())
 
@@ -151,7 +160,7 @@ def _fused(text: str) -> str:
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
-class Source(NamedTuple):
+class ManifestHeader(NamedTuple):
     """The header of a manifest; see `links.Header`."""
 
     repository: str
@@ -161,7 +170,7 @@ class Source(NamedTuple):
     prefix: bytes
 
 
-class Item(NamedTuple):
+class ListedLink(NamedTuple):
     """One link of a manifest, without its URL."""
 
     path: bytes
@@ -208,7 +217,7 @@ class NotAManifest(UsageError):
     """The file is not a manifest."""
 
 
-def read_manifest(file: TextIO) -> tuple[Source, Iterator[Item]]:
+def read_manifest(file: TextIO) -> tuple[ManifestHeader, Iterator[ListedLink]]:
     """Read a manifest in JSON or CSV; its items are read one at a time, as they are consumed.
 
     Args:
@@ -235,7 +244,7 @@ def read_manifest(file: TextIO) -> tuple[Source, Iterator[Item]]:
         head = _HEADER.read(fields)
     except Invalid as error:
         raise _damaged(f"its header is not complete: {error}") from None
-    source = Source(**{**head, "prefix": os.fsencode(head["prefix"])})
+    source = ManifestHeader(**{**head, "prefix": os.fsencode(head["prefix"])})
     return source, _items(objects)
 
 
@@ -272,11 +281,11 @@ def _csv_objects(file: TextIO) -> Iterator[Any]:
         raise _damaged(str(error)) from error
 
 
-def _items(objects: Iterator[Any]) -> Iterator[Item]:
+def _items(objects: Iterator[Any]) -> Iterator[ListedLink]:
     for number, fields in enumerate(objects, 1):
         try:
             item = _ITEM.read(fields)
-            yield Item(**{**item, "path": os.fsencode(item["path"])})
+            yield ListedLink(**{**item, "path": os.fsencode(item["path"])})
         except Invalid:
             # The message does not quote what was found: it may be a URL.
             raise _damaged(f"number {number} of its list is no object") from None
@@ -291,3 +300,152 @@ def _load(text: str) -> Any:  # noqa: ANN401 - any JSON value
 
 def _damaged(what: str) -> IntegrityError:
     return IntegrityError(f"damaged manifest: {what}", hint="write it anew: lakecli fs presign -r")
+
+
+_STYLE: Final = """
+body { font: 16px/1.5 sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; width: 100% }
+th, td { padding: .3rem .6rem; text-align: left; vertical-align: top }
+tr { border-bottom: 1px solid #ddd }
+td:first-child { overflow-wrap: anywhere }
+.n { text-align: right; white-space: nowrap }
+.c { font: 12px/1.5 ui-monospace, monospace; overflow-wrap: anywhere; max-width: 18rem }
+""".strip()
+_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
+_STEP: Final = 1000
+
+
+class HtmlManifest:
+    """Writes a page with a row for each object."""
+
+    def __init__(self) -> None:
+        self.left_out: list[tuple[bytes, str]] = []
+
+    def link(self, link: ObjectLink) -> bytes:
+        """Return one row."""
+        name = escape(readable(link.name or link.path))
+        kind = "BLAKE3" if is_blake3(link.checksum) else "ETag"
+        return (
+            f'<tr><td><a href="{escape(url_text(link.url))}" download="{_file_name(link.name)}">'
+            f"<bdi>{name}</bdi></a></td>"
+            f'<td class="n" title="{link.size} bytes">{_shown_size(link.size)}</td>'
+            f'<td class="n">{_utc(link.expires_at)}</td>'
+            f'<td class="c" title="{kind}">{_escaped(link.checksum)}</td></tr>\n'
+        ).encode()
+
+    def head(self, header: Header, totals: Totals) -> bytes:
+        """Return everything before the first row."""
+        place = f"{header.repository}/{header.ref}/{os.fsdecode(header.prefix)}"
+        title = _escaped(place)
+        end = ""
+        if totals.expires_at is not None:
+            end = f" They work until {_utc(totals.expires_at)}."
+        counted = "1 object" if totals.count == 1 else f"{totals.count:,} objects"
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta http-equiv="Content-Security-Policy" '
+            "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+            '<meta name="referrer" content="no-referrer">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{title}</title>\n<style>\n{_STYLE}\n</style>\n</head>\n<body>\n"
+            f"<h1><bdi>{title}</bdi></h1>\n"
+            f"<p>{counted}, {_shown_size(totals.size)}, as of commit {_escaped(header.commit_id)}"
+            f"{' with uncommitted changes' if header.uncommitted else ''}, signed "
+            f"{_utc(header.created_at)}. The links are secrets: whoever has one can read its "
+            f"object.{end}</p>\n"
+            '<table>\n<thead><tr><th>Name</th><th class="n">Size</th><th class="n">Works until</th>'
+            "<th>Checksum</th></tr></thead>\n<tbody>\n"
+        ).encode()
+
+    def tail(self, header: Header, totals: Totals) -> bytes:
+        """Return everything after the last row."""
+        del header, totals
+        return b"</tbody>\n</table>\n</body>\n</html>\n"
+
+
+def _escaped(text: str) -> str:
+    return escape(readable(os.fsencode(text)))
+
+
+def _file_name(name: bytes) -> str:
+    """Return the file name to suggest: no path in it, and no invisible character."""
+    shown = readable(name.removesuffix(b"/").rpartition(b"/")[2])
+    return escape(shown.replace("\\", "_"))
+
+
+def _shown_size(size: int) -> str:
+    amount, power = float(size), 0
+    while round(amount, 1) >= _STEP and power < len(_UNITS) - 1:
+        amount, power = amount / _STEP, power + 1
+    return (
+        f"{amount:.1f} {_UNITS[power]}" if power else f"{size} {'byte' if size == 1 else 'bytes'}"
+    )
+
+
+def _utc(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC"
+
+
+class LinkState(StrEnum):
+    """The state of an object since the manifest was written."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFinding:
+    """One object of a manifest.
+
+    Attributes:
+        path: its path.
+        state: by size and checksum, at the ref as it was typed.
+        expires_at: when its URL expires or expired.
+        left: the time until then; negative if it has expired.
+    """
+
+    path: bytes
+    state: LinkState
+    expires_at: datetime
+    left: timedelta
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the URL has expired."""
+        return self.left.total_seconds() <= 0
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether the URL is valid, and the object is the one at the ref."""
+        return self.state is LinkState.SAME and not self.is_expired
+
+
+def check(
+    repository: Repository, source: ManifestHeader, items: Iterable[ListedLink], *, now: datetime
+) -> Iterator[LinkFinding]:
+    """Yield the state of each object, in the manifest's order; no store is read.
+
+    Raises:
+        Refused: the manifest is of another repository that has the same name.
+        NotFound: the ref is gone.
+    """
+    if source.uuid != repository.record.uuid:
+        raise Refused(
+            f"the manifest is of another repository than {repository.uri}",
+            hint="check it on the machine where it was written",
+        )
+    listed, asked = tee(items)
+    with repository.reader(source.ref) as reader:
+        present = reader.stat_many(item.path for item in asked)
+        for item, entry in zip(listed, present, strict=True):
+            yield LinkFinding(
+                item.path, _state(entry, item), item.expires_at, item.expires_at - now
+            )
+
+
+def _state(entry: Entry | None, item: ListedLink) -> LinkState:
+    if entry is None:
+        return LinkState.REMOVED
+    is_same = (entry.checksum, entry.size) == (item.checksum, item.size)
+    return LinkState.SAME if is_same else LinkState.CHANGED

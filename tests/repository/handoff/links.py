@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakecli.base.identity import h
-from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
-from lakecli.repository.handoff.links import Header, Link, Totals
+from lakecli.repository.handoff.documents import FORMATS, SCRIPT, Document
+from lakecli.repository.handoff.links import Header, ObjectLink, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -90,27 +90,27 @@ def link_to(
     checksum: str | None = None,
     expires_at: datetime = END,
     etag: str = "",
-) -> Link:
+) -> ObjectLink:
     digest = h(data).hex() if checksum is None else checksum
-    return Link(PREFIX + name, name, len(data), digest, url, expires_at, etag)
+    return ObjectLink(PREFIX + name, name, len(data), digest, url, expires_at, etag)
 
 
-def links_to(server: FileServer) -> list[Link]:
+def links_to(server: FileServer) -> list[ObjectLink]:
     """Return a link to everything that a server has, and to the names that cannot be files."""
     links = [link_to(name, data, server.url(name)) for name, data in server.objects.items()]
     return sorted(links, key=lambda link: link.path)
 
 
-def evil_links(server: FileServer) -> list[Link]:
+def evil_links(server: FileServer) -> list[ObjectLink]:
     return [link_to(name, b"a b" * 7, server.url(b"a b")) for name in EVIL_NAMES]
 
 
 def write(
-    kind: str, links: Iterable[Link], *, header: Header = HEADER
+    kind: str, links: Iterable[ObjectLink], *, header: Header = HEADER
 ) -> tuple[bytes, Mapping[bytes, str]]:
     """Return a document, and what it leaves out and why."""
     totals = Totals()
-    with Document({**FORMATS, **SCRIPTS}[kind]) as document:
+    with Document({**FORMATS, "sh": SCRIPT}[kind]) as document:
         for link in links:
             totals.add(link)
             document.add(link)
@@ -119,6 +119,6 @@ def write(
         return target.getvalue(), dict(document.left_out)
 
 
-def write_script(kind: str, links: Iterable[Link], path: Path) -> Path:
-    path.write_bytes(write(kind, links)[0])
+def write_script(links: Iterable[ObjectLink], path: Path) -> Path:
+    path.write_bytes(write("sh", links)[0])
     return path

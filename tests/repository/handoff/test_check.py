@@ -9,10 +9,9 @@ import pytest
 from lakecli.errors import NotFound, Refused
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.handoff.check import Checked, State, check
 from lakecli.repository.handoff.documents import FORMATS, Document
 from lakecli.repository.handoff.links import open_handoff
-from lakecli.repository.handoff.manifest import read_manifest
+from lakecli.repository.handoff.manifest import LinkFinding, LinkState, check, read_manifest
 from tests.support.lakes import stage
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def manifest_of(repository: Repository, ref: str, kind: str = "json") -> tuple[s
     return target.getvalue().decode("utf-8", "surrogateescape"), handoff.totals.expires_at
 
 
-def checked(repository: Repository, manifest: str, now: datetime) -> dict[bytes, Checked]:
+def checked(repository: Repository, manifest: str, now: datetime) -> dict[bytes, LinkFinding]:
     source, items = read_manifest(io.StringIO(manifest, newline=""))
     return {item.path: item for item in check(repository, source, items, now=now)}
 
@@ -50,7 +49,7 @@ def test_each_object_has_its_state(repository: Repository, store: SigningStore, 
     now = end - HOUR
     fine = checked(repository, manifest, now)
     assert {path: item.state for path, item in fine.items()} == dict.fromkeys(
-        [b"p/a", b"p/\xff\n", b"p/c", b"p/d"], State.SAME
+        [b"p/a", b"p/\xff\n", b"p/c", b"p/d"], LinkState.SAME
     )
     assert all(
         item.is_fine and item.left == HOUR and item.expires_at == end for item in fine.values()
@@ -59,10 +58,10 @@ def test_each_object_has_its_state(repository: Repository, store: SigningStore, 
     # Committed now, changed, deleted, and written again with the same contents.
     stage(repository, "main", {b"p/\xff\n": b"other", b"p/c": None, b"p/d": b"4", b"p/e": b"new"})
     assert {path: item.state for path, item in checked(repository, manifest, now).items()} == {
-        b"p/a": State.SAME,
-        b"p/\xff\n": State.CHANGED,
-        b"p/c": State.REMOVED,
-        b"p/d": State.SAME,
+        b"p/a": LinkState.SAME,
+        b"p/\xff\n": LinkState.CHANGED,
+        b"p/c": LinkState.REMOVED,
+        b"p/d": LinkState.SAME,
     }
 
 
@@ -83,11 +82,11 @@ def test_the_ref_is_compared_as_it_was_typed(repository: Repository, store: Sign
     by_commit, _ = manifest_of(repository, made.id)
     by_head, _ = manifest_of(repository, "main@")
     stage(repository, "main", {b"p/a": b"2"})
-    assert checked(repository, by_branch, end)[b"p/a"].state is State.CHANGED
-    assert checked(repository, by_head, end)[b"p/a"].state is State.SAME
+    assert checked(repository, by_branch, end)[b"p/a"].state is LinkState.CHANGED
+    assert checked(repository, by_head, end)[b"p/a"].state is LinkState.SAME
     commit(repository, "main", message="m", committer="c")
-    assert checked(repository, by_head, end)[b"p/a"].state is State.CHANGED
-    assert checked(repository, by_commit, end)[b"p/a"].state is State.SAME
+    assert checked(repository, by_head, end)[b"p/a"].state is LinkState.CHANGED
+    assert checked(repository, by_commit, end)[b"p/a"].state is LinkState.SAME
 
 
 def test_another_repository_or_a_missing_ref_is_refused(

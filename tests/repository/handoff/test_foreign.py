@@ -7,7 +7,7 @@ import pytest
 
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.core.read import read_object
-from lakecli.repository.handoff.foreign import record_object
+from lakecli.repository.handoff.incoming import record_object
 from lakecli.repository.stat import stat
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from lakecli.repository.commit import commit
 from lakecli.repository.core.places import remember
 from lakecli.repository.core.stager import Stager
 from lakecli.repository.handoff import documents
-from lakecli.repository.handoff.documents import FORMATS, SCRIPTS, Document
-from lakecli.repository.handoff.links import Handoff, open_handoff
+from lakecli.repository.handoff.documents import FORMATS, SCRIPT, Document
+from lakecli.repository.handoff.links import ObjectLinks, open_handoff
 from lakecli.repository.presign import presign_entry
 from lakecli.stores.presigned import PresignedUrl, PresignRequest
 from lakecli.stores.presigning import response_headers
@@ -35,7 +35,7 @@ def commit_all(repository: Repository, contents: Mapping[bytes, bytes | None]) -
     return commit(repository, "main", message="m", committer="c").id
 
 
-def read(repository: Repository, ref: str, prefix: bytes) -> Handoff:
+def read(repository: Repository, ref: str, prefix: bytes) -> ObjectLinks:
     with open_handoff(repository, ref, prefix, expires_in=HOUR) as handoff:
         for _ in handoff:
             pass
@@ -161,7 +161,7 @@ def test_the_middle_of_a_document_does_not_stay_in_memory(
     monkeypatch.setattr(documents, "IN_MEMORY", 10_000)
     commit_all(repository, {b"p/%06d" % number: b"x" for number in range(1_500)})
     monkeypatch.setattr(store, "requests", Forgetful())
-    for format_ in (*FORMATS.values(), *SCRIPTS.values()):
+    for format_ in (*FORMATS.values(), SCRIPT):
         with (
             Document(format_) as document,
             open_handoff(repository, "main", b"p", expires_in=HOUR) as handoff,

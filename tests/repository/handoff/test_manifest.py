@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from lakecli.errors import IntegrityError
 from lakecli.repository.handoff import documents
-from lakecli.repository.handoff.links import Link
+from lakecli.repository.handoff.links import ObjectLink
 from lakecli.repository.handoff.manifest import (
-    Item,
+    ListedLink,
+    ManifestHeader,
     NotAManifest,
-    Source,
     read_manifest,
     time_text,
 )
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 KINDS = ("json", "csv")
 URL = "https://bucket.example/data/k?X-Signature=secret"
 LINKS = [link_to(name, name, URL) for name in sorted(ODD_NAMES)]
-SOURCE = Source(HEADER.repository, HEADER.uuid, HEADER.ref, HEADER.commit_id, HEADER.prefix)
+SOURCE = ManifestHeader(HEADER.repository, HEADER.uuid, HEADER.ref, HEADER.commit_id, HEADER.prefix)
 
 
-def read(data: bytes) -> tuple[Source, list[Item]]:
+def read(data: bytes) -> tuple[ManifestHeader, list[ListedLink]]:
     file = io.TextIOWrapper(
         io.BytesIO(data), encoding="utf-8", errors="surrogateescape", newline=""
     )
@@ -40,8 +40,8 @@ def read(data: bytes) -> tuple[Source, list[Item]]:
     return source, list(items)
 
 
-def items_of(links: Sequence[Link]) -> list[Item]:
-    return [Item(link.path, link.size, link.checksum, link.expires_at) for link in links]
+def items_of(links: Sequence[ObjectLink]) -> list[ListedLink]:
+    return [ListedLink(link.path, link.size, link.checksum, link.expires_at) for link in links]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -60,14 +60,14 @@ def test_a_manifest_survives_a_round_trip(kind: str) -> None:
 def test_any_path_survives_a_round_trip(
     kind: str, paths: list[bytes], prefix: bytes, checksum: str
 ) -> None:
-    links = [Link(path, path, 5, checksum, URL, END) for path in paths]
+    links = [ObjectLink(path, path, 5, checksum, URL, END) for path in paths]
     data, _ = write(kind, links, header=HEADER._replace(prefix=prefix))
     assert read(data) == (SOURCE._replace(prefix=prefix), items_of(links))
 
 
 def test_a_manifest_is_the_same_from_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 3 * documents.WRITTEN_AT_ONCE + 1
-    links = [Link(b"%d" % at, b"%d" % at, at, "c", URL, END) for at in range(count)]
+    links = [ObjectLink(b"%d" % at, b"%d" % at, at, "c", URL, END) for at in range(count)]
     whole = write("json", links)
     monkeypatch.setattr(documents, "IN_MEMORY", len(whole[0]) // 4)
     assert write("json", links) == whole
@@ -168,7 +168,7 @@ def test_a_truncated_manifest_is_refused(kind: str) -> None:
         assert items == whole[: len(items)]
 
 
-def read_what_can_be(data: bytes) -> tuple[list[Item], str]:
+def read_what_can_be(data: bytes) -> tuple[list[ListedLink], str]:
     try:
         return read(data)[1], ""
     except (IntegrityError, NotAManifest) as error:

@@ -15,7 +15,6 @@ from lakecli.repository.handoff.names import (
     shell_word,
     url_text,
 )
-from lakecli.repository.handoff.partner.files import Failed, check_name
 from tests.support.tools import require_tool
 
 NAMES = st.binary(min_size=1, max_size=40)
@@ -115,19 +114,3 @@ def test_displayed_names_are_one_printable_line(name: bytes) -> None:
     assert all(c.isprintable() or c.isspace() for c in readable(name))
     assert one_line(name).isascii()
     assert one_line(name).isprintable()
-
-
-OWN = [".git", "a/.GIT/x", "git~1/x", ".lakefs_ref.yaml", ".lakecli-x", ".git ./x", ".DS_Store"]
-OWN += [".g\u200cit/config", "a\\.git\\x", ".git:x", "..git", "gitx", ".gitignore", "a/../b"]
-
-
-@given(st.text(".gitGIT~1 /\\:a\u200c\udcff", max_size=12))
-@example("")
-def test_scripts_refuse_the_same_names_when_they_run(name: str) -> None:
-    for each in (name, *OWN):
-        refused = False
-        try:
-            check_name(each)
-        except Failed:
-            refused = True
-        assert refused == (problem_of(os.fsencode(each)) is not None), each

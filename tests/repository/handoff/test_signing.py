@@ -9,42 +9,42 @@ from typing import TYPE_CHECKING
 
 from lakecli.base.model import Entry
 from lakecli.errors import LakeError, PermissionDenied
-from lakecli.repository.handoff import signing
-from lakecli.repository.handoff.signing import BATCH, THREADS
+from lakecli.repository.handoff import links
+from lakecli.repository.handoff.links import BATCH, THREADS
 from lakecli.stores.presigned import PresignedUrl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.repository.handoff.signing import Item
+    from lakecli.repository.handoff.links import SigningItem
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ENTRY = Entry("data/x", 1, "c", NOW)
 
 
-def unsigned(sign: Callable[[bytes], bytes], count: int) -> Iterator[Item]:
+def unsigned(sign: Callable[[bytes], bytes], count: int) -> Iterator[SigningItem]:
     for number in range(count):
         text = b"%d" % number
         yield text, ENTRY, PresignedUrl(f"https://{number}?s=", NOW, {}, (sign, text))
 
 
-def in_order(items: Iterator[Item]) -> Iterator[Item]:
+def in_order(items: Iterator[SigningItem]) -> Iterator[SigningItem]:
     """Sign items that exist already."""
-    waiting: deque[Item] = deque()
+    waiting: deque[SigningItem] = deque()
 
     def records() -> Iterator[tuple[bytes, bytes]]:
         for item in items:
             waiting.append(item)
             yield item[0], b""
 
-    def prepare(_path: bytes, _value: bytes) -> Item:
+    def prepare(_path: bytes, _value: bytes) -> SigningItem:
         return waiting.popleft()
 
-    with signing.in_order(records(), prepare) as signed:
+    with links.in_order(records(), prepare) as signed:
         yield from signed
 
 
-def urls(items: Iterator[Item]) -> list[str]:
+def urls(items: Iterator[SigningItem]) -> list[str]:
     found = []
     for _, _, url in items:
         assert isinstance(url, PresignedUrl)
@@ -61,7 +61,7 @@ def test_threads_sign_many_urls_in_their_order() -> None:
     drawn = 0
     threads = set()
 
-    def drawing() -> Iterator[Item]:
+    def drawing() -> Iterator[SigningItem]:
         nonlocal drawn
         for item in unsigned(sign, 3_000):
             drawn += 1
@@ -99,7 +99,7 @@ def test_a_failure_takes_the_place_of_its_url() -> None:
 
 
 def test_whole_urls_and_failures_pass_through() -> None:
-    mixed: list[Item] = []
+    mixed: list[SigningItem] = []
     for item in unsigned(bytes, 200):
         url = PresignedUrl("https://whole", NOW)
         failure = PermissionDenied("no")

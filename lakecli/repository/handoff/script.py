@@ -1,19 +1,18 @@
-"""Self-contained download scripts: what to download, and how to verify it.
+"""A self-contained download script: what to download, and how to verify it.
 
-The names in a script are data, never code: ASCII in single quotes for the shell, JSON in comments
-for Python. A name that no file below a directory can have is only printed as a failure.
+It is ``partner.sh``, which needs a POSIX shell and curl, and ``partner_blake3.py``, which verifies
+where b3sum is missing. The names in a script are data, never code: ASCII in single quotes. A name
+that no file below a directory can have is only printed as a failure.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from pathlib import Path
 from typing import Final
 
 from lakecli.base.identity import h
-from lakecli.repository.handoff.links import Header, Link, Totals, is_blake3
+from lakecli.repository.handoff.links import Header, ObjectLink, Totals, is_blake3
 from lakecli.repository.handoff.manifest import time_text
 from lakecli.repository.handoff.names import (
     PARTS,
@@ -30,23 +29,19 @@ CHUNK: Final = 1_024
 _MD5_ETAG: Final = re.compile(r"[0-9a-f]{32}(-[0-9]{1,5})?")
 """ETags of S3's form; others are not compared, since stores have several for one object."""
 
-_PARTNER: Final = Path(__file__).with_name("partner")
-_MODULES: Final = ("blake3", "files", "requests")
-"""The modules of ``partner`` that a Python script begins with, in the order of their imports."""
-
-_IMPORT: Final = re.compile(r"^from lakecli\..* import (?:\([^)]*\)|.*)\n", re.MULTILINE)
+_HERE: Final = Path(__file__).parent
 _ID_SIZE: Final = 8
 
 
 def _source(name: str) -> str:
-    return (_PARTNER / name).read_text(encoding="ascii")
+    return (_HERE / name).read_text(encoding="ascii")
 
 
 def _is_md5_etag(etag: str) -> bool:
     return _MD5_ETAG.fullmatch(etag) is not None
 
 
-def _part_id(link: Link) -> str:
+def _part_id(link: ObjectLink) -> str:
     """Return the name of an incomplete object, unique for its path and checksum."""
     return h(link.path + b"\0" + link.checksum.encode())[:_ID_SIZE].hex()
 
@@ -69,7 +64,7 @@ class ShellScript:
         self._count = 0
         self._in_chunk = 0
 
-    def link(self, link: Link) -> bytes:
+    def link(self, link: ObjectLink) -> bytes:
         """Return the call that downloads an object."""
         if not link.name:
             return b""  # the directory itself
@@ -83,7 +78,7 @@ class ShellScript:
             call += b"}\nrun\n"
         return call
 
-    def _call(self, link: Link) -> str:
+    def _call(self, link: ObjectLink) -> str:
         name = plain_name(link.name)
         if name is None:
             name = shell_word(link.name)
@@ -104,11 +99,11 @@ class ShellScript:
         expires = "" if totals.expires_at is None else f"{totals.expires_at:%Y%m%d%H%M%S}"
         end = "" if totals.expires_at is None else time_text(totals.expires_at)
         settings = f"total={self._count}\nexpires={expires}\nexpires_text={end}\nparts={PARTS}\n"
-        python = _source("blake3.py") + _PRINT_BLAKE3
+        python = _source("partner_blake3.py") + _PRINT_BLAKE3
         assert "'" not in python
         return (
             f"#!/bin/sh\n{about}{_SHELL_USAGE}{settings}"
-            f"python_blake3='\n{python}'\n\n{_source('download.sh')}\n"
+            f"python_blake3='\n{python}'\n\n{_source('partner.sh')}\n"
         ).encode("ascii")
 
     def tail(self, header: Header, totals: Totals) -> bytes:
@@ -155,56 +150,3 @@ else:
 """
 """The Python program of the shell script: prints digests as b3sum does, also for names that
 `shell_word` wrote."""
-
-
-class PythonScript:
-    """Writes a script for Python's standard library, from version 3.6 on."""
-
-    def __init__(self) -> None:
-        self.left_out: list[tuple[bytes, str]] = []
-        self._count = 0
-
-    def link(self, link: Link) -> bytes:
-        """Return the comment that lists an object."""
-        if not link.name:
-            return b""  # the directory itself
-        self._count += 1
-        problem = problem_of(link.name)
-        fields: dict[str, object] = {"name": os.fsdecode(link.name)}
-        if problem is not None:
-            self.left_out.append((link.path, problem))
-            fields = {"refused": one_line(link.name), "why": problem}
-        elif not link.name.endswith(b"/"):
-            fields |= {
-                "id": _part_id(link),
-                "size": link.size,
-                "checksum": link.checksum if is_blake3(link.checksum) else None,
-                "url": url_text(link.url),
-            }
-            if _is_md5_etag(link.etag):
-                fields["etag"] = link.etag
-        return f"#: {json.dumps(fields)}\n".encode("ascii")
-
-    def head(self, header: Header, totals: Totals) -> bytes:
-        """Return the program."""
-        expires = "" if totals.expires_at is None else time_text(totals.expires_at)
-        start, *rest = _IMPORT.split(_source("download.py"))
-        modules = (_IMPORT.sub("", _source(f"{name}.py")) for name in _MODULES)
-        program = "".join([start, *modules, *rest])
-        about = "\n".join(_about(header, totals)).replace("\\", "\\\\").replace('"', "'")
-        for place, text in (
-            (
-                '"""Downloads the objects that the comments at the end of this file list.',
-                f'"""{about}',
-            ),
-            ("TOTAL = 0\n", f"TOTAL = {self._count}\n"),
-            ('EXPIRES = ""\n', f'EXPIRES = "{expires}"\n'),
-        ):
-            assert program.count(place) == 1, place
-            program = program.replace(place, text)
-        return f"#!/usr/bin/env python3\n{program}\n".encode("ascii")
-
-    def tail(self, header: Header, totals: Totals) -> bytes:
-        """Return nothing: the program is at the beginning."""
-        del header, totals
-        return b""

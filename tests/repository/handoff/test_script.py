@@ -1,4 +1,4 @@
-"""Download scripts as a partner runs them: with a bare shell and curl, or Python alone."""
+"""The download script as a partner runs it, with a bare shell and curl."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.repository.core.own_files import is_own
-from lakecli.repository.handoff import scripts
+from lakecli.repository.handoff import script as script_module
 from tests.repository.handoff.links import (
     DATA,
     END,
@@ -41,12 +41,12 @@ from tests.support.tools import require_tool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lakecli.repository.handoff.links import Link
+    from lakecli.repository.handoff.links import ObjectLink
 
     NewPartner = Callable[..., Partner]
 
 BIG = bytes(range(256)) * 4_000
-KINDS = ("dash", "bash", "python")
+KINDS = ("dash", "bash")
 
 
 @pytest.fixture
@@ -57,15 +57,11 @@ def server() -> Iterator[FileServer]:
 
 @pytest.fixture
 def partner(tmp_path: Path) -> NewPartner:
-    """Makes partners: ``dash`` and ``bash`` have curl and python3, ``python`` nothing at all."""
+    """Makes partners whose shell is dash or bash, with curl and something that verifies."""
 
     def new(kind: str, *, verifies_by: str = "python3") -> Partner:
         place = tmp_path / "place"
         place.mkdir()
-        if kind == "python":
-            # Without site-packages: only the standard library. Nothing may be left open.
-            command = [str(Path(sys.executable).resolve()), "-I", "-S", "-W", "default"]
-            return Partner(command, place, link_tools(tmp_path / "bin", {}))
         tools = shell_tools()
         if verifies_by == "python3":
             tools |= PYTHON
@@ -89,20 +85,15 @@ def fake_b3sum(path: Path) -> None:
     path.chmod(0o700)
 
 
-IMPATIENCE = {
-    "python": {"                time.sleep(tries - left)\n": "                pass\n"},
-    "shell": {'sleep "$round"': "true", "'retry = 3'": "'retry = 0'"},
-}
-"""What makes scripts not wait before they try again."""
+IMPATIENCE = {'sleep "$round"': "true", "'retry = 3'": "'retry = 0'"}
+"""What makes a script not wait before it tries again."""
 
 
-def script_for(kind: str, links: Iterable[Link], tmp_path: Path) -> Path:
-    """Write a script for a kind of partner, who is in a hurry."""
-    is_python = kind == "python"
-    path = tmp_path / ("get.py" if is_python else "get.sh")
-    write_script("py" if is_python else "sh", links, path)
+def script_for(links: Iterable[ObjectLink], tmp_path: Path) -> Path:
+    """Write a script for a partner who is in a hurry."""
+    path = write_script(links, tmp_path / "get.sh")
     text = path.read_text()
-    for wait, nothing in IMPATIENCE["python" if is_python else "shell"].items():
+    for wait, nothing in IMPATIENCE.items():
         assert text.count(wait) == 1
         text = text.replace(wait, nothing)
     path.write_text(text)
@@ -115,7 +106,7 @@ def test_hostile_names_are_written_as_names(
 ) -> None:
     server.objects = {**DATA, b"empty": b"", b"big": BIG}
     links = [*links_to(server), *evil_links(server), link_to(b"void/", b"", "http://127.0.0.1:9/")]
-    script = script_for(kind, links, tmp_path)
+    script = script_for(links, tmp_path)
     machine = partner(kind)
     done = machine.run(script)
     assert done.returncode == 1, done.stderr
@@ -148,7 +139,7 @@ def test_a_script_whose_list_was_forged_writes_no_file_of_git(
     monkeypatch.setattr("lakecli.repository.handoff.names.is_own", lambda _name: False)
     links = [*links_to(server), link_to(b"d/.GIT/hooks/", b"", "http://127.0.0.1:9/")]
     machine = partner(kind)
-    done = machine.run(script_for(kind, links, tmp_path))
+    done = machine.run(script_for(links, tmp_path))
     assert machine.files().keys() == {name for name in names if not is_own(name)}, done.stderr
     assert done.returncode == 1
     assert done.stderr.count("uses a file of this name") == 1 + sum(map(is_own, names))
@@ -162,7 +153,7 @@ def test_exactly_the_objects_are_downloaded(
     server.objects = {b"a": b"1", b"d/b": BIG, b"d/e/c": b"", b"d": b""}
     del server.objects[b"d"]
     machine = partner(kind)
-    done = machine.run(script_for(kind, links_to(server), tmp_path), "else where/-x")
+    done = machine.run(script_for(links_to(server), tmp_path), "else where/-x")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "3 of 3 objects are complete\n"
     found = {name.decode(): data for name, data in machine.files().items()}
@@ -180,10 +171,10 @@ def test_more_objects_than_one_chunk_are_downloaded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scripts, "CHUNK", 4)
+    monkeypatch.setattr(script_module, "CHUNK", 4)
     server.objects = {b"%d" % number: b"%d" % number for number in range(12)}
     machine = partner(kind)
-    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    done = machine.run(script_for(links_to(server), tmp_path))
     assert (done.returncode, done.stdout) == (0, "12 of 12 objects are complete\n"), done.stderr
     assert machine.files() == server.objects
 
@@ -195,7 +186,7 @@ def test_a_broken_transfer_resumes(
     server.objects = {b"big": BIG, b"small": b"s"}
     server.cuts = {b"big": 1}
     machine = partner(kind)
-    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    done = machine.run(script_for(links_to(server), tmp_path))
     assert done.returncode == 0, done.stderr
     assert machine.files() == server.objects
     assert server.asked(b"big") == ["", f"bytes={len(BIG) // 2}-"]
@@ -209,7 +200,7 @@ def test_a_server_without_ranges_sends_everything_again(
     server.cuts = {b"big": 1}
     server.has_ranges = False
     machine = partner(kind)
-    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    done = machine.run(script_for(links_to(server), tmp_path))
     assert done.returncode == 0, done.stderr
     assert machine.files() == server.objects
 
@@ -221,7 +212,7 @@ def test_an_interrupted_download_resumes(
 ) -> None:
     server.objects = {b"big": BIG, b"other": BIG[1:]}
     server.gate = threading.Event()
-    script = script_for(kind, links_to(server), tmp_path)
+    script = script_for(links_to(server), tmp_path)
     machine = partner(kind)
     with machine.start(script) as process:
         deadline = time.monotonic() + 60
@@ -230,9 +221,8 @@ def test_an_interrupted_download_resumes(
         time.sleep(0.3)  # for the first byte to arrive
         os.killpg(process.pid, stop)
         _, errors = process.communicate(timeout=30)
-    if kind != "python" or stop is signal.SIGINT:
-        assert process.returncode == 130
-        assert "interrupted; run it again to resume" in errors
+    assert process.returncode == 130
+    assert "interrupted; run it again to resume" in errors
     assert not set(machine.files()) & set(server.objects)
     assert wait_for_end(process.pid)  # curl is gone too
     server.gate.set()
@@ -250,7 +240,7 @@ def test_wrong_bytes_are_refused(
     links = links_to(server)
     server.objects[b"bad"] = b"evil"
     machine = partner(kind)
-    script = script_for(kind, links, tmp_path)
+    script = script_for(links, tmp_path)
     done = machine.run(script)
     assert done.returncode == 1
     assert "bad: the checksum is wrong: the object has changed" in done.stderr
@@ -269,7 +259,7 @@ def test_a_file_of_the_same_size_is_compared(
     machine.directory.mkdir()
     (machine.directory / "a").write_bytes(b"old")
     (machine.directory / "b").write_bytes(b"same")
-    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    done = machine.run(script_for(links_to(server), tmp_path))
     assert done.returncode == 0
     assert machine.files() == server.objects
     assert server.asked(b"b") == []
@@ -287,7 +277,7 @@ def test_expired_links_are_reported(
         for name, data in server.objects.items()
     ]
     machine = partner(kind)
-    done = machine.run(script_for(kind, links, tmp_path))
+    done = machine.run(script_for(links, tmp_path))
     assert done.returncode == 1
     assert "by the clock of this machine these links have expired" in done.stderr
     assert "b: the server refuses it (403): its link expired at 2020-03-01T12:00:00Z" in done.stderr
@@ -303,7 +293,7 @@ def test_a_refusal_before_the_end_of_the_link_does_not_blame_its_age(
     server.objects = {b"a": b"1", b"b": b"2", b"c": b"3"}
     server.statuses = {b"a": 403, b"b": 412, b"c": 410}
     machine = partner(kind)
-    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    done = machine.run(script_for(links_to(server), tmp_path))
     assert done.returncode == 1
     assert (
         "a: the server refuses it (403), though its link is valid until 2096-03-01" in done.stderr
@@ -311,23 +301,6 @@ def test_a_refusal_before_the_end_of_the_link_does_not_blame_its_age(
     assert "b: the object has changed at its source since this script was made" in done.stderr
     assert "c: the object is gone at its source (410)" in done.stderr
     assert "ended" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (403, b"<Code>AccessDenied</Code><Message>Request has expired</Message>"),
-        (400, b"<Code>ExpiredToken</Code><Message>Invalid argument.</Message>"),
-        (403, b"Signature not valid in the specified time frame: Start [...]"),
-    ],
-)
-def test_python_recognises_an_expired_link_by_the_answer(
-    partner: NewPartner, server: FileServer, tmp_path: Path, status: int, words: bytes
-) -> None:
-    server.objects = {b"a": b"1"}
-    server.statuses, server.answers = {b"a": status}, {b"a": words}
-    done = partner("python").run(script_for("python", links_to(server), tmp_path))
-    assert f"a: the server refuses it ({status}): its link expired at" in done.stderr
 
 
 @pytest.mark.parametrize("size", [3, 9])
@@ -339,11 +312,10 @@ def test_an_object_of_another_size_is_reported_as_changed(
     links = links_to(server)
     server.objects[b"a"] = b"x" * size
     machine = partner(kind)
-    done = machine.run(script_for(kind, links, tmp_path))
+    done = machine.run(script_for(links, tmp_path))
     assert done.returncode == 1
     assert "a: the object has changed at its source since this script was made" in done.stderr
-    told = f"it has {size} bytes, not 5" if kind == "python" else "than 5 bytes"
-    assert told in done.stderr
+    assert "than 5 bytes" in done.stderr
     assert machine.directory.joinpath("good").read_bytes() == b"1"
     assert not machine.directory.joinpath("a").exists()
 
@@ -360,7 +332,7 @@ def test_an_imported_object_with_another_etag_is_reported_as_changed(
         for name, data in server.objects.items()
     ]
     machine = partner(kind)
-    done = machine.run(script_for(kind, links, tmp_path))
+    done = machine.run(script_for(links, tmp_path))
     assert done.returncode == 1
     assert "changed: the object has changed at its source" in done.stderr
     assert "its ETag is different" in done.stderr
@@ -384,7 +356,7 @@ def test_symbolic_links_are_not_followed(
     (machine.directory / "f").symlink_to(outside / "file")
     (machine.directory / "e").symlink_to(outside)
     (machine.directory / "g").write_text("in the way")
-    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    done = machine.run(script_for(links_to(server), tmp_path))
     assert done.returncode == 1
     assert "d/a: a symbolic link is in the way" in done.stderr
     assert "e: a directory has its name" in done.stderr
@@ -403,7 +375,7 @@ def test_a_symbolic_link_never_replaces_an_unfinished_file(
     machine = partner(kind)
     machine.directory.mkdir()
     (machine.directory / ".lakecli-parts").symlink_to(tmp_path)
-    done = machine.run(script_for(kind, links_to(server), tmp_path))
+    done = machine.run(script_for(links_to(server), tmp_path))
     assert done.returncode == 2
     assert done.stderr == ".lakecli-parts is a symbolic link\n"
 
@@ -419,7 +391,7 @@ def test_objects_without_digest_are_compared_by_size(
     ]
     server.statuses = {b"b": 404}
     machine = partner(kind)
-    script = script_for(kind, links, tmp_path)
+    script = script_for(links, tmp_path)
     assert machine.run(script).returncode == 1
     server.statuses.clear()
     server.requests.clear()
@@ -437,7 +409,7 @@ def test_objects_without_digest_are_compared_by_size(
 def test_an_unreachable_server_is_reported(kind: str, partner: NewPartner, tmp_path: Path) -> None:
     links = [link_to(b"%d" % n, b"x", "http://127.0.0.1:9/x?y=z") for n in range(2)]
     machine = partner(kind)
-    done = machine.run(script_for(kind, links, tmp_path))
+    done = machine.run(script_for(links, tmp_path))
     assert done.returncode == 1
     assert "0: " in done.stderr
     assert "2 are not; complete files are kept: run it again to resume" in done.stderr
@@ -450,7 +422,7 @@ def test_downloads_are_verified_with_b3sum(
     links = links_to(server)
     server.objects[b"bad"] = b"evil"
     machine = partner("dash", verifies_by="b3sum")
-    script = script_for("dash", links, tmp_path)
+    script = script_for(links, tmp_path)
     for _ in range(2):
         done = machine.run(script)
         assert done.returncode == 1
@@ -465,7 +437,7 @@ def test_a_script_that_cannot_verify_says_so(
     server.objects = {b"good": b"good", b"short": b"12"}
     links = links_to(server)
     machine = partner("dash", verifies_by="nothing")
-    script = script_for("dash", links, tmp_path)
+    script = script_for(links, tmp_path)
     done = machine.run(script)
     assert done.returncode == 3
     assert "CHECKSUMS WERE NOT VERIFIED" in done.stderr
@@ -481,7 +453,7 @@ def test_a_broken_python_is_not_used(
     machine = partner("dash", verifies_by="nothing")
     (machine.path / "python3").write_text("#!/bin/sh\necho 0\n")
     (machine.path / "python3").chmod(0o700)
-    assert machine.run(script_for("dash", links_to(server), tmp_path)).returncode == 3
+    assert machine.run(script_for(links_to(server), tmp_path)).returncode == 3
 
 
 @pytest.mark.parametrize(
@@ -494,7 +466,7 @@ def test_the_number_of_jobs_is_honoured(
     server.objects = {b"a": b"1", b"b": b"2"}
     machine = partner("dash")
     machine.environment["JOBS"] = jobs
-    done = machine.run(script_for("dash", links_to(server), tmp_path))
+    done = machine.run(script_for(links_to(server), tmp_path))
     assert done.returncode == (2 if complaint else 0)
     assert complaint in done.stderr
 
@@ -502,7 +474,7 @@ def test_the_number_of_jobs_is_honoured(
 def test_the_script_needs_only_common_programs(
     partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
-    script = script_for("dash", links_to(server), tmp_path)
+    script = script_for(links_to(server), tmp_path)
     machine = partner("dash")
     assert machine.run(script, "a", "b").returncode == 2
     (machine.place / "file").touch()
@@ -516,7 +488,7 @@ def test_a_script_can_be_piped_into_the_shell(
     partner: NewPartner, server: FileServer, tmp_path: Path
 ) -> None:
     server.objects = {b"%d" % number: b"%d" % number for number in range(20)}
-    script = script_for("dash", links_to(server), tmp_path)
+    script = script_for(links_to(server), tmp_path)
     machine = partner("dash")
     machine.command = ["/bin/sh", "-c", f'exec {machine.command[0]} < "$0"']
     done = machine.run(script, "unused")
@@ -534,33 +506,21 @@ def test_comments_in_a_script_run_nothing(
     evil = '\n\'"""; touch PWNED; $(touch PWNED) \\'
     header = HEADER._replace(ref=evil, prefix=evil.encode() + b"\xff\n/")
     script = tmp_path / "get"
-    script.write_bytes(
-        write("py" if kind == "python" else "sh", links_to(server), header=header)[0]
-    )
+    script.write_bytes(write("sh", links_to(server), header=header)[0])
     machine = partner(kind)
     done = machine.run(script)
     assert (done.returncode, done.stderr) == (0, "")
     assert machine.files() == server.objects
 
 
-@pytest.mark.parametrize("kind", ["sh", "py"])
-def test_scripts_are_plain_text(server: FileServer, kind: str) -> None:
+def test_scripts_are_plain_text(server: FileServer) -> None:
     """Whatever the names are: ASCII, and no line that a name began."""
     server.objects = dict(DATA)
-    text, left_out = write(kind, [*links_to(server), *evil_links(server)])
+    text, left_out = write("sh", [*links_to(server), *evil_links(server)])
     assert set(left_out) == {PREFIX + name for name in EVIL_NAMES}
     assert text.isascii()
     assert all(31 < byte < 127 or byte == 10 for byte in text)
     lines = text.decode().splitlines()
-    start = {"sh": ("o ", "x ", "d "), "py": ("#: ",)}[kind]
+    start = ("o ", "x ", "d ")
     assert sum(line.startswith(start) for line in lines) == len(DATA) + len(EVIL_NAMES)
     assert not any("PWNED" in line and not line.startswith(start) for line in lines)
-
-
-def test_windows_names_are_refused() -> None:
-    from lakecli.repository.handoff.partner.files import Failed, check_windows
-
-    check_windows("a/b c.csv")
-    for name in ("a\\..\\b", "c:x", "nul", "COM1.txt", "a/aux/b", "dot.", "blank ", "a\nb", "x*"):
-        with pytest.raises(Failed):
-            check_windows(name)
