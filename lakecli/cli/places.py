@@ -12,10 +12,14 @@ from lakecli.cli.reading import Kind, Parser, read_branch_prefix
 from lakecli.cli.text import quote_path
 from lakecli.cli.transfers import failure_records, parallelism, progress, raise_failures
 from lakecli.errors import UsageError
-from lakecli.repository.across import AcrossOptions, AcrossReport
+from lakecli.repository.across import (
+    AcrossOptions,
+    AcrossReport,
+    RepositoryPath,
+    cp_across,
+    cp_tree_across,
+)
 from lakecli.repository.core.attributes import UNCHANGED, Attributes
-from lakecli.repository.cp_across import Place, cp_across, cp_tree_across
-from lakecli.repository.mv_across import mv_across, mv_tree_across
 
 TargetUri = Annotated[
     LakeUri,
@@ -81,7 +85,7 @@ def across(
     moves: bool,
     recursive: bool,
     transfer: TransferOptions,
-    attributes: Attributes | None = None,
+    attributes: Attributes = UNCHANGED,
 ) -> None:
     """Copy or move between two repositories, and answer.
 
@@ -98,18 +102,12 @@ def across(
         before, after = source.path or b"", target.path or b""
     else:
         before, after = target_of(source, target)
-    origin = Place(context.synced_repository(source), ref_of(source), before)
-    place = Place(context.synced_repository(target), ref_of(target), after)
-    verb, changed = "move" if moves else "copy", attributes or UNCHANGED
+    origin = RepositoryPath(context.synced_repository(source), ref_of(source), before)
+    place = RepositoryPath(context.synced_repository(target), ref_of(target), after)
+    verb = "move" if moves else "copy"
     with progress(context, verb, hidden=transfer.no_progress) as shown:
         workers = parallelism(context, place.repository, transfer.workers)
         options = AcrossOptions(workers, shown)
-        if recursive and moves:
-            report = mv_tree_across(origin, place, options=options)
-        elif recursive:
-            report = cp_tree_across(origin, place, attributes=changed, options=options)
-        elif moves:
-            _, report = mv_across(origin, place, options=options)
-        else:
-            _, report = cp_across(origin, place, attributes=changed, options=options)
+        carry = cp_tree_across if recursive else cp_across
+        report = carry(origin, place, attributes=attributes, options=options, moves=moves)
     answer(context, verb, source, target._replace(path=after), report.objects, report=report)

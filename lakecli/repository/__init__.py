@@ -8,8 +8,7 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
                     history: commit, merge, cherry_pick, revert, log, annotate, bisect, diff,
                     status
                     objects: ls, find, du, stat, presign, rm, cp, mv, update_metadata;
-                    cp_across and mv_across, between repositories, and across for their bytes;
-                    deposit, for the library
+                    across, cp and mv between repositories; deposit, for the library
                     transfers: upload, upload_tree, upload_mirror, upload_plan, download,
                     download_mirror, download_plan
                     collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS

@@ -1,4 +1,4 @@
-"""Bringing objects of one repository into the storage namespace of another.
+"""Copying and moving objects to another repository: their bytes first, then their entries.
 
 An object that is named by its contents keeps its name, and with it its checksum. If both
 namespaces are in one store, the store copies it: nothing passes through this machine, and only the
@@ -7,6 +7,10 @@ have other names, are read and get lakecli's.
 
 An object outside the namespace, which was imported in place, stays where it is: both repositories
 refer to it then. It is read and brought in if the other repository could not read it there.
+
+A move stages the removal last: the copies are staged, and their bytes durable, before anything is
+removed, so a crash in between leaves both. The repositories have logs of their own, so each takes
+back its own part.
 """
 
 from __future__ import annotations
@@ -14,12 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import (
@@ -34,6 +40,8 @@ from lakecli.errors import (
 )
 from lakecli.repository.check.external import check_unchanged
 from lakecli.repository.core.address import is_external, locate
+from lakecli.repository.core.attributes import UNCHANGED, Attributes
+from lakecli.repository.core.gate import claim_uploaded
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.places import (
     Trust,
@@ -44,6 +52,9 @@ from lakecli.repository.core.places import (
     trust_of,
 )
 from lakecli.repository.core.read import damaged, digest_of, gone, read_object
+from lakecli.repository.core.stager import Stager
+from lakecli.repository.core.subtree import remove_unchanged
+from lakecli.repository.core.view import check_branch, no_such_path, open_view
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.ingested import Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
@@ -54,6 +65,24 @@ from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore
+
+
+BATCH: Final = 1_024
+"""Objects that become durable, and are staged, together."""
+
+
+class RepositoryPath(NamedTuple):
+    """An object or a directory of a repository.
+
+    Attributes:
+        repository: the repository.
+        ref: a ref expression; of a destination, and of what is moved, a branch.
+        path: of the object, or of the directory.
+    """
+
+    repository: Repository
+    ref: str
+    path: bytes
 
 
 class AcrossOptions(NamedTuple):
@@ -74,15 +103,117 @@ class AcrossReport:
 
     Attributes:
         objects: number of objects staged.
-        size: their bytes.
         copied_by_store: those of them that the store copied itself.
         failures: (path, reason), in path order.
     """
 
     objects: int = 0
-    size: int = 0
     copied_by_store: int = 0
     failures: list[tuple[bytes, str]] = field(default_factory=list)
+
+
+def cp_across(
+    source: RepositoryPath,
+    target: RepositoryPath,
+    *,
+    attributes: Attributes = UNCHANGED,
+    options: AcrossOptions = AcrossOptions(),  # noqa: B008 - immutable
+    moves: bool = False,
+) -> AcrossReport:
+    """Copy or move one object to another repository.
+
+    Args:
+        source: the object.
+        target: where the copy is staged.
+        attributes: of the copy.
+        options: how to copy.
+        moves: remove the object from the source, unless it is uploaded there meanwhile.
+
+    Raises:
+        NotFound: no such ref, branch or source, or its bytes are missing.
+        IntegrityError: the object is damaged; nothing is staged.
+        LostRace: the source kept changing; it was copied.
+    """
+    check_path(target.path)
+    stager, remover = _stagers(source, target, moves=moves)
+    with open_view(source.repository, source.ref) as view:
+        entry, value = view.entry(source.path), view.find(source.path)
+        assert value is not None
+        across = Across(source.repository, target.repository, options)
+        options.progress.expect(items=1, size=entry.size)
+        own, ingested = across.bring_one(value)
+        across.flush()
+        changes = [(target.path, attributes.apply(own))]
+        brought = [] if ingested is None else [ingested]
+        stager.write(claim_uploaded(across.ingest, changes, brought))
+        if remover is not None:
+            remove_unchanged(remover, view, source.ref, [(source.path, value)])
+    across.report.objects = 1
+    return across.report
+
+
+def cp_tree_across(
+    source: RepositoryPath,
+    target: RepositoryPath,
+    *,
+    attributes: Attributes = UNCHANGED,
+    options: AcrossOptions = AcrossOptions(),  # noqa: B008 - immutable
+    moves: bool = False,
+) -> AcrossReport:
+    """Copy or move everything below a directory to another repository; report what fails.
+
+    If an object fails, the others are copied, and nothing is removed.
+
+    Args:
+        source: the directory; a missing trailing slash is added, here and to `target`.
+        target: the directory that replaces it in the resulting paths.
+        attributes: of the copies.
+        options: how to copy.
+        moves: remove the objects from the source, but for what is uploaded there meanwhile.
+
+    Raises:
+        NotFound: no such ref or branch, or nothing below the source.
+        UsageError: a resulting path is too long; nothing is staged.
+        LostRace: the objects kept changing; all are copied, some of them not removed.
+    """
+    below, to = as_directory(source.path), as_directory(target.path)
+    stager, remover = _stagers(source, target, moves=moves)
+    with open_view(source.repository, source.ref) as view:
+        for old, _ in view.scan(prefix=below):
+            check_path(to + old[len(below) :])
+        across = Across(source.repository, target.repository, options)
+        report = across.report
+        records = view.scan(prefix=below)
+        while batch := list(islice(records, BATCH)):
+            done, brought = across.bring(batch)
+            changes = [(to + old[len(below) :], attributes.apply(own)) for old, own in done]
+            stager.write(claim_uploaded(across.ingest, changes, brought))
+            report.objects += len(done)
+        if not report.objects and not report.failures:
+            raise no_such_path(source.repository, source.ref, below)
+        if remover is not None and not report.failures:
+            records = view.scan(prefix=below)
+            while batch := list(islice(records, BATCH)):
+                remove_unchanged(remover, view, source.ref, batch)
+    return report
+
+
+def _stagers(
+    source: RepositoryPath, target: RepositoryPath, *, moves: bool
+) -> tuple[Stager, Stager | None]:
+    """Return what stages the copies, and for a move what stages the removal.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    check_branch(target.repository, target.ref)
+    if not moves:
+        return Stager(target.repository, target.ref, kind="cp"), None
+    check_branch(source.repository, source.ref)
+    return (
+        Stager(target.repository, target.ref, kind="mv"),
+        Stager(source.repository, source.ref, kind="mv"),
+    )
 
 
 class Across:

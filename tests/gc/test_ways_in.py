@@ -29,6 +29,7 @@ from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
 from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch, repo, tag
+from lakecli.repository.across import RepositoryPath, cp_tree_across
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.core import transaction
@@ -37,12 +38,10 @@ from lakecli.repository.core.gc_guard import Swept
 from lakecli.repository.core.view import open_view
 from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.cp import cp, cp_tree
-from lakecli.repository.cp_across import Place, cp_tree_across
 from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.handoff.incoming import take_in
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.mv import mv, mv_tree
-from lakecli.repository.mv_across import mv_tree_across
 from lakecli.repository.revert import revert
 from lakecli.repository.rm import rm
 from lakecli.repository.undo.claims import GONE
@@ -158,11 +157,11 @@ def _import(setting: Setting) -> None:
     assert report.commit is not None
 
 
-def _from_another(setting: Setting) -> Place:
+def _from_another(setting: Setting) -> RepositoryPath:
     """Return a directory of another repository with the old contents."""
     other = repo.create(setting.ada.lake, "other", str(setting.directory / "other"))
     upload(other, b"d/a", OLD)
-    return Place(other, "main", b"d")
+    return RepositoryPath(other, "main", b"d")
 
 
 def _deposit(setting: Setting) -> bytes:
@@ -245,10 +244,12 @@ WAYS: Final = {
         lambda s: mv_tree(s.ada, source_branch="old", source=b"d", branch="main", path=b"x"),
     ),
     "cp-across": Way(
-        lambda s: cp_tree_across(_from_another(s), Place(s.ada, "main", b"x")), brings=True
+        lambda s: cp_tree_across(_from_another(s), RepositoryPath(s.ada, "main", b"x")),
+        brings=True,
     ),
     "mv-across": Way(
-        lambda s: mv_tree_across(_from_another(s), Place(s.ada, "main", b"x")), brings=True
+        lambda s: cp_tree_across(_from_another(s), RepositoryPath(s.ada, "main", b"x"), moves=True),
+        brings=True,
     ),
     "merge": Way(lambda s: merge(s.ada, s.old, "main", MergeOptions(committer="me"))),
     "merge-squash": Way(

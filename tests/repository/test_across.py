@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,17 +11,14 @@ from lakecli.base.layout import data_key
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, UsageError
 from lakecli.repository import across as across_module
-from lakecli.repository import cp_across as cp_across_module
-from lakecli.repository import mv_across as moving
 from lakecli.repository import repo
-from lakecli.repository.across import AcrossOptions
+from lakecli.repository.across import AcrossOptions, RepositoryPath, cp_across, cp_tree_across
 from lakecli.repository.commit import commit
 from lakecli.repository.core.attributes import Attributes
 from lakecli.repository.core.places import OutsideAddress, remember, remembered
 from lakecli.repository.core.read import read_object
+from lakecli.repository.core.subtree import remove_unchanged
 from lakecli.repository.core.view import open_view
-from lakecli.repository.cp_across import Place, cp_across, cp_tree_across
-from lakecli.repository.mv_across import mv_across, mv_tree_across
 from lakecli.repository.transfer.readers import PieceReader
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.base import ANY
@@ -67,14 +64,16 @@ def test_copy_a_directory(source: Repository, target: Repository) -> None:
     progress = RecordedProgress()
     options = AcrossOptions(2, progress)
     report = cp_tree_across(
-        Place(source, "main", b"d"), Place(target, "main", b"to"), options=options
+        RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to"), options=options
     )
     assert (report.objects, report.copied_by_store, report.failures) == (3, 0, [])
     assert read(target, "main") == checksums(MOVED)
     assert {path: content(target, path) for path in MOVED} == MOVED
     assert read(source, "main") == checksums(TREE)
     commit(target, "main", message="copied", committer="me")
-    again = cp_tree_across(Place(source, "main", b"d/"), Place(target, "main", b"to/"))
+    again = cp_tree_across(
+        RepositoryPath(source, "main", b"d/"), RepositoryPath(target, "main", b"to/")
+    )
     assert again.objects == 3
     undo(target)
     undo(target)
@@ -85,41 +84,53 @@ def test_copy_a_directory(source: Repository, target: Repository) -> None:
 def test_a_copy_is_the_same_entry(source: Repository, target: Repository) -> None:
     entry = entry_of(b"1")._replace(content_type="text/own", metadata={"k": "v"})
     stage_entries(source, "main", {b"e": entry})
-    copied, _ = cp_across(Place(source, "main", b"e"), Place(target, "main", b"f"))
-    assert entry_at(target, b"f") == entry == copied
+    cp_across(RepositoryPath(source, "main", b"e"), RepositoryPath(target, "main", b"f"))
+    assert entry_at(target, b"f") == entry
     changed = Attributes("text/new", {"n": "2"})
-    cp_across(Place(source, "main", b"e"), Place(target, "main", b"f"), attributes=changed)
+    cp_across(
+        RepositoryPath(source, "main", b"e"),
+        RepositoryPath(target, "main", b"f"),
+        attributes=changed,
+    )
     assert entry_at(target, b"f") == entry._replace(content_type="text/new", metadata={"n": "2"})
 
 
 def test_what_the_target_has_is_not_read(source: Repository, target: Repository) -> None:
     target.store.put(entry_of(LARGE).physical_address, LARGE, ANY)
     source.store.delete([entry_of(LARGE).physical_address])
-    cp_across(Place(source, "main", b"d/large"), Place(target, "main", b"x"))
+    cp_across(RepositoryPath(source, "main", b"d/large"), RepositoryPath(target, "main", b"x"))
     assert content(target, b"x") == LARGE
 
 
 def test_objects_that_fail_are_reported(source: Repository, target: Repository) -> None:
     source.store.put(entry_of(LARGE).physical_address, LARGE[:-1] + b"!", ANY)
     source.store.delete([entry_of(b"1").physical_address])
-    places = Place(source, "main", b"d"), Place(target, "main", b"to")
-    for act in (cp_tree_across, mv_tree_across):
-        report = act(*places)
+    places = RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to")
+    for moves in (False, True):
+        report = cp_tree_across(*places, moves=moves)
         assert [path for path, _ in report.failures] == [b"d/a", b"d/large"]
         assert read(target, "main") == checksums({b"to/b/c": b"2"})
     assert read(source, "main") == checksums(TREE)
     digest = entry_of(LARGE).physical_address
     assert digest not in {info.key for info in target.store.list()}
     with pytest.raises(IntegrityError, match="damaged"):
-        mv_across(Place(source, "main", b"d/large"), Place(target, "main", b"x"))
+        cp_across(
+            RepositoryPath(source, "main", b"d/large"),
+            RepositoryPath(target, "main", b"x"),
+            moves=True,
+        )
     with pytest.raises(NotFound, match="gone"):
-        cp_across(Place(source, "main", b"d/a"), Place(target, "main", b"x"))
+        cp_across(RepositoryPath(source, "main", b"d/a"), RepositoryPath(target, "main", b"x"))
     assert read(source, "main") == checksums(TREE)
 
 
 def test_move(source: Repository, target: Repository) -> None:
-    mv_across(Place(source, "main", b"z"), Place(target, "main", b"new"))
-    report = mv_tree_across(Place(source, "main", b"d"), Place(target, "main", b"to"))
+    cp_across(
+        RepositoryPath(source, "main", b"z"), RepositoryPath(target, "main", b"new"), moves=True
+    )
+    report = cp_tree_across(
+        RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to"), moves=True
+    )
     assert report.objects == 3
     assert read(source, "main") == {}
     assert read(target, "main") == checksums({**MOVED, b"new": b"5"})
@@ -138,14 +149,14 @@ def test_a_crash_before_the_removal_leaves_both(
     def crash(*_: object) -> int:
         raise KeyboardInterrupt
 
-    places = Place(source, "main", b"d"), Place(target, "main", b"to")
+    places = RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to")
     with monkeypatch.context() as patched:
-        patched.setattr(moving, "remove_unchanged", crash)
+        patched.setattr(across_module, "remove_unchanged", crash)
         with pytest.raises(KeyboardInterrupt):
-            mv_tree_across(*places)
+            cp_tree_across(*places, moves=True)
     assert read(source, "main") == checksums(TREE)
     assert read(target, "main") == checksums(MOVED)
-    mv_tree_across(*places)
+    cp_tree_across(*places, moves=True)
     assert read(source, "main") == checksums({b"z": b"5"})
     assert read(target, "main") == checksums(MOVED)
 
@@ -153,15 +164,14 @@ def test_a_crash_before_the_removal_leaves_both(
 def test_what_is_uploaded_meanwhile_stays(
     source: Repository, target: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = cp_across_module.copy_view
-
-    def copy_view(*args: object, **options: object) -> object:
-        report = real(*args, **options)  # type: ignore[arg-type]
+    def remove(*args: Any) -> int:
         stage(source, "main", {b"d/a": b"changed", b"d/new": b"new"})
-        return report
+        return remove_unchanged(*args)
 
-    monkeypatch.setattr(moving, "copy_view", copy_view)
-    mv_tree_across(Place(source, "main", b"d"), Place(target, "main", b"to"))
+    monkeypatch.setattr(across_module, "remove_unchanged", remove)
+    cp_tree_across(
+        RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to"), moves=True
+    )
     left = {b"d/a": b"changed", b"d/new": b"new", b"z": b"5"}
     assert read(source, "main") == checksums(left)
     assert read(target, "main") == checksums(MOVED)
@@ -179,7 +189,9 @@ def test_the_store_copies_where_it_can(
     monkeypatch.setattr(across_module, "read_object", None)  # nothing is read here
     source.store.put(entry_of(b"2").physical_address, b"longer", ANY)
     source.store.delete([entry_of(b"1").physical_address])
-    report = cp_tree_across(Place(source, "main", b"d"), Place(target, "main", b"to"))
+    report = cp_tree_across(
+        RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to")
+    )
     assert (report.objects, report.copied_by_store) == (1, 1)
     assert [path for path, _ in report.failures] == [b"d/a", b"d/b/c"]
     assert content(target, b"to/large") == LARGE
@@ -196,7 +208,9 @@ def test_what_the_store_does_not_copy_is_read(
 
     monkeypatch.setattr(across_module, "can_copy", lambda *_: True)
     monkeypatch.setattr(across_module, "copy_across", copy)
-    report = cp_tree_across(Place(source, "main", b"d"), Place(target, "main", b"to"))
+    report = cp_tree_across(
+        RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to")
+    )
     assert (report.objects, report.copied_by_store) == (3, 0)
     assert read(target, "main") == checksums(MOVED)
 
@@ -207,7 +221,7 @@ def test_objects_outside_stay_there(source: Repository, target: Repository, tmp_
     address = f"local://{tmp_path}/raw/x"
     entry = entry_of(b"raw")._replace(physical_address=address)
     stage_entries(source, "main", {b"x": entry})
-    places = Place(source, "main", b"x"), Place(target, "main", b"x")
+    places = RepositoryPath(source, "main", b"x"), RepositoryPath(target, "main", b"x")
     with pytest.raises(OutsideAddress):  # somebody else has named it
         cp_across(*places)
     remember(source, [f"local://{tmp_path}/raw"])
@@ -225,7 +239,7 @@ def test_objects_in_the_target_namespace_become_its_own(
     remember(source, [f"local://{tmp_path}/other"])
     entry = entry_of(b"raw")._replace(physical_address=f"local://{tmp_path}/other/raw")
     stage_entries(source, "main", {b"x": entry})
-    cp_across(Place(source, "main", b"x"), Place(target, "main", b"x"))
+    cp_across(RepositoryPath(source, "main", b"x"), RepositoryPath(target, "main", b"x"))
     assert entry_at(target, b"x").physical_address == data_key(h(b"raw").hex())
     assert content(target, b"x") == b"raw"
 
@@ -240,14 +254,14 @@ def test_objects_with_other_names_get_ours(source: Repository, target: Repositor
     )
     source.store.put(entry.physical_address, LARGE, ANY)
     stage_entries(source, "main", {b"x": entry})
-    cp_across(Place(source, "main", b"x"), Place(target, "main", b"x"))
+    cp_across(RepositoryPath(source, "main", b"x"), RepositoryPath(target, "main", b"x"))
     made = entry_at(target, b"x")
     assert made == entry._replace(
         physical_address=data_key(h(LARGE).hex()), checksum=h(LARGE).hex()
     )
     source.store.put(entry.physical_address, LARGE[:-1] + b"!", ANY)
     with pytest.raises(IntegrityError, match="damaged"):
-        cp_across(Place(source, "main", b"x"), Place(target, "main", b"y"))
+        cp_across(RepositoryPath(source, "main", b"x"), RepositoryPath(target, "main", b"y"))
     with open_view(target, "main") as view:
         assert {path: decode_entry(value).checksum for path, value in view.scan()} == {
             b"x": h(LARGE).hex()
@@ -255,15 +269,23 @@ def test_objects_with_other_names_get_ours(source: Repository, target: Repositor
 
 
 def test_what_cannot_be_copied_stages_nothing(source: Repository, target: Repository) -> None:
-    long = Place(target, "main", b"x" * 1_022)
+    long = RepositoryPath(target, "main", b"x" * 1_022)
     with pytest.raises(UsageError):
-        cp_tree_across(Place(source, "main", b"d"), long)
+        cp_tree_across(RepositoryPath(source, "main", b"d"), long)
     with pytest.raises(NotFound, match="no object"):
-        cp_tree_across(Place(source, "main", b"nope"), Place(target, "main", b"to"))
+        cp_tree_across(
+            RepositoryPath(source, "main", b"nope"), RepositoryPath(target, "main", b"to")
+        )
     with pytest.raises(NotFound, match="no branch"):
-        mv_tree_across(Place(source, "main", b"d"), Place(target, "nope", b"to"))
+        cp_tree_across(
+            RepositoryPath(source, "main", b"d"), RepositoryPath(target, "nope", b"to"), moves=True
+        )
     with pytest.raises(NotFound, match="no branch"):
-        mv_across(Place(source, "main@", b"d/a"), Place(target, "main", b"to"))
+        cp_across(
+            RepositoryPath(source, "main@", b"d/a"),
+            RepositoryPath(target, "main", b"to"),
+            moves=True,
+        )
     assert read(target, "main") == {}
     assert read(source, "main") == checksums(TREE)
 
