@@ -21,15 +21,7 @@ from lakecli.cli.transfers import (
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.transfer.plan import Step
 from lakecli.repository.upload import UploadOptions
-from lakecli.repository.upload_mirror import plan_mirror, upload_mirror
-from lakecli.repository.upload_plan import plan_file, plan_files, plan_upload
-from lakecli.repository.upload_tree import UploadReport, upload_files, upload_tree
-
-
-class Mirror(NamedTuple):
-    """That objects are removed which the directory lacks; at most so many."""
-
-    max_delete: int | None
+from lakecli.repository.upload_tree import UploadReport, plan_file, plan_upload, upload_tree
 
 
 class Uploads(NamedTuple):
@@ -40,18 +32,18 @@ class Uploads(NamedTuple):
     sources: list[str]
     options: UploadOptions
     names: list[bytes] | None
-    mirror: Mirror | None
+    delete: bool
+    max_delete: int | None
 
     def plan(self) -> Iterator[Step]:
         """Return what would be done."""
-        where = (self.repository, ref_of(self.target), self.target.path or b"")
-        if len(self.sources) > 1:
-            sources = list(map(Path, self.sources))
-            return plan_files(*where, sources=sources, options=self.options)
-        source = Path(self.sources[0])
-        if self.mirror is not None:
-            return plan_mirror(*where, source=source, options=self.options)
-        return plan_upload(*where, source=source, options=self.options, names=self.names)
+        return plan_upload(
+            *self._where(),
+            source=self._files(),
+            options=self.options,
+            names=self.names,
+            delete=self.delete,
+        )
 
     def plan_one(self, path: bytes) -> Iterator[Step]:
         """Return what would be done with the only file, which gets a path."""
@@ -62,31 +54,27 @@ class Uploads(NamedTuple):
         """Upload; if that ends early, note what is staged."""
         report = UploadReport()
         try:
-            return self._fill(report)
+            return upload_tree(
+                *self._where(),
+                source=self._files(),
+                options=self.options,
+                names=self.names,
+                delete=self.delete,
+                max_delete=self.max_delete,
+                report=report,
+            )
         except BaseException:
             if report.uploaded or report.unchanged:
                 done = report.uploaded + report.unchanged
                 context.out.note(f"{done} objects are staged; run the same command to continue")
             raise
 
-    def _fill(self, report: UploadReport) -> UploadReport:
+    def _where(self) -> tuple[Repository, str, bytes]:
+        return self.repository, ref_of(self.target), self.target.path or b""
 
-        where = (self.repository, ref_of(self.target), self.target.path or b"")
-        if len(self.sources) > 1:
-            sources = list(map(Path, self.sources))
-            return upload_files(*where, sources=sources, options=self.options, report=report)
-        source = Path(self.sources[0])
-        if self.mirror is not None:
-            return upload_mirror(
-                *where,
-                source=source,
-                options=self.options,
-                max_delete=self.mirror.max_delete,
-                report=report,
-            )
-        return upload_tree(
-            *where, source=source, options=self.options, names=self.names, report=report
-        )
+    def _files(self) -> Path | list[Path]:
+        """Return the directory, or several files."""
+        return list(map(Path, self.sources)) if len(self.sources) > 1 else Path(self.sources[0])
 
 
 def tell_directory(context: Context, source: str, target: LakeUri) -> None:

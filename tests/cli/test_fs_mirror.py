@@ -121,14 +121,11 @@ def test_what_says_nothing_is_refused(
 def test_what_somebody_changes_meanwhile_stays(
     cli: Cli, demo: Demo, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakecli.repository import upload_mirror
-    from lakecli.repository.upload_tree import upload_tree as real
-
-    def upload_tree(*args: object, **options: object) -> object:
+    def is_much_less(*_: object) -> bool:
         demo.stage({"in/gone": "theirs"})
-        return real(*args, **options)  # type: ignore[arg-type]
+        return False
 
-    monkeypatch.setattr(upload_mirror, "upload_tree", upload_tree)
+    monkeypatch.setattr("lakecli.repository.upload_tree.is_much_less", is_much_less)
     done = cli.ok("fs", "upload", "-r", source, f"{MAIN}/in/", "--delete", "--json").json
     assert done["deleted"] == 1
     assert cli.ok("fs", "cat", f"{MAIN}/in/gone").stdout == "theirs"
@@ -146,7 +143,7 @@ def test_a_file_that_the_walk_misses_stays(
     def walk(*args: object) -> object:
         return filter(next(walks, None), files_of(*args))  # type: ignore[arg-type]
 
-    monkeypatch.setattr("lakecli.repository.upload_mirror.files_of", walk)
+    monkeypatch.setattr("lakecli.repository.upload_tree.files_of", walk)
     done = cli.ok("fs", "upload", "-r", source, f"{MAIN}/in/", "--delete", "--json").json
     assert done["deleted"] == 0
     assert paths(cli) == before

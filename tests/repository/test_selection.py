@@ -15,9 +15,7 @@ from lakecli.repository.download_plan import plan_download
 from lakecli.repository.transfer.plan import Plan, Tally
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.upload import UploadOptions
-from lakecli.repository.upload_mirror import upload_mirror
-from lakecli.repository.upload_plan import plan_upload
-from lakecli.repository.upload_tree import UploadReport, upload_tree
+from lakecli.repository.upload_tree import plan_upload, upload_tree
 from tests.support.lakes import read, stage
 from tests.support.recorded_progress import RecordedProgress
 
@@ -126,7 +124,7 @@ def test_an_upload_plan_agrees_with_the_upload(repository: Repository, source: P
     retyped = plan_upload(repository, "main", b"p", source=source, options=typed)
     assert Plan.of(retyped).unchanged.count == 0
     with pytest.raises(NotFound):
-        plan_upload(repository, "main", b"", source=source / "none", options=options)
+        list(plan_upload(repository, "main", b"", source=source / "none", options=options))
 
 
 def test_a_download_takes_the_selected_objects(
@@ -172,9 +170,7 @@ def test_own_files_are_neither_uploaded_nor_removed(repository: Repository, sour
     options = UploadOptions()
     plan = Plan.of(plan_upload(repository, "main", b"p", source=source, options=options))
     assert plan.new.count == 4
-    done = upload_mirror(
-        repository, "main", b"p", source=source, options=options, report=UploadReport()
-    )
+    done = upload_tree(repository, "main", b"p", source=source, options=options, delete=True)
     assert (done.uploaded, done.deleted) == (4, 1)
     assert b"p/.DS_Store" in read(repository, "main")
     names = [b".lakefs_ref.yaml"]

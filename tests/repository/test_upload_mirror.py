@@ -9,10 +9,9 @@ import pytest
 from lakecli.base.progress import NoProgress
 from lakecli.errors import Refused
 from lakecli.repository.core.walk import LinkPolicy
-from lakecli.repository.transfer.plan import Action
+from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.upload import UploadOptions
-from lakecli.repository.upload_mirror import plan_mirror, upload_mirror
-from lakecli.repository.upload_tree import UploadReport, files_of
+from lakecli.repository.upload_tree import UploadReport, files_of, plan_upload, upload_tree
 from tests.support.lakes import read, stage
 
 if TYPE_CHECKING:
@@ -37,14 +36,13 @@ def source(tmp_path: Path) -> Path:
 def mirror(
     repository: Repository, source: Path, options: UploadOptions | None = None
 ) -> UploadReport:
-    return upload_mirror(
-        repository,
-        "main",
-        b"p",
-        source=source,
-        options=options or UploadOptions(),
-        report=UploadReport(),
-    )
+    options = options or UploadOptions()
+    return upload_tree(repository, "main", b"p", source=source, options=options, delete=True)
+
+
+def plan(repository: Repository, source: Path) -> Iterator[Step]:
+    options = UploadOptions()
+    return plan_upload(repository, "main", b"p", source=source, options=options, delete=True)
 
 
 def first_walk_misses(monkeypatch: pytest.MonkeyPatch, name: bytes) -> list[str]:
@@ -57,7 +55,7 @@ def first_walk_misses(monkeypatch: pytest.MonkeyPatch, name: bytes) -> list[str]
         is_first = len(walks) == 1
         return (found for found in real(*args) if found.relative != name or not is_first)
 
-    monkeypatch.setattr("lakecli.repository.upload_mirror.files_of", walk)
+    monkeypatch.setattr("lakecli.repository.upload_tree.files_of", walk)
     return walks
 
 
@@ -77,7 +75,7 @@ def test_a_plan_removes_no_file_that_the_walk_misses(
 ) -> None:
     mirror(repository, source)
     walks = first_walk_misses(monkeypatch, b"b")
-    steps = plan_mirror(repository, "main", b"p", source=source, options=UploadOptions())
+    steps = plan(repository, source)
     assert {each.action for each in steps} == {Action.UNCHANGED}
     assert len(walks) == 1
 
@@ -130,7 +128,7 @@ def test_where_much_is_missing_a_second_walk_must_find_the_same(
     stage(repository, "main", dict.fromkeys([b"p/c", b"p/gone"], b"old"))
     before = read(repository, "main")
     walks = first_walk_misses(monkeypatch, b"a")
-    steps = plan_mirror(repository, "main", b"p", source=source, options=UploadOptions())
+    steps = plan(repository, source)
     with pytest.raises(Refused, match="lacks 1 of 2 objects of the branch, and a second walk"):
         list(steps)
     walks.clear()

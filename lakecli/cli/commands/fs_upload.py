@@ -154,10 +154,10 @@ def fs_upload(
         if not (is_many or chosen.dry_run):
             _upload_one(context, repository, target, sources[0], options, is_whole=is_whole)
             return
-        from lakecli.cli.uploads import Mirror, Uploads, answer, tell_directory
+        from lakecli.cli.uploads import Uploads, answer, tell_directory
 
-        mirror = Mirror(max_delete) if delete and is_tree else None
-        many = Uploads(repository, target, sources, options, listed, mirror)
+        deletes = delete and is_tree
+        many = Uploads(repository, target, sources, options, listed, deletes, max_delete)
         if chosen.dry_run:
             own = b"" if is_many else _path_for(target, sources[0], is_whole=is_whole)
             steps = many.plan() if is_many else many.plan_one(own)
