@@ -9,8 +9,7 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
                     status
                     objects: ls, find, du, stat, presign, rm, cp, mv, update_metadata;
                     across, cp and mv between repositories; deposit, for the library
-                    transfers: upload, upload_tree, download, download_mirror,
-                    download_plan
+                    transfers: upload, upload_tree, download
                     collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS
     check | undo    fsck and doctor; the operation log, undo and redo
     sharing | handoff | lakefs    refs and commits in the bucket: fetch, and automatic sync; data

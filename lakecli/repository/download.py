@@ -1,14 +1,22 @@
-"""Downloading objects to files, verified, with the modification times of the uploaded files."""
+"""Downloading objects to files, verified, with the modification times of the uploaded files.
+
+`download_object` writes one file. `download_tree` compares what a ref has below a directory with
+the files there, and writes those that differ; `plan_download` makes the same walk and only tells
+what would be done. A mirror also deletes the files that the ref lacks.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import stat
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base.model import Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
@@ -27,12 +35,15 @@ from lakecli.errors import (
 from lakecli.repository.core.address import is_external
 from lakecli.repository.core.lake import Repository
 from lakecli.repository.core.own_files import is_own
+from lakecli.repository.core.places import real_path, remembered
 from lakecli.repository.core.read import content_digest, read_object
 from lakecli.repository.core.view import View, no_such_path, open_view
+from lakecli.repository.core.walk import LinkPolicy, walk
 from lakecli.repository.transfer.destination import (
     Destination,
     NoRoom,
     State,
+    UnsafeName,
     Unwritable,
 )
 from lakecli.repository.transfer.parallel import (
@@ -41,6 +52,8 @@ from lakecli.repository.transfer.parallel import (
     Workers,
     part_retries,
 )
+from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.transfer.readers import FileState
 from lakecli.repository.transfer.receive import Fetcher
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.stores.base import BucketNotFound
@@ -49,6 +62,13 @@ from lakecli.stores.uri import is_local
 
 LOOK_AHEAD: Final = 1_024
 """Objects that are announced to the progress together."""
+
+
+_ACTIONS: Final = {
+    State.MISSING: Action.NEW,
+    State.SAME: Action.UNCHANGED,
+    State.DIFFERENT: Action.CHANGED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +113,18 @@ class DownloadReport:
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
 
+class MirrorOptions(NamedTuple):
+    """Which files stay.
+
+    Attributes:
+        keeps: tells of a file, by its name below the directory, whether it is never deleted.
+        max_delete: refuse to delete more files than this.
+    """
+
+    keeps: Callable[[bytes], bool]
+    max_delete: int | None = None
+
+
 _DEFAULTS = DownloadOptions()
 
 
@@ -112,13 +144,30 @@ def download_object(
         UsageError: `target` cannot be a file.
         PermissionDenied: `target` cannot be written.
     """
-    entry, target = find_target(repository, ref, path, target)
+    entry, target = _find_target(repository, ref, path, target)
     with Destination(os.fsencode(target.parent)) as destination:
         Download(repository, options).fetch(destination, os.fsencode(target.name), entry)
     return entry
 
 
-def find_target(repository: Repository, ref: str, path: bytes, target: Path) -> tuple[Entry, Path]:
+def plan_object(repository: Repository, ref: str, path: bytes, *, target: Path) -> Step:
+    """Return what `download_object` would find at the file that it writes.
+
+    A file of the size of the object is read and compared.
+
+    Raises:
+        NotFound: the ref or the path does not exist.
+        UsageError: `target` cannot be a file.
+    """
+    entry, target = _find_target(repository, ref, path, target)
+    with Destination(os.fsencode(target.parent)) as destination:
+        state = destination.state_of(
+            os.fsencode(target.name), size=entry.size, digest=content_digest(entry)
+        )
+    return Step(_ACTIONS[state], path, entry.size)
+
+
+def _find_target(repository: Repository, ref: str, path: bytes, target: Path) -> tuple[Entry, Path]:
     """Return an object, and the file that a download of it to `target` writes.
 
     Raises:
@@ -145,11 +194,18 @@ def download_tree(
     target: Path,
     options: DownloadOptions = _DEFAULTS,
     names: Sequence[bytes] | None = None,
+    mirror: MirrorOptions | None = None,
 ) -> DownloadReport:
     """Download every object below a directory; report those that fail, and write the others.
 
     A directory marker (a path that ends in a slash) becomes a directory. Nothing is written outside
     `target`, whatever the paths are and whatever symbolic links it holds.
+
+    With `mirror`, the other files of the directory are deleted afterwards, unless an object fails.
+    A file that is in the way of an object is deleted before that object is downloaded, after all
+    others. Files that the selection leaves out stay, and so do files that change meanwhile, special
+    files, and whatever is outside the directory: symbolic links are deleted themselves and never
+    followed.
 
     Args:
         repository: the repository.
@@ -158,14 +214,80 @@ def download_tree(
         target: the directory to write to.
         options: of the download.
         names: of the objects below the prefix, if not all are meant.
+        mirror: delete other files, and which of them stay.
 
     Raises:
         NotFound: the ref does not exist, or there is nothing below the prefix.
+        Refused: of a mirror: too many files would be deleted, the prefix has no object, or the
+            directory holds files that a repository needs; nothing is written.
         UsageError: `target` cannot be a directory.
     """
-    download = TreeDownload(repository, options)
-    download.run(ref, as_directory(prefix), target, names)
+    below = as_directory(prefix)
+    opened = _opened(repository, ref, below, target, options=options, mirror=mirror)
+    with opened as (view, destination, surplus):
+        count = len(surplus.files)
+        if mirror is not None and mirror.max_delete is not None and count > mirror.max_delete:
+            raise Refused(
+                f"{count:,} files would be deleted, more than {mirror.max_delete:,}",
+                hint="list them: --dry-run",
+            )
+        download = TreeDownload(repository, options, below, surplus)
+        download.fetch_all(destination, download.records(view, ref, names))
+        if surplus.files and not download.report.failures:
+            download.delete(destination, view)
+    download.report.failures.sort()
     return download.report
+
+
+def plan_download(
+    repository: Repository,
+    ref: str,
+    prefix: bytes,
+    *,
+    target: Path,
+    options: DownloadOptions = _DEFAULTS,
+    names: Sequence[bytes] | None = None,
+    mirror: MirrorOptions | None = None,
+) -> Iterator[Step]:
+    """Yield what `download_tree` would do, in path order, without fetching or writing.
+
+    A file of the size of its object is read and compared. The deletions come last.
+
+    Raises:
+        NotFound: the ref does not exist, or there is nothing below the prefix.
+        Refused: as `download_tree`, but for the number of files.
+        UsageError: `target` cannot be a directory.
+    """
+    below = as_directory(prefix)
+    opened = _opened(repository, ref, below, target, options=options, mirror=mirror)
+    with opened as (view, destination, surplus):
+        plan = _TreePlan(repository, options, below, surplus)
+        failed = False
+        for step in plan.steps(destination, plan.records(view, ref, names)):
+            failed = failed or step.action is Action.FAILED
+            yield step
+        for name, seen in () if failed else surplus.files:
+            yield Step(Action.DELETED, os.fsencode(target / os.fsdecode(name)), seen.size)
+
+
+@contextmanager
+def _opened(
+    repository: Repository,
+    ref: str,
+    below: bytes,
+    target: Path,
+    *,
+    options: DownloadOptions,
+    mirror: MirrorOptions | None,
+) -> Iterator[tuple[View, Destination, _Surplus]]:
+    """Open a ref and the directory to write to, and find the files that a mirror deletes."""
+    if mirror is not None:
+        _check_unneeded(repository, target)
+    with open_view(repository, ref) as view, Destination(os.fsencode(target)) as destination:
+        surplus = _Surplus([], [])
+        if mirror is not None:
+            surplus = _Surplus.of(view, below, target, options, mirror)
+        yield view, destination, surplus
 
 
 class Download:
@@ -206,63 +328,76 @@ class Download:
 
 
 class TreeDownload(Download):
-    """A recursive download by several threads."""
+    """A recursive download by several threads.
 
-    def __init__(self, repository: Repository, options: DownloadOptions) -> None:
+    Args:
+        repository: of the objects.
+        options: of the download.
+        below: the directory whose objects are downloaded; their names begin behind it.
+        surplus: files that will be deleted; objects with one in their way are left for later.
+    """
+
+    def __init__(
+        self, repository: Repository, options: DownloadOptions, below: bytes, surplus: _Surplus
+    ) -> None:
         super().__init__(repository, options)
-        self.report = DownloadReport()
+        self.report = DownloadReport(failures=list(surplus.failures))
+        self._below = below
+        self._surplus = surplus
+        self._blocked: list[bytes] = []
         self._budget = FailureBudget()
         self._lock = Lock()
 
-    def run(
-        self, ref: str, below: bytes, target: Path, names: Sequence[bytes] | None = None
-    ) -> None:
-        """Download the objects of a ref below a directory, or those of some names."""
-        with open_view(self._repository, ref) as view:
-            records = self.records(view, ref, below, names)
-            with Destination(os.fsencode(target)) as destination:
-                self.fetch_all(destination, records, len(below))
-        self.report.failures.sort()
-
     def records(
-        self, view: View, ref: str, below: bytes, names: Sequence[bytes] | None = None
+        self, view: View, ref: str, names: Sequence[bytes] | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Return the objects below a directory, or those of some names; record absent names.
+        """Return the objects below the directory, or those of some names; record absent names.
 
         Raises:
             NotFound: there is nothing below the directory.
         """
         if names is not None:
-            return self._named(view, ref, [below + name for name in names])
-        records = view.scan(prefix=below)
+            return self._named(view, ref, names)
+        records = view.scan(prefix=self._below)
         first = next(records, None)
         if first is None:
-            raise no_such_path(self._repository, ref, below)
+            raise no_such_path(self._repository, ref, self._below)
         return chain([first], records)
 
-    def fetch_all(
-        self, destination: Destination, records: Iterator[tuple[bytes, bytes]], below: int
-    ) -> None:
-        """Download objects; their names are their paths without the first `below` bytes."""
-        self.workers.for_each(
-            self._selected(records, below),
-            lambda item: self._one(destination, item[0], item[0][below:], item[1]),
-        )
-
-    def _named(self, view: View, ref: str, paths: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the objects at some paths; record those that do not exist."""
-        for path in paths:
+    def _named(self, view: View, ref: str, names: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the objects of some names; record those that do not exist."""
+        for name in names:
+            path = self._below + name
             value = view.find(path)
             if value is None:
                 self._fail(path, no_such_path(self._repository, ref, path))
             else:
                 yield path, value
 
-    def _selected(
-        self, records: Iterator[tuple[bytes, bytes]], below: int
-    ) -> Iterator[tuple[bytes, Entry]]:
+    def fetch_all(self, destination: Destination, records: Iterator[tuple[bytes, bytes]]) -> None:
+        """Download objects."""
+        self.workers.for_each(
+            self._selected(records), lambda item: self._one(destination, item[0], item[1])
+        )
+
+    def delete(self, destination: Destination, view: View) -> None:
+        """Delete the surplus files, then download the objects that they were in the way of."""
+        for name, seen in self._surplus.files:
+            try:
+                self.report.deleted += destination.delete(
+                    name,
+                    seen=seen,
+                    keeps=lambda each: view.find(self._below + each + b"/") is not None,
+                )
+            except LakeError as error:
+                self.report.failures.append((self._below + name, error.message))
+        self._surplus = _Surplus([], [])
+        values = ((path, view.find(path)) for path in sorted(self._blocked))
+        self.fetch_all(destination, ((path, value) for path, value in values if value is not None))
+
+    def _selected(self, records: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, Entry]]:
         """Yield the selected objects, and announce them to the progress in batches."""
-        selection = self._options.selection
+        selection, below = self._options.selection, len(self._below)
         while batch := list(islice(records, LOOK_AHEAD)):
             selected = []
             for path, value in batch:
@@ -288,7 +423,8 @@ class TreeDownload(Download):
     def _exclude(self, _path: bytes, _entry: Entry) -> None:
         self.report.excluded += 1
 
-    def _one(self, destination: Destination, path: bytes, name: bytes, entry: Entry) -> None:
+    def _one(self, destination: Destination, path: bytes, entry: Entry) -> None:
+        name = path[len(self._below) :]
         try:
             if not name or name.endswith(b"/"):
                 if name:
@@ -331,4 +467,162 @@ class TreeDownload(Download):
         )
 
     def _fail(self, path: bytes, error: LakeError) -> None:
-        self.report.failures.append((path, error.message))
+        if isinstance(error, UnsafeName) and self._surplus.blocks(path[len(self._below) :]):
+            self._blocked.append(path)
+        else:
+            self.report.failures.append((path, error.message))
+
+
+class _TreePlan(TreeDownload):
+    """A recursive download that compares and writes nothing."""
+
+    def __init__(
+        self, repository: Repository, options: DownloadOptions, below: bytes, surplus: _Surplus
+    ) -> None:
+        super().__init__(repository, options, below, surplus)
+        failures = surplus.failures
+        self._steps = [Step(Action.FAILED, path, error=why) for path, why in failures]
+
+    def steps(
+        self, destination: Destination, records: Iterator[tuple[bytes, bytes]]
+    ) -> Iterator[Step]:
+        """Yield what `fetch_all` would do, a batch at a time."""
+        while True:
+            batch = list(islice(records, LOOK_AHEAD))
+            self.fetch_all(destination, iter(batch))
+            steps, self._steps = self._steps, []  # names without an object are in it, too
+            yield from sorted(steps, key=lambda step: step.path)
+            if not batch:
+                return
+
+    def _leave_out(self, path: bytes) -> None:
+        self._steps.append(Step(Action.EXCLUDED, path))
+
+    def _exclude(self, path: bytes, entry: Entry) -> None:
+        self._steps.append(Step(Action.EXCLUDED, path, entry.size))
+
+    def _fail(self, path: bytes, error: LakeError) -> None:
+        self._steps.append(Step(Action.FAILED, path, error=error.message))
+
+    def _one(self, destination: Destination, path: bytes, entry: Entry) -> None:
+        name = path[len(self._below) :]
+        if not name or name.endswith(b"/"):
+            return
+        try:
+            state = self._state(destination, name, entry)
+        except UnsafeName as error:
+            if not self._surplus.blocks(name):
+                self._fail(path, error)
+                return
+            self._steps.append(Step(Action.NEW, path, entry.size))
+            return
+        self._steps.append(Step(_ACTIONS[state], path, entry.size))
+        self._options.progress.advance(items=1)
+
+
+class _Surplus(NamedTuple):
+    """The files of a directory that the ref lacks.
+
+    Attributes:
+        files: names below the directory, ascending, and what was seen there.
+        failures: directories that cannot be read, and why.
+    """
+
+    files: list[tuple[bytes, FileState]]
+    failures: list[tuple[bytes, str]]
+
+    @classmethod
+    def of(
+        cls,
+        view: View,
+        below: bytes,
+        target: Path,
+        options: DownloadOptions,
+        mirror: MirrorOptions,
+    ) -> _Surplus:
+        """Compare a directory with what a view has below a prefix.
+
+        Raises:
+            Refused: everything would be deleted.
+        """
+        found = cls([], [])
+        if not target.is_dir():
+            return found
+        names = (path[len(below) :] for path, _ in view.scan(prefix=below))
+        objects = _Objects(name for name in names if name and not name.endswith(b"/"))
+        for each in walk(os.fsencode(target), LinkPolicy.FAIL):
+            name = each.relative
+            if is_own(name) or objects.has(name) or mirror.keeps(name):
+                continue
+            if not options.selection.takes(name):
+                continue
+            try:
+                status = os.lstat(each.path)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                found.failures.append((each.path, each.problem or "cannot be read"))
+            elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                found.files.append((name, FileState.of(status)))
+        if found.files and not objects.any:
+            raise Refused(
+                f"there is no object below {view.repository.uri}/{view.name}/{os.fsdecode(below)}, "
+                "so everything would be deleted",
+                hint=f"if that is meant: rm -r {target}",
+            )
+        return found
+
+    def blocks(self, name: bytes) -> bool:
+        """Tell whether one of the files is in the way of an object."""
+        at = name.find(b"/")
+        while at != -1:
+            if self._has(name[:at], name[:at]):
+                return True
+            at = name.find(b"/", at + 1)
+        return self._has(name + b"/", name + b"0")  # the byte after the slash
+
+    def _has(self, first: bytes, last: bytes) -> bool:
+        at = bisect_left(self.files, first, key=lambda item: item[0])
+        if at == len(self.files):
+            return False
+        return self.files[at][0] == first or self.files[at][0] < last
+
+
+class _Objects:
+    """The names of objects, which are asked for in ascending order."""
+
+    def __init__(self, names: Iterable[bytes]) -> None:
+        self._names = iter(names)
+        self._next = next(self._names, None)
+        self.any = self._next is not None
+
+    def has(self, name: bytes) -> bool:
+        """Tell whether an object has this name."""
+        while self._next is not None and self._next < name:
+            self._next = next(self._names, None)
+        return self._next == name
+
+
+def _check_unneeded(repository: Repository, target: Path) -> None:
+    """Refuse to delete below a directory that holds, or lies in, what a repository needs.
+
+    Raises:
+        Refused: the storage namespace of a repository of this machine, a directory that one has
+            imported from without copying, or the home of lakecli.
+    """
+    lake = repository.lake
+    needed = [(str(lake.home.store), "the local store"), (str(lake.home.cache), "the cache")]
+    for record in lake.repositories():
+        with lake.kv.read() as txn:
+            sources = remembered(txn, lake.repository(record.name))
+        places = [(record.storage_namespace, f"the storage namespace of {record.name}")]
+        places += [(each, f"a source of {record.name}, imported in place") for each in sources]
+        needed += [(real_path(place), what) for place, what in places if is_local(place)]
+    root = os.path.realpath(target)
+    for place, what in needed:
+        real = os.path.realpath(place)
+        if os.path.commonpath([root, real]) in (root, real):
+            raise Refused(
+                f"{target} holds or lies in {what}, from which nothing may be deleted: {place}",
+                hint="download to another directory",
+            )

@@ -10,8 +10,7 @@ import pytest
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
-from lakecli.repository.download import DownloadOptions, download_tree
-from lakecli.repository.download_plan import plan_download
+from lakecli.repository.download import DownloadOptions, download_tree, plan_download
 from lakecli.repository.transfer.plan import Plan, Tally
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.upload import UploadOptions

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.answers import pick
@@ -39,12 +38,12 @@ from lakecli.repository.core.own_files import is_own
 from lakecli.repository.download import (
     DownloadOptions,
     DownloadReport,
+    MirrorOptions,
     download_object,
     download_tree,
+    plan_download,
+    plan_object,
 )
-from lakecli.repository.download_mirror import MirrorOptions, download_mirror, plan_download_mirror
-from lakecli.repository.download_plan import plan_download, plan_object
-from lakecli.repository.transfer.plan import Step
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.worktree.ignore import Ignore
 from lakecli.worktree.names import IGNORE_FILE
@@ -156,41 +155,17 @@ def fs_download(
             return
         target = Path(destination)
         mirror = _mirror(target, max_delete) if delete else None
-        tree = _Tree(repository, path, target, options, listed, mirror)
+        where = (repository, ref_of(path), path.path or b"")
         if chosen.dry_run:
-            hint = "all others would be downloaded"
-            show_plan(context, tree.plan(), verb="download", hint=hint)
+            steps = plan_download(
+                *where, target=target, options=options, names=listed, mirror=mirror
+            )
+            show_plan(context, steps, verb="download", hint="all others would be downloaded")
         else:
-            _download_tree(context, tree)
-
-
-class _Tree(NamedTuple):
-    """A download of many objects."""
-
-    repository: Repository
-    uri: LakeUri
-    target: Path
-    options: DownloadOptions
-    names: list[bytes] | None
-    mirror: MirrorOptions | None
-
-    def plan(self) -> Iterator[Step]:
-        """Return what would be done."""
-        where = (self.repository, ref_of(self.uri), self.uri.path or b"")
-        target, options = self.target, self.options
-        if self.mirror is not None:
-            return plan_download_mirror(*where, target=target, options=options, mirror=self.mirror)
-
-        return plan_download(*where, target=target, options=options, names=self.names)
-
-    def download(self) -> DownloadReport:
-        """Download the objects."""
-        where = (self.repository, ref_of(self.uri), self.uri.path or b"")
-        target, options = self.target, self.options
-        if self.mirror is not None:
-            return download_mirror(*where, target=target, options=options, mirror=self.mirror)
-
-        return download_tree(*where, target=target, options=options, names=self.names)
+            report = download_tree(
+                *where, target=target, options=options, names=listed, mirror=mirror
+            )
+            _answer_tree(context, target, report)
 
 
 def _mirror(target: Path, max_delete: int | None) -> MirrorOptions:
@@ -249,15 +224,14 @@ def _download_one(
         context.out.note(f"replaced the file of {of} with {human_size(replaced.st_size)}")
 
 
-def _download_tree(context: Context, tree: _Tree) -> None:
-    report = tree.download()
+def _answer_tree(context: Context, target: Path, report: DownloadReport) -> None:
     failed = len(report.failures)
     context.out.emit(
         pick(
             Download,
             report,
             failed=failed,
-            destination=tree.target.absolute(),
+            destination=target.absolute(),
             failures=failure_records(report.failures),
         ),
         text=lambda: summary_lines(
