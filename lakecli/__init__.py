@@ -9,7 +9,7 @@ Layers, each importing only what stands below it (a test enforces it)::
     engine                       bulk work as plans of partitions, run in-process or on Spark
     opening                      opening lakes for the library, fsspec and Spark
     worktree                     directories that are linked with a path of a ref
-    repository                   one module per verb; core/mover.py is how a branch moves
+    repository                   one module per verb; moving/mover.py is how a branch moves
     committed | refs | staging   ranges and trees | names and history | uncommitted changes
     remote                       refs, commit packs and reflog in the bucket (beside these three)
     doctor                       checks whether a store keeps the promises that lakecli needs
@@ -20,9 +20,9 @@ Layers, each importing only what stands below it (a test enforces it)::
     native | proto               bulk work in C | varints, and lakeFS's protobuf messages
 
 How a commit flows: ``cli/commands/commit.py`` → ``repository/commit.py`` →
-``repository/core/transaction.py`` seals the branch's staging area → ``staging/area.py`` gives
+``repository/moving/transaction.py`` seals the branch's staging area → ``staging/area.py`` gives
 the sealed changes as one sorted stream → ``committed/apply.py`` rewrites only the ranges they touch
-→ ``stores`` keeps the new ranges and the metarange → ``repository/core/mover.py`` moves the
+→ ``stores`` keeps the new ranges and the metarange → ``repository/moving/mover.py`` moves the
 branch: one LMDB transaction, or first the bucket's branch where sharing is automatic.
 """
 
@@ -33,14 +33,14 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.handle.lake import LocalRepository
 
 __version__ = "0.1.0"
 
 
 def open(  # noqa: A001 - lakecli.open
     uri: str, *, home: str | Path | None = None, sync: Literal["auto", "manual"] | None = None
-) -> Repository:
+) -> LocalRepository:
     """Open a repository of this machine; the verbs of `lakecli.repository` take it.
 
     It is safe to share between threads. Close it by using it as a context manager::
@@ -77,7 +77,7 @@ def open(  # noqa: A001 - lakecli.open
         raise
 
 
-def open_remote(storage_namespace: str, *, home: str | Path | None = None) -> Repository:
+def open_remote(storage_namespace: str, *, home: str | Path | None = None) -> LocalRepository:
     """Open the repository of a storage namespace for reading, without a clone.
 
     It needs credentials and nothing else: nothing is written to the bucket, and nothing to this

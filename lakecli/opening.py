@@ -17,11 +17,12 @@ from pathlib import Path
 from time import sleep
 
 from lakecli.errors import LakeWarning, NotFound, Unreachable
-from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
-from lakecli.repository.core.notice import Notice
-from lakecli.repository.core.pending import State
-from lakecli.repository.sharing.mover import SharedMover
-from lakecli.repository.undo.put_back import put_back
+from lakecli.repository.contract import Home, Repository, Runtime
+from lakecli.repository.handle.lake import Lake, LocalRepository
+from lakecli.repository.records.moves import State
+from lakecli.repository.records.notices import Notice
+from lakecli.repository.sharing.automatic import SharedMover
+from lakecli.repository.undo.back_in_bucket import put_back
 from lakecli.settings.committer import committer
 from lakecli.settings.file import read_file
 from lakecli.settings.home import chosen_home, home_paths
@@ -58,7 +59,7 @@ def _runtime(home: str | Path | None, *, command: str) -> Runtime:
     )
 
 
-def open_remote(storage_namespace: str, *, home: str | Path | None) -> Repository:
+def open_remote(storage_namespace: str, *, home: str | Path | None) -> LocalRepository:
     """Open the repository of a storage namespace for reading, without a clone.
 
     Args:
@@ -77,7 +78,7 @@ def open_remote(storage_namespace: str, *, home: str | Path | None) -> Repositor
 
 def open_repository(
     lake: Lake, name: str, *, home: str | Path | None, sync: str | None = None
-) -> Repository:
+) -> LocalRepository:
     """Return a handle to a repository, caught up with the bucket where sync is automatic.
 
     Args:

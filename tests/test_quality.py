@@ -166,7 +166,6 @@ def test_the_map_of_a_package_names_nothing_else(package: str) -> None:
     if package not in (
         ".",
         "repository",
-        "repository/core",
         "repository/sharing",
         "repository/transfer",
     ):
@@ -221,8 +220,8 @@ def test_nothing_is_unpickled_and_no_text_becomes_code() -> None:
 @pytest.mark.parametrize(
     ("name", "makers"),
     [
-        ("ClaimedValue|Change", ("repository/core/gate.py", "staging/area.py")),
-        ("ClaimedCommit", ("repository/core/commit_gate.py", "repository/core/commit_record.py")),
+        ("ClaimedValue|Change", ("repository/guard/claims.py", "staging/area.py")),
+        ("ClaimedCommit", ("repository/guard/claims.py", "repository/records/commits.py")),
     ],
 )
 def test_only_the_gate_says_that_something_is_claimed(name: str, makers: Sequence[str]) -> None:

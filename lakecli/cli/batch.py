@@ -17,7 +17,7 @@ from lakecli.errors import PartialFailure, UsageError
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
-    from lakecli.repository.core.reader import Reader
+    from lakecli.repository.reading.reader import Reader
 
 _READ_SIZE: Final = 1 << 16
 _MAX_QUESTION: Final = 1 << 16

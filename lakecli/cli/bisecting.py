@@ -17,7 +17,7 @@ from lakecli.cli.records import commit_record
 from lakecli.cli.text import one_line
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.bisect import BAD, GOOD, Session, names_with_session, say
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 
 BisectRefs = Annotated[
     list[str],

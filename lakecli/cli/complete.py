@@ -22,7 +22,7 @@ from lakecli.cli.context import Context, Environment
 from lakecli.cli.here import base as base_here
 from lakecli.cli.here import linked
 from lakecli.cli.line.argv import Globals
-from lakecli.repository.core.lake import Runtime
+from lakecli.repository.contract import Runtime
 from lakecli.repository.undo.log import SHORT_ID, iter_log
 from lakecli.settings.keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
 from lakecli.stores.memory.store import MemoryStore

@@ -19,8 +19,8 @@ from lakecli.settings.home import HomePaths, chosen_home, home_paths
 if TYPE_CHECKING:
     from lakecli.base.uri import LakeUri
     from lakecli.cli.logs import Logs
-    from lakecli.repository.core.answer import Answer
-    from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
+    from lakecli.repository.contract import GivenLater, Home, Repository, Runtime
+    from lakecli.repository.handle.lake import Lake
     from lakecli.settings.lakectl import LakectlFile
     from lakecli.settings.settings import Settings
 
@@ -94,7 +94,7 @@ class Context:
         self._run_within = run_within
         self._lake: Lake | None = None
         self._repositories: list[Repository] = []
-        self._answers: list[Answer] = []
+        self._answers: list[GivenLater] = []
         self.remotes: dict[str, Repository] = {}
         self.logs: Logs | None = None
         self.environ = environment.environ
@@ -209,21 +209,21 @@ class Context:
             Refused: the store is newer than this lakecli, or lies on a network file system.
         """
         if self._lake is None:
-            from lakecli.repository.core.lake import Lake
+            from lakecli.repository.handle.lake import Lake
 
             self._lake = Lake.open(self.lake_home(), self.runtime)
         return self._lake
 
     def lake_home(self) -> Home:
         """Return the directories of the lake, which may not exist."""
-        from lakecli.repository.core.lake import Home
+        from lakecli.repository.contract import Home
 
         return Home(self.home.store, self.home.cache, *self.settings.cache_sizes)
 
     @cached_property
     def runtime(self) -> Runtime:
         """The clock, the random IDs and the stores of this run."""
-        from lakecli.repository.core.lake import Runtime
+        from lakecli.repository.contract import Runtime
 
         environment = self._environment
         return Runtime(

@@ -17,7 +17,7 @@ from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.repository.check.fsck import count_head_entries
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 
 SPARK_FROM: Final = 20_000_000
 """Objects from which ``--engine auto`` selects Spark, if it is installed: on one machine Spark is

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakecli.base import uri
 from lakecli.base.uri import SCHEME, LakeUri
 from lakecli.errors import NotFound, UsageError
-from lakecli.repository.core.view import resolve_ref
+from lakecli.repository.reading.view import resolve_ref
 
 if TYPE_CHECKING:
     from pathlib import Path

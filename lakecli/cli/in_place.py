@@ -9,7 +9,7 @@ from lakecli.base.layout import REPOSITORY
 from lakecli.base.uri import is_namespace
 from lakecli.cli.here import linked
 from lakecli.errors import UsageError
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.open_remote import open_remote
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from lakecli.cli.answers import pick
 from lakecli.cli.answers.sharing import OutsidePlace
 from lakecli.cli.text import one_line
 from lakecli.errors import LakeError, Refused
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.outside import Place, allowable, look
-from lakecli.repository.core.places import remember, trust_of
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.outside import Place, allowable, look
+from lakecli.repository.reading.trust import remember, trust_of
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context

@@ -8,9 +8,9 @@ from typing import Final
 from lakecli.base.model import Entry
 from lakecli.cli.context import Context
 from lakecli.cli.text import local_date
-from lakecli.repository.core.address import may_change
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.presign import presign_entry
+from lakecli.repository.reading.addresses import may_change
 from lakecli.stores.presigned import PresignedUrl
 
 _SLACK: Final = timedelta(seconds=2)

@@ -10,18 +10,19 @@ from lakecli.cli.answers import pick
 from lakecli.cli.answers import sharing as answers
 from lakecli.cli.text import one_line
 from lakecli.refs.names import is_full_commit_id
-from lakecli.repository.core.pending import Finished, State, finish_pending
-from lakecli.repository.core.view import commit_at
+from lakecli.repository.pending.intents import finish_pending
+from lakecli.repository.reading.view import commit_at
+from lakecli.repository.records.moves import Finished, State
 
 if TYPE_CHECKING:
     from lakecli.base.uri import LakeUri
     from lakecli.cli.context import Context
     from lakecli.repository.clone import Cloned
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.mover import CaughtUp
+    from lakecli.repository.contract import Repository
     from lakecli.repository.lakefs.restore import Restored
     from lakecli.repository.lakefs.update import Updated
     from lakecli.repository.push import Lease, Pushed
+    from lakecli.repository.records.moves import CaughtUp
     from lakecli.repository.sharing.fetch import RefUpdate
     from lakecli.repository.status import Distance
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from lakecli.cli.sharing import tell_caught_up
 from lakecli.errors import NotFound, Unreachable
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.sharing.mover import SharedMover
-from lakecli.repository.undo.put_back import put_back
+from lakecli.repository.contract import Repository
+from lakecli.repository.handle.lake import LocalRepository
+from lakecli.repository.sharing.automatic import SharedMover
+from lakecli.repository.undo.back_in_bucket import put_back
 
 if TYPE_CHECKING:
     from lakecli.cli.context import Context
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def synced(context: Context, repository: Repository) -> Repository:
     """Return a handle whose moves go to the bucket, after catching up if it is on this machine."""
     mover = SharedMover(context.new_id(), who=context.committer, sleep=sleep, put_back=put_back)
-    opened = context.keep(Repository(context.lake(), repository.record, mover=mover))
+    opened = context.keep(LocalRepository(context.lake(), repository.record, mover=mover))
     if not repository.is_here():
         return opened
     try:

@@ -11,8 +11,8 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli.line.declare import Option
 from lakecli.cli.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
-from lakecli.repository.core.own_files import LEFT_OUT
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.own_files import LEFT_OUT
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lakecli.cli.context import Context
     from lakecli.cli.params import LinkOptions, SelectionOptions
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.repository.transfer.plan import Plan, Step, Tally
     from lakecli.repository.transfer.selection import Selection
 

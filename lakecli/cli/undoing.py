@@ -11,8 +11,8 @@ from lakecli.cli.operations import undone_lines, undone_record
 from lakecli.cli.text import quote_path
 from lakecli.cli.worktrees import downloads
 from lakecli.kv.operations import Operation
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.undo.claims import GONE
+from lakecli.repository.contract import Repository
+from lakecli.repository.undo.apply import GONE
 from lakecli.repository.undo.complete import Undone, complete
 from lakecli.repository.undo.log import REDO, UNDO, UNDOES, iter_log, redo_target
 from lakecli.repository.undo.undo import redo, undo

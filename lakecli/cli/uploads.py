@@ -18,7 +18,7 @@ from lakecli.cli.transfers import (
     raise_failures,
     summary_lines,
 )
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.plan import Step
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import UploadReport, plan_file, plan_upload, upload_tree

@@ -26,8 +26,8 @@ from lakecli.cli.worktrees import (
     tell_brought,
     warn_of_state,
 )
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.view import commit_at
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import commit_at
 from lakecli.worktree.bring import Policy, bring
 from lakecli.worktree.compare import differences, status
 from lakecli.worktree.create import link_target

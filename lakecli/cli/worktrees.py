@@ -27,10 +27,10 @@ from lakecli.cli.transfers import (
     raise_failures,
     summary_lines,
 )
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.selection import EVERYTHING
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.settings.values import HARDLINK_ROOT
 from lakecli.stores.uri import is_local

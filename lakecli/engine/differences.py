@@ -17,7 +17,7 @@ from lakecli.engine.in_order import InOrder
 from lakecli.engine.intervals import intervals
 from lakecli.engine.runner import Runner
 from lakecli.engine.store_location import StoreLocation
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.diff import Compared
 
 PART_ENTRIES: Final = 50_000

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.runner import Runner
-from lakecli.repository.core.address import Resolver
-from lakecli.repository.core.gc_guard import GcGuard
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.places import Trust, trust_of
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.repository.reading.addresses import Resolver
+from lakecli.repository.reading.trust import Trust, trust_of
 from lakecli.stores.registry import open_store, prepare_namespace
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused, Unsupported, install_command
 from lakecli.exports.run import has_changes
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.address import is_external
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.view import commit_at, no_such_path
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import is_external
+from lakecli.repository.reading.view import commit_at, no_such_path
 from lakecli.stores.uri import as_url
 
 ROWS: Final = 65_536

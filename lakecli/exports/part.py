@@ -24,10 +24,10 @@ from lakecli.errors import (
 )
 from lakecli.exports.records import MARKER, Failure, Hands, Job, Outcome, Part
 from lakecli.exports.target import WHOLE, Item, open_target
-from lakecli.repository.check.external import Recorded, change_of
-from lakecli.repository.core.own_files import is_own
-from lakecli.repository.core.read import read_located
+from lakecli.repository.check.objects import Recorded, change_of
+from lakecli.repository.reading.contents import read_located
 from lakecli.repository.transfer.destination import NoRoom, State, UnsafeName
+from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.stores.base import ObjectInfo

@@ -11,7 +11,7 @@ from lakecli.base.model import CommitId, MetarangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.store_location import StoreLocation
-from lakecli.repository.core.address import Resolver
+from lakecli.repository.contract import AddressResolver
 from lakecli.repository.transfer.plan import Step, Tally
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Hands(NamedTuple):
     store: ObjectStore
     trees: TreeStore
     progress: Progress = NO_PROGRESS
-    addresses: Resolver | None = None
+    addresses: AddressResolver | None = None
 
 
 class ExportOptions(NamedTuple):

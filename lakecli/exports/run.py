@@ -40,9 +40,9 @@ from lakecli.exports.records import (
 )
 from lakecli.exports.status import Run, clear_success, put_success, was_exported, write_status
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.uncommitted import uncommitted
-from lakecli.repository.core.view import commit_at, no_such_path, open_view
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import commit_at, no_such_path, open_view
+from lakecli.repository.staged.changes import uncommitted
 from lakecli.repository.transfer.destination import Destination
 from lakecli.stores.uri import is_local, normalise, parse
 

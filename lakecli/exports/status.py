@@ -14,7 +14,7 @@ from lakecli import __version__
 from lakecli.base.model import CommitId
 from lakecli.exports.records import SUCCESS, Job, Outcome
 from lakecli.exports.target import open_destination
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.destination import Destination
 from lakecli.stores.base import ANY, JSON, PLAIN
 from lakecli.stores.uri import is_local, parse

@@ -20,10 +20,9 @@ from lakecli.engine.store_location import open_by_uri
 from lakecli.errors import Unsupported, UsageError
 from lakecli.exports.run import checked_destination, has_changes
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.address import is_external, split_address
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.pins import split_pin
-from lakecli.repository.core.view import commit_at, no_such_path
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import is_external, split_address, split_pin
+from lakecli.repository.reading.view import commit_at, no_such_path
 from lakecli.repository.transfer.destination import Destination
 from lakecli.stores.base import ANY, Attributes
 from lakecli.stores.uri import is_local, parse

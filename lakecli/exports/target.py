@@ -15,7 +15,7 @@ from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
 from lakecli.engine.store_location import open_by_uri
 from lakecli.errors import Refused, UsageError
 from lakecli.exports.records import Job
-from lakecli.repository.core.read import digest_of
+from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.transfer.destination import Destination, State
 from lakecli.stores.base import ANY, Attributes, ObjectInfo, ObjectNotFound
 from lakecli.stores.capabilities import can_copy, copy_across

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from lakecli.base.model import Entry
 from lakecli.base.uri import SCHEME, parse_repository
 from lakecli.opening import catch_up, open_lake, open_repository, warn_of_notices
-from lakecli.repository.core.address import locate
-from lakecli.repository.core.lake import Lake, Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.handle.lake import Lake
+from lakecli.repository.reading.addresses import locate
 from lakecli.settings.home import chosen_home
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectS
     Raises:
         NotFound: the repository does not exist.
         LakeError: the address may not or cannot be read; see
-            `lakecli.repository.core.address.Resolver`.
+            `lakecli.repository.reading.addresses.Resolver`.
     """
     with lake(home) as held:
         yield locate(held.repository(name), entry)

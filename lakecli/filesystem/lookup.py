@@ -19,11 +19,11 @@ from lakecli.filesystem import lakefs_spec, lakes, paths
 from lakecli.filesystem.failures import finding, transferring
 from lakecli.filesystem.paths import Place
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.address import full_address
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.reader import Reader
-from lakecli.repository.core.view import View, open_view
+from lakecli.repository.contract import Repository
 from lakecli.repository.presign import presign_entry
+from lakecli.repository.reading.addresses import full_address
+from lakecli.repository.reading.reader import Reader, open_reader
+from lakecli.repository.reading.view import View, open_view
 
 Info = dict[str, Any]
 
@@ -224,7 +224,7 @@ class LookupFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         """Open a ref for the thread that calls; the trees behind it are shared by all threads."""
         with (
             lakes.repository(self.home, place.repository) as repository,
-            repository.reader(place.ref) as reader,
+            open_reader(repository, place.ref) as reader,
         ):
             yield repository, reader
 

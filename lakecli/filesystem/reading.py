@@ -18,8 +18,8 @@ from lakecli.filesystem import lakes
 from lakecli.filesystem.failures import transferring
 from lakecli.filesystem.lookup import LookupFileSystem
 from lakecli.filesystem.paths import Place, parse
-from lakecli.repository.core.own_files import LEFT_OUT, is_own
-from lakecli.repository.core.read import damaged, gone, read_located
+from lakecli.repository.reading.contents import damaged, gone, read_located
+from lakecli.repository.transfer.own_files import LEFT_OUT, is_own
 from lakecli.stores.base import ObjectNotFound
 
 PARALLEL_READS: Final = 16

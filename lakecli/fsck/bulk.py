@@ -15,8 +15,8 @@ from lakecli.fsck.hashing import hash_part, object_parts
 from lakecli.fsck.index import JoinedIndex
 from lakecli.fsck.lookup import look_up
 from lakecli.fsck.tasks import Checking
-from lakecli.repository.core.data_index import DataObject, Hashed
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.bucket.data_index import DataObject, Hashed
+from lakecli.repository.contract import Repository
 
 
 class RunnerBulk:

@@ -14,7 +14,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.data_prefixes import LEAST_DIGITS
 from lakecli.engine.store_location import OpenStore, StoreLocation
 from lakecli.imports.listing import list_between
-from lakecli.repository.core.data_index import DataObject, Hashed, check_object
+from lakecli.repository.bucket.data_index import DataObject, Hashed, check_object
 from lakecli.stores.base import ObjectInfo
 
 PART_OBJECTS: Final = 500

@@ -30,9 +30,9 @@ from lakecli.fsck.tasks import (
     name_of,
     reference,
 )
-from lakecli.repository.check.contents import Compared, Contents
+from lakecli.repository.bucket.data_index import Hasher, size_of
+from lakecli.repository.check.objects import Compared, Contents
 from lakecli.repository.check.thoroughness import AheadIndex, Sound
-from lakecli.repository.core.data_index import Hasher, size_of
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore

@@ -24,9 +24,9 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError
 from lakecli.fsck.hashing import bounds_of
 from lakecli.imports.listing import list_between
-from lakecli.repository.check.contents import Contents
-from lakecli.repository.core import outside
-from lakecli.repository.core.data_index import digest_of_key, is_old_key, size_of
+from lakecli.repository.bucket.data_index import digest_of_key, is_old_key, size_of
+from lakecli.repository.check.objects import Contents
+from lakecli.repository.reading import outside
 
 REFERENCES: Final = "part int, number int, name binary, size bigint, stat binary"
 OBJECTS: Final = "object binary, present bigint, listed binary"

@@ -19,7 +19,7 @@ from lakecli.remote.collection import (
     Seen,
     store_now,
 )
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore

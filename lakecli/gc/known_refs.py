@@ -25,7 +25,7 @@ from lakecli.gc.observations import read_last
 from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.remote.ref_records import NotOurs, RemoteRef
 from lakecli.remote.refs import BadRef, Listed, find_ref, iter_refs, read_refs
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.sharing import rollback
 from lakecli.stores.base import Version
 

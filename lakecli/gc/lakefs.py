@@ -18,7 +18,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import DATA, lakefs_object
 from lakecli.engine.store_location import OpenStore, StoreLocation
 from lakecli.gc.shared import LakeFsWrites
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.taken_over import CLOCKS, LAKEFS_DIGITS, TakenOver, written_at
 from lakecli.stores.base import ObjectInfo, Version
 

@@ -31,11 +31,11 @@ from lakecli.gc.shared import LakeFsAhead
 from lakecli.gc.summary import Summary, summarise
 from lakecli.gc.tasks import read_kinds
 from lakecli.remote.collection import STALE_AFTER, iter_expired
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.listed_less import is_much_less
-from lakecli.repository.core.notice import Notice
+from lakecli.repository.bucket.packs import is_much_less
+from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.kept import iter_expired_records
 from lakecli.repository.lakefs.taken_over import TakenOver
+from lakecli.repository.records.notices import Notice
 from lakecli.stores.base import Version
 from lakecli.stores.capabilities import uploads_of
 from lakecli.stores.uploads import UploadNotFound

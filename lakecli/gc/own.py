@@ -19,9 +19,9 @@ from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core import intents
-from lakecli.repository.core.housekeeping import KEPT_FOR, expired_through
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
+from lakecli.repository.pending import intents
 from lakecli.staging import area
 
 _BATCH: Final = 50_000

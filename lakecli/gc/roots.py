@@ -26,11 +26,11 @@ from lakecli.gc.positions import Positions, reached_by_heads, read_positions
 from lakecli.gc.rules import Rules
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.ref_records import RemoteRef
-from lakecli.repository.core.housekeeping import KEPT_FOR
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.dump import reach_of_dump
 from lakecli.repository.lakefs.kept import LostDump, find_left, iter_kept
 from lakecli.repository.lakefs.taken_over import TakenOver
+from lakecli.repository.moving.housekeeping import KEPT_FOR
 from lakecli.stores.base import ObjectInfo
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from lakecli.remote.collection import (
     Seen,
     store_now,
 )
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.kept import iter_kept, last_dump_at
 from lakecli.repository.lakefs.taken_over import TakenOver, confirm_stopped, find_take_over
 from lakecli.repository.sharing import rollback

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lakecli.errors import Refused
 from lakecli.remote.refs import iter_refs
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.taken_over import TakenOver
 
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from lakecli.errors import LakeError, Refused
 from lakecli.imports.rows import Failures, Rows
-from lakecli.repository.core.address import split_address
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.pins import MARK as PIN_MARK
-from lakecli.repository.core.pins import split_pin
-from lakecli.repository.core.places import Trust, bucket_of, check_host, lies_below, place_of
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import MARK as PIN_MARK
+from lakecli.repository.reading.addresses import split_address, split_pin
+from lakecli.repository.reading.trust import Trust, bucket_of, check_host, lies_below, place_of
 from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from lakecli.errors import IntegrityError
 from lakecli.imports.rows import Rows
-from lakecli.repository.core.pins import unpinned_bytes
+from lakecli.repository.reading.addresses import unpinned_bytes
 
 TRUE: Final = b"true"
 

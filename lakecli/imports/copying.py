@@ -18,12 +18,10 @@ from lakecli.engine.store_location import open_by_uri
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.imports.addresses import Addresses
 from lakecli.imports.rows import Failures, Rows
-from lakecli.repository.core.address import split_address
-from lakecli.repository.core.gc_guard import GcGuard
-from lakecli.repository.core.pins import split_pin
+from lakecli.repository.contract import ObjectGuard
+from lakecli.repository.reading.addresses import split_address, split_pin
 from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.repository.transfer.ingest import Ingest
-from lakecli.repository.transfer.ingested import Ingested
+from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.readers import PIECE
 from lakecli.stores.uri import is_local
 from lakecli.stores.versions import at_version
@@ -134,7 +132,7 @@ class Copier:
         return done
 
 
-def make_ingest(store: ObjectStore, *, guard: GcGuard | None = None) -> Ingest:
+def make_ingest(store: ObjectStore, *, guard: ObjectGuard | None = None) -> Ingest:
     """Return an ingest into a namespace that looks up no earlier hashes.
 
     It follows symbolic links: the listing leaves out those that must not be followed.

@@ -10,9 +10,9 @@ from lakecli.errors import LakeError, NotFound
 from lakecli.imports.copying import make_ingest
 from lakecli.imports.part import Part, Task
 from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
-from lakecli.repository.core.own_files import is_own
-from lakecli.repository.core.pins import unpinned_bytes
-from lakecli.repository.core.walk import Found, LinkPolicy, opener_below, walk
+from lakecli.repository.reading.addresses import unpinned_bytes
+from lakecli.repository.transfer.own_files import is_own
+from lakecli.repository.transfer.walk import Found, LinkPolicy, opener_below, walk
 
 FILES_PER_PART: Final = 8_192
 BYTES_PER_PART: Final = 1 << 30

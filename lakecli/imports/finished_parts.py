@@ -13,7 +13,7 @@ from lakecli.imports.part import Item, Part, PartResult, Task
 from lakecli.imports.report import ImportReport
 from lakecli.imports.rows import SHOWN_FAILURES
 from lakecli.imports.sink import Cut
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 
 
 class FinishedParts:

@@ -31,14 +31,14 @@ from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.shown import ShownProgress
 from lakecli.imports.sources import Directory, Manifest, Source, check_pinnable, roots_of
 from lakecli.imports.verify import Choice, choose
-from lakecli.repository.core.clean import check_clean
-from lakecli.repository.core.commit_gate import claim_head
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.listed_less import is_much_less
-from lakecli.repository.core.notice import Notice
-from lakecli.repository.core.places import remember
-from lakecli.repository.core.transaction import Draft, commit_clean
-from lakecli.repository.core.view import View, view_of_branch
+from lakecli.repository.bucket.packs import is_much_less
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_head
+from lakecli.repository.moving.clean_branches import check_clean
+from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.reading.trust import remember
+from lakecli.repository.reading.view import View, view_of_branch
+from lakecli.repository.records.notices import Notice
 from lakecli.repository.transfer.plan import Step
 from lakecli.stores.uri import is_local
 

@@ -12,7 +12,7 @@ from lakecli.engine.store_location import open_by_uri
 from lakecli.imports.listing_split import first_pieces, key_before, refine
 from lakecli.imports.part import Part, Task
 from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
-from lakecli.repository.core.pins import pinned_bytes, unpinned_bytes
+from lakecli.repository.reading.addresses import pinned_bytes, unpinned_bytes
 from lakecli.stores.base import ObjectInfo, key_bytes
 from lakecli.stores.versions import versions_of
 

@@ -19,7 +19,7 @@ from lakecli.imports.json_rows import iter_rows
 from lakecli.imports.manifest_file import CSV, ManifestFile, opened
 from lakecli.imports.part import Task
 from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
-from lakecli.repository.core.pins import unpinned_bytes
+from lakecli.repository.reading.addresses import unpinned_bytes
 
 _CREATE: Final = (
     "CREATE TABLE rows (key BLOB, address BLOB, size INTEGER, checksum BLOB, seconds INTEGER, "

@@ -19,8 +19,8 @@ from lakecli.errors import Refused
 from lakecli.imports.join_parts import join_parts
 from lakecli.imports.sink import Cut, Sink
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.rebuilt import RebuiltTrees
+from lakecli.repository.contract import Repository
+from lakecli.repository.moving.rebuilt_trees import RebuiltTrees
 
 PART_ENTRIES: Final = 1_000_000
 """Entries of a part, about."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.engine.store_location import open_by_uri
-from lakecli.repository.core.address import split_address
+from lakecli.repository.reading.addresses import split_address
 from lakecli.stores.base import ObjectInfo
 from lakecli.stores.seekable import Seekable
 

@@ -40,9 +40,9 @@ from lakecli.imports.part import NotSorted, Part, Task
 from lakecli.imports.plain import PlainSource
 from lakecli.imports.remote_file import head
 from lakecli.imports.sorting import RUN_ROWS, Spill, plan_runs, write_runs
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.own_files import is_own
-from lakecli.repository.core.walk import LinkPolicy, walk
+from lakecli.repository.contract import Repository
+from lakecli.repository.transfer.own_files import is_own
+from lakecli.repository.transfer.walk import LinkPolicy, walk
 from lakecli.stores.base import ObjectInfo
 from lakecli.stores.uri import is_local, parse
 from lakecli.stores.versions import versions_of

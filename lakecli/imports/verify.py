@@ -18,8 +18,7 @@ from lakecli.engine.store_location import open_by_uri
 from lakecli.errors import LakeError
 from lakecli.imports.manifest_file import ManifestFile
 from lakecli.imports.rows import Failures, Rows
-from lakecli.repository.core.address import split_address
-from lakecli.repository.core.pins import split_pin
+from lakecli.repository.reading.addresses import split_address, split_pin
 from lakecli.stores.base import ObjectNotFound
 from lakecli.stores.versions import at_version
 

@@ -1,7 +1,7 @@
 """The operations: one module for each verb, named as its command.
 
 Committed trees, refs and staging meet only here. May import everything below it; re-exports
-nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below it only::
+nothing. Start at `contract`. A room imports the rooms below it only, types included::
 
     verbs           repositories: repo
                     refs: branch, tag, rev_parse, reflog
@@ -11,9 +11,14 @@ nothing. Start at `lakecli.repository.core.lake`. A room imports the rooms below
                     across, cp and mv between repositories; deposit, for the library
                     transfers: upload, upload_tree, download
                     collaboration: clone, open_remote, push, pull; refs_dump, for lakeFS
-    check | undo    fsck and doctor; the operation log, undo and redo
-    sharing | handoff | lakefs    refs and commits in the bucket: fetch, and automatic sync; data
-                    for people without lakecli; lakeFS's refs dumps
-    transfer | repair    uploads and downloads; repairing what fsck found
-    core            what every verb stands on
+    check, undo     fsck and doctor; the operation log, undo and redo
+    sharing, handoff, lakefs   refs and commits in the bucket; data for people without lakecli;
+                    lakeFS's refs dumps
+    repair, transfer   repairing what fsck found; uploads and downloads
+    handle          opening and closing
+    moving, staged  a branch gets a commit; uncommitted changes
+    guard, pending  claims against collection; the log, and what the bucket is still to get
+    reading, bucket   what a ref reads as; what a namespace holds
+    contract        `Repository`, as everything here takes it
+    records         what a clone records of its repository
 """

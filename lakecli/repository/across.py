@@ -38,12 +38,12 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.repository.check.external import check_unchanged
-from lakecli.repository.core.address import is_external, locate
-from lakecli.repository.core.attributes import UNCHANGED, Attributes
-from lakecli.repository.core.gate import claim_uploaded
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.places import (
+from lakecli.repository.check.objects import check_unchanged
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_uploaded
+from lakecli.repository.reading.addresses import is_external, locate
+from lakecli.repository.reading.contents import damaged, digest_of, gone, read_object
+from lakecli.repository.reading.trust import (
     Trust,
     bucket_of,
     lies_below,
@@ -51,12 +51,11 @@ from lakecli.repository.core.places import (
     remember,
     trust_of,
 )
-from lakecli.repository.core.read import damaged, digest_of, gone, read_object
-from lakecli.repository.core.stager import Stager
-from lakecli.repository.core.subtree import remove_unchanged
-from lakecli.repository.core.view import check_branch, no_such_path, open_view
-from lakecli.repository.transfer.ingest import Ingest
-from lakecli.repository.transfer.ingested import Ingested
+from lakecli.repository.reading.view import check_branch, no_such_path, open_view
+from lakecli.repository.staged.attributes import UNCHANGED, Attributes
+from lakecli.repository.staged.stager import Stager
+from lakecli.repository.staged.subtree import remove_unchanged
+from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
 from lakecli.repository.transfer.readers import PieceReader
 from lakecli.stores.base import BucketNotFound

@@ -28,8 +28,14 @@ from lakecli.errors import NotFound
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.reader import get_parent
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.view import View, commit_at, no_such_path, resolve_ref, view_of_branch
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import (
+    View,
+    commit_at,
+    no_such_path,
+    resolve_ref,
+    view_of_branch,
+)
 
 PAGE: Final = 1 << 17
 """Items that one walk takes along, at most."""

@@ -16,9 +16,9 @@ from lakecli.errors import IntegrityError, LostRace, NotFound, UsageError
 from lakecli.kv.env import ReadTransaction, Table
 from lakecli.refs.bisection import Bisection, bisection
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.lake import Lake, Repository
-from lakecli.repository.core.records import iter_repositories
-from lakecli.repository.core.view import commit_at
+from lakecli.repository.contract import OwnLake, Repository
+from lakecli.repository.reading.view import commit_at
+from lakecli.repository.records.clones import iter_repositories
 
 GOOD: Final = "good"
 BAD: Final = "bad"
@@ -158,13 +158,13 @@ def reset(repository: Repository) -> bool:
         return txn.delete(Table.META, _key(repository))
 
 
-def names_with_session(lake: Lake) -> list[str]:
+def names_with_session(lake: OwnLake) -> list[str]:
     """Return the names of the repositories that have a session."""
     with lake.kv.read() as txn:
         return [
             record.name
             for record in iter_repositories(txn)
-            if txn.get(Table.META, _key(Repository(lake, record))) is not None
+            if txn.get(Table.META, _key(lake.handle(record))) is not None
         ]
 
 

@@ -13,11 +13,11 @@ from lakecli.errors import AlreadyExists, DirtyBranch, LostRace, Refused
 from lakecli.kv.env import ReadTransaction, Table
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.view import branch_at, commit_at, view_of_branch
+from lakecli.repository.reading.view import branch_at, commit_at, view_of_branch
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.commit_record import ClaimedCommit
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.records.commits import ClaimedCommit
 
 
 def create(repository: Repository, name: str, *, source: str) -> Branch:
@@ -29,7 +29,8 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
         Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: a branch or a tag has this name.
     """
-    from lakecli.repository.core import operations, ref_changes, staging_tokens
+    from lakecli.repository.pending import operations, staging_tokens
+    from lakecli.repository.records import ref_changes
 
     check_branch_name(name)
     commit = claim_ref(repository, source)
@@ -57,7 +58,7 @@ def claim_ref(repository: Repository, expression: str) -> ClaimedCommit:
         Gone: the tree of the commit is no longer in the bucket.
         SweepRunning: garbage collection is deleting, and does not end.
     """
-    from lakecli.repository.core.commit_gate import claim_target
+    from lakecli.repository.guard.claims import claim_target
 
     with repository.lake.kv.read() as txn:
         return claim_target(txn, repository, commit_at(repository, txn, expression))
@@ -106,8 +107,9 @@ def delete(repository: Repository, name: str) -> Branch:
         LostRace: sharing is automatic, and the bucket has commits on it that are not here.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.core import operations, ref_changes
-    from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
+    from lakecli.repository.pending import operations
+    from lakecli.repository.pending.under_way import check_none_sent, when_none_under_way
+    from lakecli.repository.records import ref_changes
 
     def act(*, has_asked: bool) -> Branch:
         with repository.lake.kv.write() as txn:
@@ -138,8 +140,8 @@ def check_delete(repository: Repository, name: str) -> Branch:
     with repository.lake.kv.read() as txn:
         branch = _not_default(repository, txn, name, "delete")
         if repository.syncs:
-            from lakecli.repository.core.ref_changes import branch_change
-            from lakecli.repository.core.unsent import check_deletion
+            from lakecli.repository.pending.unsent import check_deletion
+            from lakecli.repository.records.ref_changes import branch_change
 
             check_deletion(txn, repository, branch_change(branch, None))
         return branch
@@ -187,12 +189,13 @@ def reset(
         Gone: the tree of that commit is no longer in the bucket.
         CommitUnderWay: another process is sending a commit of it to the bucket.
     """
-    from lakecli.repository.core import operations, ref_changes, staging_tokens
-    from lakecli.repository.core.under_way import (
+    from lakecli.repository.pending import operations, staging_tokens
+    from lakecli.repository.pending.under_way import (
         check_none_sent,
         check_none_taken_back,
         when_none_under_way,
     )
+    from lakecli.repository.records import ref_changes
 
     target = None if to is None else claim_ref(repository, to).id
 
@@ -286,13 +289,14 @@ def rename(
         CommitUnderWay: another process is sending a commit or push of it to the bucket.
     """
     from lakecli.refs.graph import is_ancestor
-    from lakecli.repository.core import operations, ref_changes, staging_tokens
-    from lakecli.repository.core.under_way import (
+    from lakecli.repository.pending import operations, staging_tokens
+    from lakecli.repository.pending.under_way import (
         check_none_sent,
         check_none_taken_back,
         when_none_under_way,
     )
-    from lakecli.repository.core.unsent import RENAME
+    from lakecli.repository.pending.unsent import RENAME
+    from lakecli.repository.records import ref_changes
     from lakecli.staging import area
 
     check_branch_name(new_name)
@@ -364,7 +368,7 @@ def reset_object(repository: Repository, name: str, path: bytes) -> int:
 
 def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
     """Unstage paths; if a sealed token has a path too, stage what is committed there."""
-    from lakecli.repository.core.stager import Stager
+    from lakecli.repository.staged.stager import Stager
 
     repository.lake.runtime.on_step("unstage")
     if not paths:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lakecli.base.model import Commit
-from lakecli.repository.core.apply_change import apply_change, parent_of
-from lakecli.repository.core.commit_gate import claim_commit, claim_head
-from lakecli.repository.core.commit_record import CHERRY_PICK_COMMITTER, CHERRY_PICK_ORIGIN
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.transaction import Draft, commit_clean
-from lakecli.repository.core.view import View, commit_at
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_commit, claim_head
+from lakecli.repository.moving.apply_change import apply_change, parent_of
+from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.reading.view import View, commit_at
+from lakecli.repository.records.commits import CHERRY_PICK_COMMITTER, CHERRY_PICK_ORIGIN
 
 
 def cherry_pick(

@@ -20,20 +20,14 @@ from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import read_state
 from lakecli.remote.damage import Damage
-from lakecli.repository.core import (
-    namespace,
-    operations,
-    records,
-    ref_changes,
-    staging_tokens,
-    tracking,
-)
-from lakecli.repository.core.commit_record import initial_commit
-from lakecli.repository.core.lake import Lake, Repository
+from lakecli.repository.contract import OwnLake, Repository
+from lakecli.repository.pending import operations, staging_tokens, tracking
+from lakecli.repository.records import clones, namespace, ref_changes
+from lakecli.repository.records.commits import initial_commit
 from lakecli.repository.sharing.describe import describe_there
 from lakecli.repository.sharing.fetch import Change, RefUpdate, notify, take_packs
+from lakecli.repository.sharing.packs import Unpacked
 from lakecli.repository.sharing.remote_refs import Remote, read_remote
-from lakecli.repository.sharing.unpacking import Unpacked
 from lakecli.stores.uri import normalise
 
 
@@ -57,13 +51,13 @@ class Cloned(NamedTuple):
     damaged: tuple[Damage, ...] = ()
 
 
-def clone(lake: Lake, storage_namespace: str, name: str) -> Repository:
+def clone(lake: OwnLake, storage_namespace: str, name: str) -> Repository:
     """Return a new clone of the repository in a namespace; see `clone_counted`."""
     return clone_counted(lake, storage_namespace, name).repository
 
 
 def clone_counted(
-    lake: Lake,
+    lake: OwnLake,
     storage_namespace: str,
     name: str,
     *,
@@ -88,7 +82,7 @@ def clone_counted(
         _check_free(txn, name)
     lake.runtime.on_step("read")
     _, record = describe_there(lake.runtime, uri, name)
-    repository = Repository(lake, record)
+    repository = lake.handle(record)
     with lake.kv.read() as txn:
         _check_new(txn, record)
     state = read_state(repository.store)
@@ -108,7 +102,7 @@ def clone_counted(
 
 
 def clone_known(
-    lake: Lake, storage_namespace: str, name: str, *, take_over: bool, progress: Progress
+    lake: OwnLake, storage_namespace: str, name: str, *, take_over: bool, progress: Progress
 ) -> tuple[Repository, Cloned | None] | None:
     """Return the repository that is to take a newer dump of lakeFS, if there is one already.
 
@@ -129,16 +123,16 @@ def clone_known(
     """
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
-        record = records.find_repository(txn, name)
-        places = {each.storage_namespace for each in records.iter_repositories(txn)}
-        intended = records.find_intention(txn, uri)
+        record = clones.find_repository(txn, name)
+        places = {each.storage_namespace for each in clones.iter_repositories(txn)}
+        intended = clones.find_intention(txn, uri)
     if record is not None and record.storage_namespace == uri:
         if take_over and record.is_borrowed:
             raise Refused(
                 f"lakefs://{name} reads a namespace that belongs to lakeFS",
                 hint=f"delete the clone, then clone it again: lakecli repo delete lakefs://{name}",
             )
-        return Repository(lake, record), None
+        return lake.handle(record), None
     if record is not None or uri in places or intended is not None:
         return None
     store, _ = lake.runtime.for_repository(name).find_store(uri)
@@ -149,7 +143,7 @@ def clone_known(
 
 
 def _check_free(txn: ReadTransaction, name: str) -> None:
-    record = records.find_repository(txn, name)
+    record = clones.find_repository(txn, name)
     if record is not None:
         raise AlreadyExists(
             f"repository {name!r} exists already on this machine, in {record.storage_namespace}",
@@ -159,7 +153,7 @@ def _check_free(txn: ReadTransaction, name: str) -> None:
 
 def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
     """Refuse a second name for one repository: both would have the same refs and staging."""
-    for other in records.iter_repositories(txn):
+    for other in clones.iter_repositories(txn):
         if other.uuid == record.uuid:
             raise AlreadyExists(
                 f"this machine has the repository in {record.storage_namespace} already, as "
@@ -202,7 +196,7 @@ def _register(
     for there in remote.refs:
         if (there.kind, there.name) not in incomplete:
             tracking.track(txn, repository, there)
-    records.put_repository(txn, record)
+    clones.put_repository(txn, record)
     _log(txn, repository, before, made)
     return list(made.values()), tuple(left_out)
 
@@ -246,7 +240,7 @@ def _log(
     before: dict[tuple[RefKind, str], Branch | Tag],
     after: dict[tuple[RefKind, str], Branch | Tag],
 ) -> None:
-    fields = records.to_json(repository.record)
+    fields = clones.to_json(repository.record)
     changes = [RefChange(RefKind.REPOSITORY, repository.name, before=None, after=fields)]
     sealed: list[StagingToken] = []
     for key in sorted(before.keys() | after.keys()):

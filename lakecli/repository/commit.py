@@ -11,13 +11,13 @@ from lakecli.base.model import Commit, MergeStrategy
 from lakecli.base.uri import as_directory
 from lakecli.committed.apply import apply
 from lakecli.errors import ConflictError, NothingToDo
-from lakecli.repository.core import staging_tokens
-from lakecli.repository.core.commit_gate import claim_head
-from lakecli.repository.core.transaction import Draft, commit_staged
-from lakecli.repository.core.view import View
+from lakecli.repository.guard.claims import claim_head
+from lakecli.repository.moving.transaction import Draft, commit_staged
+from lakecli.repository.pending import staging_tokens
+from lakecli.repository.reading.view import View
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""
@@ -122,7 +122,7 @@ def _changes(
     )
     if strategy == MergeStrategy.SOURCE_WINS or _is_current(view):
         return changes
-    from lakecli.repository.core.staged_conflicts import iter_staged_conflicts
+    from lakecli.repository.staged.changes import iter_staged_conflicts
 
     conflicts = (each for each in iter_staged_conflicts(view) if only is None or only.has(each[0]))
     if strategy == MergeStrategy.DEST_WINS:

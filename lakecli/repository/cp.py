@@ -5,12 +5,12 @@ from __future__ import annotations
 from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory, check_path
 from lakecli.errors import UsageError
-from lakecli.repository.core.attributes import UNCHANGED, Attributes
-from lakecli.repository.core.gate import claim_values
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.stager import Stager
-from lakecli.repository.core.subtree import claimed_batches
-from lakecli.repository.core.view import no_such_path, open_view
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_values
+from lakecli.repository.reading.view import no_such_path, open_view
+from lakecli.repository.staged.attributes import UNCHANGED, Attributes
+from lakecli.repository.staged.stager import Stager
+from lakecli.repository.staged.subtree import claimed_batches
 
 
 def cp(

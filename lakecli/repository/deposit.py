@@ -14,10 +14,10 @@ from typing import BinaryIO, NamedTuple
 from lakecli.base.uri import check_path
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import LostRace
-from lakecli.repository.core.gate import claim_values
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
-from lakecli.repository.core.view import branch_at, view_of_branch
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_values
+from lakecli.repository.reading.view import branch_at, view_of_branch
+from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.upload import Upload, UploadOptions, is_same
 from lakecli.staging.area import TOMBSTONE
 

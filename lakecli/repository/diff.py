@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
 from lakecli.refs.reader import get_parent
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.merge_base import find_merge_points
-from lakecli.repository.core.uncommitted import compare_staged, uncommitted
-from lakecli.repository.core.view import View, commit_at, open_view, resolve_ref
+from lakecli.repository.reading.merge_base import find_merge_points
+from lakecli.repository.reading.view import View, commit_at, open_view, resolve_ref
+from lakecli.repository.staged.changes import compare_staged, uncommitted
 
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 @contextmanager

@@ -32,13 +32,11 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.repository.core.address import is_external
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.own_files import is_own
-from lakecli.repository.core.places import real_path, remembered
-from lakecli.repository.core.read import content_digest, read_object
-from lakecli.repository.core.view import View, no_such_path, open_view
-from lakecli.repository.core.walk import LinkPolicy, walk
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import is_external
+from lakecli.repository.reading.contents import content_digest, read_object
+from lakecli.repository.reading.trust import real_path, remembered
+from lakecli.repository.reading.view import View, no_such_path, open_view
 from lakecli.repository.transfer.destination import (
     Destination,
     NoRoom,
@@ -46,6 +44,7 @@ from lakecli.repository.transfer.destination import (
     UnsafeName,
     Unwritable,
 )
+from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import (
     CheckedProgress,
     FailureBudget,
@@ -56,6 +55,7 @@ from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.readers import FileState
 from lakecli.repository.transfer.receive import Fetcher
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
+from lakecli.repository.transfer.walk import LinkPolicy, walk
 from lakecli.stores.base import BucketNotFound
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.uri import is_local

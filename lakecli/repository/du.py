@@ -20,8 +20,8 @@ from lakecli.committed.metaranges import ID_PART
 from lakecli.committed.values import decode_entry
 from lakecli.refs.expression import parse
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.view import View, open_view
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import View, open_view
 
 _DIGEST: Final = 16
 _CACHE: Final = "PRAGMA cache_size = -16384"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from lakecli.base.model import Entry
 from lakecli.committed.values import decode_entry
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.view import View, open_view
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import View, open_view
 
 
 class Wanted(NamedTuple):

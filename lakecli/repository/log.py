@@ -14,11 +14,11 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.refs.expression import split_range
 from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.view import commit_at
+from lakecli.repository.reading.view import commit_at
 
 if TYPE_CHECKING:
     from lakecli.refs.graph_lines import GraphLine
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 class LogOptions(NamedTuple):

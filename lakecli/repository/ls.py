@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakecli.committed.listing import ListedObject, ListedPrefix, list_prefix
-from lakecli.repository.core.view import open_view
+from lakecli.repository.reading.view import open_view
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 @contextmanager

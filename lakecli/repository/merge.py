@@ -12,13 +12,13 @@ from lakecli.committed.diff import compare
 from lakecli.committed.merge import merge as merge_trees
 from lakecli.committed.threeway import MergeConflict
 from lakecli.errors import NothingToDo
-from lakecli.repository.core.clean import check_clean
-from lakecli.repository.core.commit_gate import claim_commit, claim_head
-from lakecli.repository.core.commit_record import MERGE_STRATEGY
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.merge_base import MergePoints, find_merge_points
-from lakecli.repository.core.transaction import Draft, commit_clean
-from lakecli.repository.core.view import View, view_of_branch
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_commit, claim_head
+from lakecli.repository.moving.clean_branches import check_clean
+from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.reading.merge_base import MergePoints, find_merge_points
+from lakecli.repository.reading.view import View, view_of_branch
+from lakecli.repository.records.commits import MERGE_STRATEGY
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory, check_path
 from lakecli.errors import UsageError
-from lakecli.repository.core.gate import claim_values
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
-from lakecli.repository.core.subtree import claimed_batches, kept_changing
-from lakecli.repository.core.view import View, check_branch, no_such_path, open_view
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_values
+from lakecli.repository.reading.view import View, check_branch, no_such_path, open_view
+from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
+from lakecli.repository.staged.subtree import claimed_batches, kept_changing
 from lakecli.staging.area import TOMBSTONE
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.gate import Change
+    from lakecli.repository.guard.claims import Change
 
 
 def mv(

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from lakecli.base.model import RepositoryRecord
 from lakecli.base.uri import LakeUri
 from lakecli.remote.damage import Damage
-from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
-from lakecli.repository.core.notice import Notice
+from lakecli.repository.contract import Home, Runtime
+from lakecli.repository.handle.lake import Lake, LocalRepository
+from lakecli.repository.records.notices import Notice
 from lakecli.repository.sharing.describe import describe_there
 from lakecli.repository.sharing.on_demand import OnDemandStore
 from lakecli.stores.read_only import ReadOnlyStore
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore
 
 
-class RemoteRepository(Repository):
+class RemoteRepository(LocalRepository):
     """A repository that is read in its bucket; `open_remote` returns it.
 
     A handle shows one state: each ref is read once. Open another one for a newer state.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lakecli.base.model import Entry
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.presigner import Presigner
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.presigner import Presigner
 from lakecli.repository.stat import stat
 from lakecli.stores.presigned import PresignedUrl
 

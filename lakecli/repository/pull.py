@@ -31,18 +31,19 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free
-from lakecli.repository.core import operations, ref_changes, staging_tokens
-from lakecli.repository.core.clean import unstage_unchanged
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.landing import follow_head
-from lakecli.repository.core.pending import finish_pending
-from lakecli.repository.core.staged_conflicts import iter_crossing
-from lakecli.repository.core.transaction import MAX_ATTEMPTS
-from lakecli.repository.core.under_way import check_none_taken_back
-from lakecli.repository.core.view import View, view_of_branch
+from lakecli.repository.contract import Repository
 from lakecli.repository.merge import MergeOptions, merge, preview
+from lakecli.repository.moving.clean_branches import unstage_unchanged
+from lakecli.repository.moving.transaction import MAX_ATTEMPTS
+from lakecli.repository.pending import operations, staging_tokens
+from lakecli.repository.pending.branch_moves import follow_head
+from lakecli.repository.pending.intents import finish_pending
+from lakecli.repository.pending.under_way import check_none_taken_back
+from lakecli.repository.reading.view import View, view_of_branch
+from lakecli.repository.records import ref_changes
 from lakecli.repository.sharing.fetch import FetchReport, fetch
-from lakecli.repository.sharing.refusals import NonFastForward
+from lakecli.repository.sharing.publish import NonFastForward
+from lakecli.repository.staged.changes import iter_crossing
 
 MAX_LISTED: Final = 1_000
 """Conflicting paths that an error lists, at most."""

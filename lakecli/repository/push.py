@@ -22,13 +22,13 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Outcome
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref
-from lakecli.repository.core import tracking
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.pending import Finished, State, finish_pending
+from lakecli.repository.contract import Repository
+from lakecli.repository.pending import tracking
+from lakecli.repository.pending.intents import finish_pending
+from lakecli.repository.records.moves import Finished, State
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch, take_packs
-from lakecli.repository.sharing.publish import check_readable, publish
-from lakecli.repository.sharing.refusals import refused, stale
+from lakecli.repository.sharing.publish import check_readable, publish, refused, stale
 
 MAX_ATTEMPTS: Final = 8
 """How often others may move a ref while it is pushed, each time to an ancestor of it."""

@@ -10,8 +10,8 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.ref_moves import LoggedMove, Past
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.ref_moves import LoggedMove, Past
 
 
 def iter_reflog(repository: Repository, name: str) -> Iterator[LoggedMove]:

@@ -17,8 +17,8 @@ from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.commit_gate import claim_commit, claim_trees
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_commit, claim_trees
 from lakecli.repository.lakefs.dump import trees_missing
 from lakecli.repository.lakefs.kept import keep_dump
 from lakecli.repository.lakefs.lists import write_dump

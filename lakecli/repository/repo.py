@@ -14,9 +14,10 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core import namespace, operations, records, ref_changes, staging_tokens
-from lakecli.repository.core.commit_record import initial_commit
-from lakecli.repository.core.lake import Lake, Repository
+from lakecli.repository.contract import OwnLake, Repository
+from lakecli.repository.pending import operations, staging_tokens
+from lakecli.repository.records import clones, namespace, ref_changes
+from lakecli.repository.records.commits import initial_commit
 from lakecli.stores.protocol import ObjectStore
 from lakecli.stores.uri import normalise
 
@@ -27,7 +28,7 @@ LISTED: Final = 10_000
 
 
 def create(
-    lake: Lake,
+    lake: OwnLake,
     name: str,
     storage_namespace: str,
     *,
@@ -61,7 +62,7 @@ def create(
     _check_nothing_below(store)
     namespace.claim(store, record)
     lake.runtime.on_step("register")
-    return _register(lake, records.with_region(record, region))
+    return _register(lake, clones.with_region(record, region))
 
 
 _OWN: Final = ("_lakecli/", layout.SSTABLES)
@@ -115,12 +116,12 @@ def _check_range_entries(value: int) -> None:
 
 
 def _intend(
-    lake: Lake, name: str, uri: str, *, default_branch: str, range_entries: int
+    lake: OwnLake, name: str, uri: str, *, default_branch: str, range_entries: int
 ) -> RepositoryRecord:
     """Record the UUID before the claim, so that a second run recognises its own claim."""
     with lake.kv.write() as txn:
         _check_free(txn, name)
-        intended = records.find_intention(txn, uri)
+        intended = clones.find_intention(txn, uri)
         if intended is not None:
             return intended._replace(name=name)
         record = RepositoryRecord(
@@ -131,12 +132,12 @@ def _intend(
             created_at=lake.now(),
             range_entries=range_entries,
         )
-        records.put_intention(txn, record)
+        clones.put_intention(txn, record)
         return record
 
 
 def _check_free(txn: ReadTransaction, name: str) -> None:
-    if records.find_repository(txn, name) is not None:
+    if clones.find_repository(txn, name) is not None:
         raise AlreadyExists(
             f"repository {name!r} exists already on this machine",
             hint="choose another name, or look: lakecli repo list",
@@ -150,8 +151,8 @@ def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
         AlreadyExists: it exists under this name or another one, and may have commits by now.
     """
     _check_free(txn, record.name)
-    intended = records.find_intention(txn, record.storage_namespace)
-    is_here = any(other.uuid == record.uuid for other in records.iter_repositories(txn))
+    intended = clones.find_intention(txn, record.storage_namespace)
+    is_here = any(other.uuid == record.uuid for other in clones.iter_repositories(txn))
     if is_here or intended is None or intended.uuid != record.uuid:
         raise AlreadyExists(
             f"another command has created or cloned the repository in {record.storage_namespace} "
@@ -160,8 +161,8 @@ def _check_intended(txn: ReadTransaction, record: RepositoryRecord) -> None:
         )
 
 
-def _register(lake: Lake, record: RepositoryRecord) -> Repository:
-    repository = Repository(lake, record)
+def _register(lake: OwnLake, record: RepositoryRecord) -> Repository:
+    repository = lake.handle(record)
     first = initial_commit(record.created_at)
     with lake.kv.write() as txn:
         _check_intended(txn, record)
@@ -171,19 +172,19 @@ def _register(lake: Lake, record: RepositoryRecord) -> Repository:
             commit_id=first.id,
             staging_token=staging_tokens.start(txn, repository, record.default_branch, first.id),
         )
-        records.put_repository(txn, record)
-        records.delete_intention(txn, record)
+        clones.put_repository(txn, record)
+        clones.delete_intention(txn, record)
         refs.put_commit(first)
         refs.put_branch(branch)
         changes = [
-            RefChange(RefKind.REPOSITORY, record.name, before=None, after=records.to_json(record)),
+            RefChange(RefKind.REPOSITORY, record.name, before=None, after=clones.to_json(record)),
             ref_changes.branch_change(None, branch),
         ]
         operations.append(txn, repository, kind="repo create", refs=changes)
     return repository
 
 
-def delete(lake: Lake, name: str) -> RepositoryRecord:
+def delete(lake: OwnLake, name: str) -> RepositoryRecord:
     """Delete a repository on this machine; nothing in its storage namespace changes.
 
     The operation log can restore it, with every branch and its staged changes.
@@ -192,12 +193,12 @@ def delete(lake: Lake, name: str) -> RepositoryRecord:
         NotFound: no such repository.
     """
     with lake.kv.write() as txn:
-        record = records.find_repository(txn, name)
+        record = clones.find_repository(txn, name)
         if record is None:
             raise NotFound(
                 f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
             )
-        records.delete_repository(txn, record)
-        change = RefChange(RefKind.REPOSITORY, name, before=records.to_json(record), after=None)
-        operations.append(txn, Repository(lake, record), kind="repo delete", refs=[change])
+        clones.delete_repository(txn, record)
+        change = RefChange(RefKind.REPOSITORY, name, before=clones.to_json(record), after=None)
+        operations.append(txn, lake.handle(record), kind="repo delete", refs=[change])
     return record

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.base.model import Commit
-from lakecli.repository.core.view import commit_at, resolve_ref
+from lakecli.repository.reading.view import commit_at, resolve_ref
 
 if TYPE_CHECKING:
     from lakecli.refs.resolve import Resolved
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def rev_parse(repository: Repository, ref: str) -> Resolved:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from lakecli.base.model import EMPTY_TREE, Commit
 from lakecli.errors import Refused
-from lakecli.repository.core.apply_change import apply_change, parent_of
-from lakecli.repository.core.commit_gate import claim_commit, claim_head
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.transaction import Draft, commit_clean
-from lakecli.repository.core.view import View, commit_at
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_commit, claim_head
+from lakecli.repository.moving.apply_change import apply_change, parent_of
+from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.reading.view import View, commit_at
 
 
 def revert(

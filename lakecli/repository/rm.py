@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from lakecli.base.uri import as_directory
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.stager import Stager
-from lakecli.repository.core.subtree import batches_of, remove_unchanged
-from lakecli.repository.core.view import check_branch, no_such_path, open_view
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import check_branch, no_such_path, open_view
+from lakecli.repository.staged.stager import Stager
+from lakecli.repository.staged.subtree import batches_of, remove_unchanged
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.staging.area import TOMBSTONE
 

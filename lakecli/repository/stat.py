@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakecli.base.model import Entry
-from lakecli.repository.core.view import open_view
+from lakecli.repository.reading.view import open_view
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def stat(repository: Repository, ref: str, path: bytes) -> Entry:

@@ -15,13 +15,13 @@ from lakecli.kv.bucket import TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core import tracking
-from lakecli.repository.core.view import branch_at, view_of_branch
+from lakecli.repository.pending import tracking
+from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.sharing import rollback
 from lakecli.staging import area
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 class Distance(NamedTuple):
@@ -149,7 +149,7 @@ def _uncommitted(
 
     if all(area.is_empty(txn, token) for token in (branch.staging_token, *branch.sealed_tokens)):
         return
-    from lakecli.repository.core.uncommitted import uncommitted
+    from lakecli.repository.staged.changes import uncommitted
 
     for difference in uncommitted(view_of_branch(repository, txn, branch.name)):
         yield difference.type

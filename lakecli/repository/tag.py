@@ -11,10 +11,11 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.refs.names import check_tag_name
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free, claim_ref
-from lakecli.repository.core import operations, ref_changes
+from lakecli.repository.pending import operations
+from lakecli.repository.records import ref_changes
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def create(repository: Repository, name: str, ref: str, *, force: bool = False) -> Tag:
@@ -94,7 +95,7 @@ def check_delete(repository: Repository, name: str) -> None:
     with repository.lake.kv.read() as txn:
         tag = _tag_at(repository, txn, name)
         if repository.syncs:
-            from lakecli.repository.core.unsent import check_deletion
+            from lakecli.repository.pending.unsent import check_deletion
 
             check_deletion(txn, repository, ref_changes.tag_change(tag, None))
 

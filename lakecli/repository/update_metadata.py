@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakecli.committed.cursor import is_same
-from lakecli.repository.core.attributes import Attributes
-from lakecli.repository.core.gate import claim_values
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
-from lakecli.repository.core.subtree import kept_changing
-from lakecli.repository.core.view import check_branch, no_such_path, open_view
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_values
+from lakecli.repository.reading.view import check_branch, no_such_path, open_view
+from lakecli.repository.staged.attributes import Attributes
+from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
+from lakecli.repository.staged.subtree import kept_changing
 
 
 def update_metadata(

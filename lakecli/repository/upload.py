@@ -19,24 +19,23 @@ from lakecli.committed.encode import Contents, encode_contents, encode_entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.kv import file_hashes
 from lakecli.kv.file_hashes import FileKey
-from lakecli.repository.core.address import is_external, locate
-from lakecli.repository.core.gate import claim_uploaded, claim_values
-from lakecli.repository.core.stager import MAX_ATTEMPTS, Seen, Stager
-from lakecli.repository.core.view import branch_at, view_of_branch
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.guard.claims import claim_uploaded, claim_values
+from lakecli.repository.reading.addresses import is_external, locate
+from lakecli.repository.reading.view import branch_at, view_of_branch
+from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.expected import Expected
-from lakecli.repository.transfer.ingest import Ingest
-from lakecli.repository.transfer.ingested import Ingested
+from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.readers import SpecialFile
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import PART_SIZE, clear_temporaries, uploads_of
 
 if TYPE_CHECKING:
     from lakecli.base.directories import StrPath
-    from lakecli.repository.core.gate import Change
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.guard.claims import Change
     from lakecli.repository.transfer.parallel import Memory, Workers
     from lakecli.repository.transfer.send import Sender
     from lakecli.stores.uploads import Uploads
@@ -188,7 +187,7 @@ class Upload:
 
         Outside the namespace it may have been replaced, unless the store reports the same MD5.
         """
-        from lakecli.repository.core.read import md5_of
+        from lakecli.repository.reading.contents import md5_of
 
         try:
             store, key = locate(self._repository, entry)
@@ -274,7 +273,7 @@ class Upload:
             changes = sorted([*claimed, *((path, TOMBSTONE) for path in left)])
             if self._stager.write_unless_changed([(self._branch, changes)], seen):
                 return len(left)
-        from lakecli.repository.core.subtree import kept_changing
+        from lakecli.repository.staged.subtree import kept_changing
 
         raise kept_changing(self._repository, self._branch)
 
@@ -361,7 +360,7 @@ def upload_file(
         raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
     entry = upload.record_one(path, ingested, present, has_mtime=True)
     if upload.sends_parts:
-        from lakecli.repository.transfer.leftovers import drop_leftovers
+        from lakecli.repository.transfer.send import drop_leftovers
 
         drop_leftovers(repository)
     return entry

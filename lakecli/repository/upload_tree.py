@@ -25,17 +25,17 @@ from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.listed_less import is_much_less
-from lakecli.repository.core.notice import Notice
-from lakecli.repository.core.own_files import is_own
-from lakecli.repository.core.view import open_view
-from lakecli.repository.core.walk import Found, by_own_names, named, opener_below, size_of, walk
-from lakecli.repository.transfer.ingested import Ingested
-from lakecli.repository.transfer.leftovers import drop_leftovers
+from lakecli.repository.bucket.packs import is_much_less
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import open_view
+from lakecli.repository.records.notices import Notice
+from lakecli.repository.transfer.ingest import Ingested
+from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, beside
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
+from lakecli.repository.transfer.send import drop_leftovers
+from lakecli.repository.transfer.walk import Found, by_own_names, named, opener_below, size_of, walk
 from lakecli.repository.upload import Upload, UploadOptions, check_branch, is_same
 from lakecli.stores.uri import is_local, parse
 

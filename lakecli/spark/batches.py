@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from lakecli.base.model import Commit
 from lakecli.errors import UsageError
 from lakecli.refs.reader import CommitReader, get_commit, get_parent
-from lakecli.repository.core.commit_record import CHERRY_PICK_ORIGIN
+from lakecli.repository.records.commits import CHERRY_PICK_ORIGIN
 
 APP: Final = "lakecli.txn.app"
 VERSION: Final = "lakecli.txn.version"

@@ -10,8 +10,8 @@ from lakecli.base.uri import as_directory, parse_path, ref_of
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.view import no_such_path, open_view
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import no_such_path, open_view
 from lakecli.spark.fetch import Remote
 from lakecli.spark.origin import Origin
 

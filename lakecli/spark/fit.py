@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.committed.values import decode_entry
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported, UsageError
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.view import View
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import View
 from lakecli.spark.files import TableFile, is_read, remote_files
 from lakecli.spark.infer import recorded
 from lakecli.spark.options import option_text, quoted

@@ -21,9 +21,9 @@ from lakecli.engine.intervals import intervals
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.merge_base import find_merge_points
-from lakecli.repository.core.view import commit_at
 from lakecli.repository.log import LogOptions, log
+from lakecli.repository.reading.merge_base import find_merge_points
+from lakecli.repository.reading.view import commit_at
 from lakecli.spark.snapshot import Window, opened, window_of
 from lakecli.spark.types import COMMITS, REFS, arrow_schema
 from lakecli.spark.worker_errors import told

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 from blake3 import blake3
 
 from lakecli.errors import UsageError
-from lakecli.repository.core.address import is_outside
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import is_outside
 from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Unsupported
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.pins import split_pin
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import split_pin
 from lakecli.spark.fetch import Remote
 from lakecli.spark.files import is_read
 from lakecli.spark.infer import first_file, infer_parquet, merges_schemas, recorded

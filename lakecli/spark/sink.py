@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from lakecli.engine.store_location import StoreLocation
 from lakecli.imports.copying import make_ingest
-from lakecli.repository.transfer.ingested import Ingested
+from lakecli.repository.transfer.ingest import Ingested
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a partition column's null or empty value."""

@@ -20,8 +20,8 @@ from lakecli.committed.listing import prefix_end
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError
 from lakecli.opening import warn_of_notices
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.view import View, open_view
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import View, open_view
 from lakecli.settings.home import chosen_home
 
 _QUICK = 1

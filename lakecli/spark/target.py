@@ -27,12 +27,12 @@ from lakecli.committed.apply import apply
 from lakecli.committed.diff import diff
 from lakecli.errors import AlreadyExists, ConflictError, LakeError, UsageError
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.clean import check_clean
-from lakecli.repository.core.commit_gate import claim_head
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.stager import Stager
-from lakecli.repository.core.transaction import Draft, commit_clean
-from lakecli.repository.core.view import View, branch_at, commit_at, open_view, view_of_branch
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_head
+from lakecli.repository.moving.clean_branches import check_clean
+from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.reading.view import View, branch_at, commit_at, open_view, view_of_branch
+from lakecli.repository.staged.stager import Stager
 from lakecli.spark.batches import Batch
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 

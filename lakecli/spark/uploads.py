@@ -10,7 +10,7 @@ from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.base.uri import check_path
 from lakecli.committed.encode import encode_entry
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.content_types import content_type_of
 
 

@@ -19,8 +19,8 @@ from lakecli.engine.errors_as_json import carried, new_nonce
 from lakecli.engine.spark_runner import raise_translated
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError, UsageError
-from lakecli.repository.core.gate import claim_values
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_values
 from lakecli.spark.batches import batch_of
 from lakecli.spark.fit import Fit
 from lakecli.spark.options import names_of, option_text

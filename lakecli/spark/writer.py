@@ -22,8 +22,8 @@ from lakecli.base.retry import DRIVERS, Retries
 from lakecli.base.uri import as_directory, parse_path, ref_of
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import UsageError
-from lakecli.repository.core.gate import claim_values
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_values
 from lakecli.spark.batches import batch_of
 from lakecli.spark.fit import Fit
 from lakecli.spark.shape import shape_of

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ClaimedValue = NewType("ClaimedValue", bytes)
 """An encoded entry whose object is in the bucket and claimed against garbage collection, or a
-`TOMBSTONE`. Only `lakecli.repository.core.gate` makes them."""
+`TOMBSTONE`. Only `lakecli.repository.guard.claims` makes them."""
 
 TOMBSTONE: Final = ClaimedValue(b"")
 """The record of a deleted path; encoded values are never empty."""

@@ -14,17 +14,16 @@ from lakecli.committed.cursor import is_same
 from lakecli.committed.encode import encode_entry
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
-from lakecli.repository.core.clean import unstage_equal
-from lakecli.repository.core.commit_gate import claim_head
-from lakecli.repository.core.gate import claim_uploaded
-from lakecli.repository.core.read import digest_of
-from lakecli.repository.core.transaction import Draft, commit_on_top
-from lakecli.repository.core.view import View, view_of_branch
-from lakecli.repository.core.walk import LinkPolicy, open_below
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.transfer.ingested import Ingested
+from lakecli.repository.guard.claims import claim_head, claim_uploaded
+from lakecli.repository.moving.clean_branches import unstage_equal
+from lakecli.repository.moving.transaction import Draft, commit_on_top
+from lakecli.repository.reading.contents import digest_of
+from lakecli.repository.reading.view import View, view_of_branch
+from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile, changed
 from lakecli.repository.transfer.selection import Selection
+from lakecli.repository.transfer.walk import LinkPolicy, open_below
 from lakecli.repository.upload import Upload, UploadOptions
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.hard_links import restore_objects

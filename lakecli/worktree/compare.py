@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from lakecli.base.model import ChangeType, Commit, CommitId, Difference, Entry
 from lakecli.committed.encode import encode_entry
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.selection import Selection
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.worktree.hard_links import problems_of
 from lakecli.worktree.scan import Problem, hash_file
 from lakecli.worktree.worktree import Worktree

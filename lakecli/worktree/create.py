@@ -12,10 +12,10 @@ from lakecli.base.uri import LakeUri, as_directory, ref_of
 from lakecli.committed.scan import find
 from lakecli.errors import AlreadyExists, Refused, UsageError
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.own_files import INCOMING, LINK_FILE
-from lakecli.repository.core.view import commit_at
+from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
+from lakecli.repository.reading.view import commit_at
+from lakecli.repository.transfer.own_files import INCOMING, LINK_FILE
 from lakecli.stores.uri import parse
 from lakecli.worktree.bring import Brought, Policy, bring
 from lakecli.worktree.ignore import selection_of

@@ -30,12 +30,12 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-from lakecli.repository.core.address import is_external, locate
-from lakecli.repository.core.own_files import INCOMING
-from lakecli.repository.core.read import damaged, digest_of, gone
 from lakecli.repository.download import Download, DownloadOptions
+from lakecli.repository.reading.addresses import is_external, locate
+from lakecli.repository.reading.contents import damaged, digest_of, gone
 from lakecli.repository.transfer.destination import Destination, NoRoom, State, translated
 from lakecli.repository.transfer.ingest import SMALL
+from lakecli.repository.transfer.own_files import INCOMING
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.stores.base import BucketNotFound, ObjectNotFound
 from lakecli.stores.local.files import write_all

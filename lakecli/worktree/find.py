@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lakecli.errors import IntegrityError, Refused
-from lakecli.repository.core.own_files import LINK_FILE
+from lakecli.repository.transfer.own_files import LINK_FILE
 from lakecli.worktree.link import Link, read_link
 
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lakecli.errors import UsageError
-from lakecli.repository.transfer.patterns import Patterns
-from lakecli.repository.transfer.selection import EVERYTHING, Selection
+from lakecli.repository.transfer.selection import EVERYTHING, Patterns, Selection
 from lakecli.worktree.names import IGNORE_FILE
 
 MAX_SIZE: Final = 1 << 20

@@ -21,11 +21,11 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import Refused
 from lakecli.kv import operations as log
 from lakecli.kv.operations import Operation, StagingChange
-from lakecli.repository.core import operations
-from lakecli.repository.core.gate import claim_uploaded
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.walk import opener_below
+from lakecli.repository.contract import Repository
 from lakecli.repository.download import DownloadOptions
+from lakecli.repository.guard.claims import claim_uploaded
+from lakecli.repository.pending import operations
+from lakecli.repository.transfer.walk import opener_below
 from lakecli.repository.upload import Upload, UploadOptions
 from lakecli.staging import area
 from lakecli.staging.area import ClaimedValue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakecli.repository.core.own_files import is_own
+from lakecli.repository.transfer.own_files import is_own
 
 IGNORE_FILE: Final = b".lakefsignore"
 MAX_COMPONENT: Final = 255

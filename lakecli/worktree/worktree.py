@@ -28,13 +28,13 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, NotFound, Refused
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.own_files import is_own
-from lakecli.repository.core.read import check_of, digest_of
-from lakecli.repository.core.view import commit_at
-from lakecli.repository.core.walk import LinkPolicy, opener_below
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.contents import check_of, digest_of
+from lakecli.repository.reading.view import commit_at
+from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.readers import PIECE, FileChanged, OpenFile, SpecialFile
 from lakecli.repository.transfer.selection import Selection
+from lakecli.repository.transfer.walk import LinkPolicy, opener_below
 from lakecli.worktree.ignore import Ignore, selection_of
 from lakecli.worktree.index import NO_DIGEST, FileState, Index, state_of
 from lakecli.worktree.link import Link, read_link, write_link

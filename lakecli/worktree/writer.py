@@ -21,14 +21,10 @@ from lakecli.base.model import Entry
 from lakecli.errors import (
     UsageError,
 )
-from lakecli.repository.core.own_files import INCOMING
-from lakecli.repository.core.read import digest_of
 from lakecli.repository.download import DownloadOptions
-from lakecli.repository.transfer.destination import (
-    Destination,
-    UnsafeName,
-    translated,
-)
+from lakecli.repository.reading.contents import digest_of
+from lakecli.repository.transfer.destination import Destination, UnsafeName, translated
+from lakecli.repository.transfer.own_files import INCOMING
 from lakecli.stores.local.files import sync_file, sync_file_system, sync_names
 from lakecli.worktree.fetching import Expected, Fetched, Fetcher, Wanted, directory_of
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of

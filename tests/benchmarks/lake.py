@@ -15,10 +15,11 @@ from lakecli.committed.apply import apply
 from lakecli.errors import NotFound
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.core.commit_gate import claim_head
-from lakecli.repository.core.lake import DEFAULT_MEMORY_SIZE, Home, Lake, Runtime
-from lakecli.repository.core.stager import Stager
-from lakecli.repository.core.transaction import Draft, commit_clean
+from lakecli.repository.contract import DEFAULT_MEMORY_SIZE, Home, Runtime
+from lakecli.repository.guard.claims import claim_head
+from lakecli.repository.handle.lake import Lake
+from lakecli.repository.moving.transaction import Draft, commit_clean
+from lakecli.repository.staged.stager import Stager
 from tests.benchmarks import dataset
 from tests.support.lakes import unclaimed
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.reading.view import View
 
 MAIN: Final = "main"
 EVERYTHING: Final = "everything"

@@ -19,7 +19,7 @@ from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
 from lakecli.imports.verify import Verify
 from lakecli.repository import branch
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.walk import LinkPolicy
 from tests.benchmarks import protobuf_rows
 from tests.benchmarks.claims import ENCODED, LOCAL
 from tests.benchmarks.lake import MAIN

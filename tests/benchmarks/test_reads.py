@@ -9,6 +9,7 @@ import lmdb
 import pytest
 
 from lakecli.committed.scan import find
+from lakecli.repository.reading.reader import open_reader
 from tests.benchmarks import dataset
 from tests.benchmarks.claims import LMDB
 from tests.benchmarks.lake import EVERYTHING
@@ -64,7 +65,7 @@ def compare_reads(
     keys = [dataset.key_of(rng.randrange(large.count)) for _ in range(large.count // 10)]
     with (
         large.open(memory=MEMORY_OF_TEN_MILLION) as repository,
-        repository.reader(EVERYTHING, fill="") as reader,
+        open_reader(repository, EVERYTHING, fill="") as reader,
         environment.begin() as txn,
     ):
         assert reader.wait_filled()

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.core.stager import Stager
+from lakecli.repository.staged.stager import Stager
 from tests.benchmarks import dataset
 from tests.benchmarks.claims import START
 from tests.benchmarks.lake import MAIN

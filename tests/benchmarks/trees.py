@@ -28,10 +28,10 @@ from lakecli.committed.writer import TreeWriter
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core.commit_gate import claim_head
-from lakecli.repository.core.transaction import Draft, commit_clean
 from lakecli.repository.diff import diff_refs
+from lakecli.repository.guard.claims import claim_head
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.stat import stat
@@ -46,8 +46,8 @@ from tests.support.lakes import stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.view import View
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.reading.view import View
     from lakecli.stores.base import Condition, Version
 
 SIZES: Final = (10_000_000, 100_000_000, 1_000_000_000)

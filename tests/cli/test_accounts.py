@@ -13,7 +13,7 @@ import lakecli
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.engine.store_location import StoreLocation
-from lakecli.repository.core.read import read_object
+from lakecli.repository.reading.contents import read_object
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket, rclone
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ import pytest
 
 from lakecli.cli.completion.paths import names_at
 from lakecli.repository.commit import commit
-from lakecli.repository.core.view import open_view
+from lakecli.repository.reading.view import open_view
 from tests.support.lakes import entry_of, make_repository, open_lake, stage_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 ENTRY = entry_of(b"x")
 

@@ -166,7 +166,7 @@ def test_an_unreadable_directory_prevents_the_deletions(
             raise PermissionError(13, "Permission denied")
         return real(place)
 
-    monkeypatch.setattr("lakecli.repository.core.walk.os.scandir", scandir)
+    monkeypatch.setattr("lakecli.repository.transfer.walk.os.scandir", scandir)
     failed = cli(*mirror(str(target)), "--json")
     assert failed.exit_code == ExitCode.PARTIAL
     assert (failed.json["deleted"], failed.json["failed"]) == (0, 1)

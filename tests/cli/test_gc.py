@@ -112,8 +112,8 @@ def test_the_grace_period_is_a_setting(cli: Cli, littered: Demo) -> None:
     cli.ok("config", "set", "gc.grace", "2d")
     assert cli("gc", "run", REPOSITORY, "--json").json["grace_seconds"] == 2 * 86_400
     cli.ok("gc", "undo", REPOSITORY)
-    cli.ok("config", "set", "gc.grace", "2h")
-    assert cli("gc", "run", REPOSITORY).exit_code == ExitCode.USAGE
+    assert cli("config", "set", "gc.grace", "2h").exit_code == ExitCode.USAGE
+    assert cli("gc", "run", REPOSITORY, "--grace", "2h").exit_code == ExitCode.USAGE
 
 
 def test_an_interrupted_sweep_is_finished_or_ended(

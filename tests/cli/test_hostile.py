@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.repository.core import walk as walking
+from lakecli.repository.transfer import walk as walking
 from tests.support.exchanges import exchange
 from tests.support.worktrees import files, write
 

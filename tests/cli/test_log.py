@@ -17,8 +17,8 @@ from lakecli.base.model import EMPTY_TREE
 from lakecli.cli.context import Environment
 from lakecli.cli.run import run
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.commit_record import describe_commit
-from lakecli.repository.core.view import branch_at
+from lakecli.repository.reading.view import branch_at
+from lakecli.repository.records.commits import describe_commit
 from tests.support.tools import require_tool
 
 if TYPE_CHECKING:
@@ -327,6 +327,6 @@ def test_commands_that_read_refs_import_nothing_heavy(forked: Demo, words: str) 
     )
     assert done.stdout
     loaded = set(done.stderr.split())
-    assert "lakecli.repository.core.lake" in loaded
+    assert "lakecli.repository.handle.lake" in loaded
     assert {name for name in loaded if name.split(".")[0] in HEAVY} == set()
     assert not {"lakecli.proto", "lakecli.committed", "lakecli.sstable"} & loaded

@@ -17,9 +17,10 @@ from lakecli.committed.encode import encode_entry
 from lakecli.engine import store_location
 from lakecli.errors import LakeError, Refused
 from lakecli.filesystem import LakeFileSystem
-from lakecli.repository.core.lake import Home, Lake, Runtime
-from lakecli.repository.core.places import remembered
-from lakecli.repository.core.stager import Stager
+from lakecli.repository.contract import Home, Runtime
+from lakecli.repository.handle.lake import Lake
+from lakecli.repository.reading.trust import remembered
+from lakecli.repository.staged.stager import Stager
 from lakecli.stores import registry
 from lakecli.stores.base import ANY
 from tests.support.lakes import unclaimed
@@ -226,7 +227,7 @@ def test_no_library_function_follows_a_foreign_address(stage: Stage, kind: str) 
     with pytest.raises(OSError, match=r"."):
         fs.get_file(f"{MAIN}/t/bad", str(stage.out / "bad"))
     assert CANARY not in stage.seen()
-    from lakecli.repository.core.read import read_object
+    from lakecli.repository.reading.contents import read_object
     from lakecli.repository.stat import stat
 
     with (

@@ -19,11 +19,11 @@ from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
 from lakecli.imports.verify import Verify
 from lakecli.repository import branch
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.walk import LinkPolicy
 from tests.support.lakes import make_repository, open_lake
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def main(directory: Path, master: str, conf: dict[str, str], bad: list[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from lakecli.exports.records import ExportOptions
 from lakecli.exports.run import export
 from lakecli.repository import repo
 from lakecli.repository.commit import commit
-from lakecli.repository.core.stager import Stager
+from lakecli.repository.staged.stager import Stager
 from lakecli.stores.base import ANY, Attributes, BucketNotFound
 from lakecli.stores.capabilities import copy_across
 from lakecli.stores.registry import open_store
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.exports.records import ExportReport
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.base import ObjectStore
 
 LARGE = b"0123456789abcdef" * (9 << 16)

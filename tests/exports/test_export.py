@@ -23,8 +23,8 @@ from lakecli.errors import (
 from lakecli.exports.records import ExportOptions
 from lakecli.exports.run import export, summarise
 from lakecli.repository.commit import commit
-from lakecli.repository.core.places import remember
-from lakecli.repository.core.stager import Stager
+from lakecli.repository.reading.trust import remember
+from lakecli.repository.staged.stager import Stager
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.base import ANY
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from lakecli.errors import LakeError
     from lakecli.exports.records import ExportReport
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.repository.transfer.plan import Step
 
 PARTITIONS = {

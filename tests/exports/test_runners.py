@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakecli.engine.runner import Runner
     from lakecli.engine.spark_runner import SparkRunner
     from lakecli.exports.records import Outcome, Part
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.repository.transfer.plan import Step
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -20,7 +20,7 @@ from tests.support.lakes import make_repository, open_lake, stage, stage_entries
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 PAGE = (Path(__file__).parents[2] / "lakecli/cli/topics/import.md").read_text(encoding="utf-8")
@@ -151,7 +151,7 @@ def test_what_is_no_table_is_refused(
 def test_addresses_outside_the_namespace(
     repository: Repository, tmp_path: Path, address: str, found: str
 ) -> None:
-    from lakecli.repository.core.places import remember
+    from lakecli.repository.reading.trust import remember
 
     remember(repository, ["s3://elsewhere", "gs://elsewhere", "az://account/container"])
     entry = Entry(address, 1, "e", datetime(2026, 1, 1, tzinfo=UTC))

@@ -13,8 +13,8 @@ from lakecli.base.model import Entry
 from lakecli.cli.context import system_now
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.repository import repo
-from lakecli.repository.core.places import remember
-from lakecli.repository.core.stager import stage_entry
+from lakecli.repository.reading.trust import remember
+from lakecli.repository.staged.stager import stage_entry
 from lakecli.stores.base import ANY
 from lakecli.stores.registry import open_store
 from tests.support.lakes import serve, through

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.filesystem import lakes
-from lakecli.repository.core.view import open_view
+from lakecli.repository.reading.view import open_view
 from tests.support.lakefs_entries import stage_lakefs
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.filesystem import LakeFileSystem
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 MAIN = "lakefs://demo/main"
 ME = PushOptions(who="Bob <bob@example.com>")

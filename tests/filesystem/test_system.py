@@ -28,14 +28,14 @@ from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.filesystem.failures import LakeFileError
 from lakecli.filesystem.files import WHOLE
 from lakecli.repository import branch, tag
-from lakecli.repository.core.places import remember
-from lakecli.repository.core.stager import Stager, stage_entry
+from lakecli.repository.handle.lake import LocalRepository
+from lakecli.repository.reading.trust import remember
+from lakecli.repository.staged.stager import Stager, stage_entry
 from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
 
 MAIN = "lakefs://demo/main"
 
@@ -556,7 +556,7 @@ def test_changes_of_other_processes_are_visible_at_once(fs: LakeFileSystem) -> N
     assert fs.exists(f"{MAIN}/a")
 
 
-def stage_by(repository: Repository) -> None:
+def stage_by(repository: LocalRepository) -> None:
     from lakecli.repository.upload import UploadOptions, upload_stream
 
     with repository:

@@ -31,8 +31,8 @@ from lakecli.repository import tag
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.check.thoroughness import Thoroughness
 from lakecli.repository.commit import commit
-from lakecli.repository.core.findings import FsckCounts
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.repair.findings import FsckCounts
 from lakecli.stores.base import ANY
 from lakecli.stores.memory.store import MemoryStore
 from tests.support.lakes import (
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lakecli.fsck.contents import Differing
     from lakecli.fsck.lookup import Lookup
     from lakecli.fsck.tasks import PartResult, ToRead
-    from lakecli.repository.core.findings import Finding
+    from lakecli.repository.repair.findings import Finding
 
 
 @pytest.fixture

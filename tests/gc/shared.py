@@ -12,8 +12,8 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.gc.run import Action, GcOptions, GcReport, advance
 from lakecli.repository import push as pushing
 from lakecli.repository.commit import commit
-from lakecli.repository.core.read import read_object
-from lakecli.repository.core.view import open_view
+from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.base import ANY
 from lakecli.stores.local.store import LocalStore
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 GRACE = timedelta(days=2)
 LONG = GRACE + timedelta(hours=4)

@@ -11,7 +11,7 @@ from lakecli.base.layout import sstable_key
 from lakecli.gc.run import status
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
-from lakecli.repository.core.commit_gate import Gone
+from lakecli.repository.guard.claims import Gone
 from lakecli.repository.lakefs.kept import DUMPS, KEPT_FOR, BadRecord, LostDump
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import MANIFEST_KEY, format_manifest
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 DAY = timedelta(days=1)
 

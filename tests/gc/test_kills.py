@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.remote.collection import GcState, Seen
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
     from lakecli.stores.base import ObjectStore
     from tests.support.crashes import Killer, Outcome
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.base import ObjectInfo, Version
 
     Lose = Callable[[MemoryStore, "Scene"], None]

@@ -50,16 +50,15 @@ from lakecli.repository import push as pushing
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core.address import is_external
-from lakecli.repository.core.commit_gate import Gone
-from lakecli.repository.core.gate import claim_entry
-from lakecli.repository.core.read import read_object
-from lakecli.repository.core.view import open_view
+from lakecli.repository.guard.claims import Gone, claim_entry
 from lakecli.repository.lakefs.kept import DUMPS, LostDump
 from lakecli.repository.lakefs.manifest import MANIFEST_KEY, parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.lakefs.taken_over import LAKEFS_DIGITS, STOPPED, confirm_stopped, written_at
 from lakecli.repository.lakefs.update import update_refs
+from lakecli.repository.reading.addresses import is_external
+from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.refs_dump import refs_dump
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
@@ -77,7 +76,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import MetarangeId
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 DAY = timedelta(days=1)
 MONTH = timedelta(days=31)

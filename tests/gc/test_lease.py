@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.base import ObjectInfo, Version
 
 MINUTE = timedelta(minutes=1)

@@ -17,9 +17,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.core import intents, operations
-from lakecli.repository.core.intents import Begun
-from lakecli.repository.core.transaction import seal
+from lakecli.repository.moving.transaction import seal
+from lakecli.repository.pending import intents, operations
+from lakecli.repository.pending.intents import Begun
 from lakecli.staging import area
 from lakecli.staging.area import ClaimedValue
 from tests.support.lakes import START, entry_of, make_repository, open_lake, stage
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 @pytest.fixture

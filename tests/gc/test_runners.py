@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.engine.spark_runner import SparkRunner
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 COMMITS = 20
 

@@ -32,19 +32,19 @@ from lakecli.repository import branch, repo, tag
 from lakecli.repository.across import RepositoryPath, cp_tree_across
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
-from lakecli.repository.core import transaction
-from lakecli.repository.core.commit_gate import Gone
-from lakecli.repository.core.gc_guard import Swept
-from lakecli.repository.core.view import open_view
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.deposit import deposit, stage_together
+from lakecli.repository.guard.claims import Gone
+from lakecli.repository.guard.gc_guard import Swept
 from lakecli.repository.handoff.incoming import take_in
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.moving import transaction
 from lakecli.repository.mv import mv, mv_tree
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.revert import revert
 from lakecli.repository.rm import rm
-from lakecli.repository.undo.claims import GONE
+from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.undo.apply import GONE
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.repository.upload import UploadOptions
@@ -59,7 +59,7 @@ from tests.support.worktrees import write as write_files
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 PHASES: Final = ("idle", "condemned", "sweeping", "swept")
 OLD: Final = b"only the old commit has this"
@@ -205,7 +205,7 @@ def _commit_directory(setting: Setting) -> None:
 
 
 def _write_table(setting: Setting) -> None:
-    from lakecli.repository.core.gate import claim_values
+    from lakecli.repository.guard.claims import claim_values
     from lakecli.spark.target import Target
     from lakecli.spark.uploads import Uploaded, new_entries
 

@@ -21,9 +21,9 @@ from lakecli.imports.listing_split import split
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import Bucket, open_source
 from lakecli.imports.verify import Verify
-from lakecli.repository.core.read import read_object
-from lakecli.repository.core.view import open_view
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.view import open_view
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.base import ANY
 from lakecli.stores.memory.store import MemoryStore
 from lakecli.stores.registry import open_store
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakecli.base.model import Entry
     from lakecli.engine.runner import Runner
     from lakecli.imports.part import Task
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.base import ObjectInfo, ObjectStore
 
 OBJECTS = {f"dir {n % 3}/é{n:02d}.txt": b"%d" % n for n in range(40)} | {"a": b"", "z/": b"1"}

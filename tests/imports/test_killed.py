@@ -18,15 +18,15 @@ from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
 from lakecli.imports.verify import Verify
 from lakecli.repository.check.fsck import fsck
-from lakecli.repository.core.findings import FsckCounts
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.log import LogOptions, log
+from lakecli.repository.repair.findings import FsckCounts
+from lakecli.repository.transfer.walk import LinkPolicy
 from tests.imports.lists import row_of, write_csv, write_parquet
 from tests.support import crashes
 from tests.support.lakes import START, make_repository, open_lake
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
     from tests.support.crashes import Killer
 
 COUNT = 4_000

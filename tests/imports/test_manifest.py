@@ -21,9 +21,9 @@ from lakecli.imports.job import import_objects, preview
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source
 from lakecli.imports.verify import Verify
-from lakecli.repository.core.view import open_view
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.plan import Action
+from lakecli.repository.transfer.walk import LinkPolicy
 from tests.imports.lists import (
     inventory_manifest,
     inventory_row,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from lakecli.imports.manifest_file import ManifestFile
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 KEYS = [f"dir {n % 7}/é{n:05d}.bin" for n in range(3_000)]
 NUMBERS = {key: number % 100 for number, key in enumerate(sorted(KEYS, key=str.encode))}

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import MetarangeId
     from lakecli.engine.spark_runner import SparkRunner
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
 
 
 class Elsewhere(LocalRunner):

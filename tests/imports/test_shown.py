@@ -13,7 +13,7 @@ from lakecli.imports.report import ImportOptions
 from lakecli.imports.shown import ShownProgress
 from lakecli.imports.sources import open_source
 from lakecli.imports.verify import Verify
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.walk import LinkPolicy
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def test_each_object_is_shown_once_whoever_tells_of_it() -> None:

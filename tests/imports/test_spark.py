@@ -21,8 +21,8 @@ from lakecli.imports.sources import open_source
 from lakecli.imports.verify import Verify
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.plan import Action
+from lakecli.repository.transfer.walk import LinkPolicy
 from tests.imports.lists import row_of, write_csv, write_parquet
 from tests.support.lakes import make_repository, open_lake, stage
 from tests.support.recorded_progress import RecordedProgress
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.engine.runner import Runner
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -13,7 +13,7 @@ from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.rows import Rows
 from lakecli.imports.sources import open_source
 from lakecli.imports.verify import Choice, Verify
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.transfer.walk import LinkPolicy
 from tests.imports.lists import write_csv
 from tests.support.lakes import make_repository, open_lake, read
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 COUNT = 60
 

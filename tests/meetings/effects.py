@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.errors import NotFound
 from lakecli.kv.operations import iter_operations
-from lakecli.repository.undo.claims import GONE
+from lakecli.repository.undo.apply import GONE
 from lakecli.repository.undo.complete import RESTORES
 from lakecli.repository.undo.log import REDOES, UNDOES, logged_repository
 from tests.meetings.model import Staged
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakecli.kv.operations import Operation
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
 
 Areas = dict[str, Staged]
 """What is staged, by branch."""

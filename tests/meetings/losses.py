@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from tests.meetings.world import Machines
 
 GRACE: Final = timedelta(days=14)

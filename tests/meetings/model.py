@@ -14,8 +14,9 @@ from lakecli.committed.cache import MissingTable
 from lakecli.committed.values import decode_entry
 from lakecli.kv.bucket import PackedStore
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.lake import Home, Lake, Runtime
-from lakecli.repository.core.view import open_view
+from lakecli.repository.contract import Home, Runtime
+from lakecli.repository.handle.lake import Lake
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.undo.log import iter_log
 from tests.meetings.losses import PREFIX, Losses, data_keys
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Commit, Entry
     from lakecli.kv.operations import Operation
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from tests.meetings.world import Machines
 
 LOG_KEPT: Final = timedelta(days=29)

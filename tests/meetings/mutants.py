@@ -10,11 +10,12 @@ from lakecli.cli.context import Context
 from lakecli.gc import positions, sweep
 from lakecli.gc.lease import Lease
 from lakecli.kv.operations import iter_operations
-from lakecli.repository.core import clean, deletion_lease, unsent
-from lakecli.repository.core.gc_guard import GcGuard
-from lakecli.repository.core.view import branch_at, view_of_branch
-from lakecli.repository.sharing import follow, references, rollback
-from lakecli.repository.undo import back_in_bucket, ours, pushed, undo
+from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.repository.moving import clean_branches
+from lakecli.repository.pending import unsent
+from lakecli.repository.reading.view import branch_at, view_of_branch
+from lakecli.repository.sharing import automatic, references, rollback
+from lakecli.repository.undo import back_in_bucket, own_moves, pushed, undo
 from lakecli.repository.undo.apply import TakeBack
 from tests.meetings.arguments import REPOSITORY
 from tests.meetings.team import Team, bucket_copy, days, operations
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from lakecli.base.model import Branch
     from lakecli.kv.env import ReadTransaction
     from lakecli.remote.ref_records import Move
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.unsent import Unsent
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.records.moves import Unsent
 
 MAIN: Final = f"{REPOSITORY}/main"
 
@@ -58,10 +59,10 @@ def _stage_nothing_new(team: Team, person: str) -> None:
 def _no_seal(patch: pytest.MonkeyPatch) -> None:
     def leave(repository: Repository, name: str, _seal: object) -> Branch:
         with repository.lake.kv.read() as txn:
-            clean.check_clean(view_of_branch(repository, txn, name))
+            clean_branches.check_clean(view_of_branch(repository, txn, name))
             return branch_at(repository, txn, name)
 
-    patch.setattr(clean, "seal_clean", leave)
+    patch.setattr(clean_branches, "seal_clean", leave)
 
 
 def _merge_onto_clean(team: Team) -> None:
@@ -72,7 +73,7 @@ def _merge_onto_clean(team: Team) -> None:
 
 
 def _no_unstaging(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(follow, "unstage_unchanged", _nothing)
+    patch.setattr(automatic, "unstage_unchanged", _nothing)
 
 
 def _follow_onto_clean(team: Team) -> None:
@@ -224,7 +225,7 @@ def _undo_of_an_upload(team: Team) -> None:
 
 
 def _deletes_what_is_unseen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(deletion_lease, "find", deletion_lease._there)
+    patch.setattr(unsent, "find", unsent._there)
 
 
 def _deletion_of_a_parted_branch(team: Team) -> None:
@@ -236,8 +237,8 @@ def _deletion_of_a_parted_branch(team: Team) -> None:
 
 
 def _deletes_without_a_position(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(deletion_lease, "find", _nothing)
-    patch.setattr(deletion_lease, "check", _nothing)
+    patch.setattr(unsent, "find", _nothing)
+    patch.setattr(unsent, "check", _nothing)
     patch.setattr("lakecli.cli.syncing.put_back", _nothing)
 
 
@@ -247,7 +248,7 @@ def _deletion_of_an_unpushed_branch(team: Team) -> None:
 
 
 def _believes_the_position(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ours, "TO_KNOWN", frozenset())
+    patch.setattr(own_moves, "TO_KNOWN", frozenset())
 
 
 def _holds_nothing(patch: pytest.MonkeyPatch) -> None:

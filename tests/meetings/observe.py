@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from lakecli.base.layout import REFS
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.lake import Home, Lake, Runtime
-from lakecli.repository.core.view import open_view
+from lakecli.repository.contract import Home, Runtime
+from lakecli.repository.handle.lake import Lake
+from lakecli.repository.reading.view import open_view
 from tests.meetings.world import MACHINES
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from tests.meetings.world import Machines
 
 _IDS = re.compile(r'"?(?:[0-9a-f]{64}|[0-9a-f]{32}|\b[0-9a-f]{12}\b)"?')

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from lakecli.base.layout import data_key
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.committed.values import decode_entry
-from lakecli.repository.core.view import open_view
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.undo.log import REDOES, UNDOES, iter_log
 from tests.meetings.arguments import OUTSIDE, REPOSITORY, SIDE
 from tests.meetings.model import LOG_KEPT, PEOPLE, Staged, Tree, shown

@@ -15,8 +15,8 @@ from lakecli.cli.line.declare import Argument
 from lakecli.cli.params import NewPathUri
 from lakecli.engine.store_location import StoreLocation
 from lakecli.imports.copying import make_ingest
-from lakecli.repository.core.gate import claim_values
-from lakecli.repository.core.gc_guard import GcGuard
+from lakecli.repository.guard.claims import claim_values
+from lakecli.repository.guard.gc_guard import GcGuard
 from lakecli.spark.target import Target
 from lakecli.spark.uploads import Uploaded, new_entries
 from tests.meetings.arguments import SPARK_WRITE

@@ -29,8 +29,8 @@ from lakecli.errors import LakeError, NotFound
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.kv.bucket import TrackingStore
 from lakecli.repository.commit import commit
-from lakecli.repository.core.own_files import LINK_FILE
 from lakecli.repository.deposit import deposit, stage_together
+from lakecli.repository.transfer.own_files import LINK_FILE
 from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.upload import UploadOptions
 from lakecli.stores.base import ANY

@@ -25,7 +25,7 @@ from tests.support.in_process_spark import InProcess
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from tests.meetings.matrix import Matrix
     from tests.meetings.serial import Solo
 

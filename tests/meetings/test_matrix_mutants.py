@@ -11,9 +11,10 @@ from lakecli.base import layout
 from lakecli.cli.commands import branch_reset
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
-from lakecli.repository.core import landing, namespace, under_way, unsent
-from lakecli.repository.sharing import notes
+from lakecli.repository.pending import branch_moves, under_way, unsent
+from lakecli.repository.records import namespace
 from lakecli.repository.sharing import publish as publishing
+from lakecli.repository.sharing import sending
 from lakecli.repository.undo import apply as op_apply
 from lakecli.repository.undo import undo
 from lakecli.stores.base import ABSENT, ConditionFailed
@@ -50,24 +51,24 @@ class Mutant(NamedTuple):
 
 def _moves_any_head(patch: pytest.MonkeyPatch) -> None:
     """A branch is moved without comparing it with what the commit was built from."""
-    for module in (landing, under_way):
+    for module in (branch_moves, under_way):
         patch.setattr(module, "is_built_from", lambda *_: True)
 
 
 def _counts_all_as_seen(patch: pytest.MonkeyPatch) -> None:
     """What is staged during a merge counts as written on top of it."""
-    follow_head = landing.follow_head
+    follow_head = branch_moves.follow_head
 
     def follow(txn: Any, before: Branch, after: Branch, *, has_seen: bool = True) -> None:
         del has_seen
         follow_head(txn, before, after)
 
-    patch.setattr(landing, "follow_head", follow)
+    patch.setattr(branch_moves, "follow_head", follow)
 
 
 def _moves_blindly(patch: pytest.MonkeyPatch) -> None:
     """`fs mv` and `fs rm` stage without looking again at what they have read."""
-    patch.setattr("lakecli.repository.core.stager._is_as_seen", lambda *_: True)
+    patch.setattr("lakecli.repository.staged.stager._is_as_seen", lambda *_: True)
 
 
 def _undoes_during_a_commit(patch: pytest.MonkeyPatch) -> None:
@@ -131,7 +132,7 @@ def _moves_back_over_others(patch: pytest.MonkeyPatch) -> None:
         there = None if ref is None else ref.commit_id
         return publish(repository, kind, name, **{**options, "before": there})
 
-    patch.setattr(notes, "publish", move)
+    patch.setattr(sending, "publish", move)
 
 
 def _moves_back_first(patch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,11 @@ from lakecli.repository import across as across_module
 from lakecli.repository import repo
 from lakecli.repository.across import AcrossOptions, RepositoryPath, cp_across, cp_tree_across
 from lakecli.repository.commit import commit
-from lakecli.repository.core.attributes import Attributes
-from lakecli.repository.core.places import OutsideAddress, remember, remembered
-from lakecli.repository.core.read import read_object
-from lakecli.repository.core.subtree import remove_unchanged
-from lakecli.repository.core.view import open_view
+from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.trust import OutsideAddress, remember, remembered
+from lakecli.repository.reading.view import open_view
+from lakecli.repository.staged.attributes import Attributes
+from lakecli.repository.staged.subtree import remove_unchanged
 from lakecli.repository.transfer.readers import PieceReader
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.base import ANY
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Entry
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
     from lakecli.stores.base import ObjectStore
 
 LARGE = b"0123456789abcdef" * (2 << 16)

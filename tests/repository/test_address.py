@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lakecli.errors import UsageError
-from lakecli.repository.core.address import split_address
+from lakecli.repository.reading.addresses import split_address
 
 
 @pytest.mark.parametrize(

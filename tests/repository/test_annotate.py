@@ -15,7 +15,7 @@ from lakecli.errors import NotFound
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import annotate as module
 from lakecli.repository.annotate import annotate
-from lakecli.repository.core.commit_record import describe_commit
+from lakecli.repository.records.commits import describe_commit
 from tests.support.histories import grow
 from tests.support.lakes import START, entry_of, make_repository, open_lake, through
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakecli.base.ids import CommitId
     from lakecli.base.model import Commit
     from lakecli.repository.annotate import Annotation
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 PATHS = [
     b"%s/%s%d" % (top, sub, n) for top in b"a b c".split() for sub in (b"", b"x/") for n in range(6)

@@ -24,7 +24,7 @@ from lakecli.repository.clone import clone_counted
 from lakecli.repository.commit import commit
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.repair.history import repair_refs
-from lakecli.repository.repair.records import Damage
+from lakecli.repository.repair.report import Damage
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.base import ANY
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.base import ObjectStore
 
 ME = PushOptions(who="Me <me@example.com>")

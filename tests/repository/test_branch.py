@@ -15,7 +15,7 @@ from tests.support.lakes import checksums, make_repository, open_lake, read, sta
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def put(repository: Repository, name: str, contents: dict[bytes, bytes | None]) -> str:

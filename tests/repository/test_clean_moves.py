@@ -11,13 +11,14 @@ from lakecli.errors import ConflictError, DirtyBranch, NothingToDo
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
-from lakecli.repository.core import clean
-from lakecli.repository.core.clean import MAX_LISTED
-from lakecli.repository.core.pending import State, finish_pending
-from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.merge import MergeOptions, merge, preview
+from lakecli.repository.moving import clean_branches
+from lakecli.repository.moving.clean_branches import MAX_LISTED
+from lakecli.repository.pending.intents import finish_pending
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.reading.view import view_of_branch
+from lakecli.repository.records.moves import State
 from lakecli.repository.revert import revert
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, restore, undo
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 BEFORE = {b"a": b"1", b"b": b"1", b"c": b"1"}
 AFTER = {b"a": b"2", b"c": b"1", b"new": b"2"}
@@ -52,7 +53,7 @@ def _import(repository: Repository) -> Commit:
     from lakecli.imports.job import import_objects
     from lakecli.imports.report import ImportOptions
     from lakecli.imports.sources import Directory
-    from lakecli.repository.core.walk import LinkPolicy
+    from lakecli.repository.transfer.walk import LinkPolicy
 
     source = Path(repository.lake.home.cache).parent / "source"
     source.mkdir(exist_ok=True)
@@ -198,7 +199,7 @@ def test_uncommitted_changes_are_listed_up_to_a_limit(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(repository)
-    monkeypatch.setattr(clean, "MAX_LISTED", 3)
+    monkeypatch.setattr(clean_branches, "MAX_LISTED", 3)
     stage(repository, "main", {b"a": b"mine", b"b": None, b"c": b"1", b"z": b"1"})
     for refused in (_merge, _cherry_pick, _preview):
         with pytest.raises(DirtyBranch, match="has 3 uncommitted changes") as raised:

@@ -20,10 +20,10 @@ from lakecli.remote import move
 from lakecli.remote.move import Intent
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone, clone_counted
-from lakecli.repository.core.commit_record import describe_commit, initial_commit
-from lakecli.repository.core.namespace import NewerRepository
 from lakecli.repository.push import PushOptions, push, push_all
-from lakecli.repository.sharing import packing
+from lakecli.repository.records.commits import describe_commit, initial_commit
+from lakecli.repository.records.namespace import NewerRepository
+from lakecli.repository.sharing import packs
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.stores.base import ANY
 from tests.support.clones import machine, make_commit, position
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
     from tests.support.faulty import FaultyStore
 
 ME = PushOptions(who="Me <me@example.com>")
@@ -315,10 +316,10 @@ def test_replaced_packs_are_deleted_after_a_day(
             created_at=WHEN,
             metadata={},
         )
-        packed = packing.write(first, [newest] if written else [initial(first), newest])
+        packed = packs.write(first, [newest] if written else [initial(first), newest])
         assert packed is not None
         with first.lake.kv.write() as txn:
-            packing.note(txn, first, packed)
+            packs.note(txn, first, packed)
         written.append(packed.id)
     there = {info.key.removeprefix(layout.COMMITS) for info in bucket.list(layout.COMMITS)}
     assert len(there) < len(written)
@@ -369,10 +370,10 @@ def long_history(repository: Repository) -> list[Commit]:
         )
         history.append(newest)
     for start in range(0, COMMITS, 100):
-        packed = packing.write(repository, history[start : start + 100])
+        packed = packs.write(repository, history[start : start + 100])
         assert packed is not None
         with repository.lake.kv.write() as txn:
-            packing.note(txn, repository, packed)
+            packs.note(txn, repository, packed)
     retries = Retries(REF_MOVES, random=lambda: 0.0, sleep=lambda _seconds: None)
     for number in range(BRANCHES):
         after = history[-1 - 10 * number].id

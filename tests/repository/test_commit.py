@@ -8,13 +8,13 @@ from lakecli.errors import LostRace, NotFound, NothingToDo, UsageError
 from lakecli.kv import operations as log
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.core.stager import stage_entry
 from lakecli.repository.log import LogOptions
 from lakecli.repository.log import log as open_log
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.rev_parse import show_commit
+from lakecli.repository.staged.stager import stage_entry
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.base import ANY
 from tests.support.clones import Clones, make_commit
@@ -23,7 +23,7 @@ from tests.support.lakes import checksums, entry_of, make_repository, open_lake,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def test_a_commit_records_the_staged_changes(repository: Repository) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from lakecli.base.layout import data_key
 from lakecli.committed.encode import encode_entry
 from lakecli.repository.commit import commit
-from lakecli.repository.core.read import read_object
-from lakecli.repository.core.stager import Stager
+from lakecli.repository.reading.contents import read_object
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
+from lakecli.repository.staged.stager import Stager
 from lakecli.repository.stat import stat
 from lakecli.stores.base import ANY
 from lakecli.stores.memory.store import MemoryStore
@@ -18,7 +18,7 @@ from tests.support.lakes import entry_of, make_repository, open_lake, through, u
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 ENTRIES = 100_000
 """A million objects would add only 27 kB of metarange."""

@@ -21,7 +21,7 @@ from tests.support.lakes import Numbered, make_repository, open_lake, read, stag
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
     from tests.support.crashes import Killer, Outcome
 
 BRANCH_STEPS = ["build", "before put_new 1", "after put_new 1", "before flush 1", "after flush 1"]

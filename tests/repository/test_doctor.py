@@ -22,8 +22,8 @@ from lakecli.kv.environment import Usage
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent, apply
 from lakecli.remote.packs import write_pack
-from lakecli.repository.check import doctor, purposes
-from lakecli.repository.core.lake import Home, Runtime
+from lakecli.repository.check import doctor
+from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
 from lakecli.stores.base import ANY
 from lakecli.stores.local.store import LocalStore
@@ -34,7 +34,8 @@ from tests.support.lakes import serve, through
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
 
 LOCAL_NAMES = ("compiled-core", "local-store", "map", "cache", "disk-space")
 ALL_NAMES = (*LOCAL_NAMES, *probe.NAMES, *doctor.TRAILING, doctor.OUTSIDE)
@@ -81,8 +82,8 @@ def test_a_healthy_repository_has_no_problems(lake: Lake, repository: Repository
     assert not_well(found) == {}
     assert found["claim"].details == {"uuid": repository.record.uuid}
     assert found["local-store"].seen == f"schema version 1, {lake.home.store}"
-    assert purposes.problem_of(list(found.values())) is None
-    assert purposes.verdict_of(found.values()) is Verdict.OK
+    assert doctor.problem_of(list(found.values())) is None
+    assert doctor.verdict_of(found.values()) is Verdict.OK
 
 
 def test_an_unknown_repository_is_not_found(lake: Lake) -> None:
@@ -295,7 +296,7 @@ def allowed(found: dict[str, Check]) -> dict[str, str]:
     """Return the missing permissions of each group of commands."""
     return {
         purpose.name: found[purpose.name].details.get("lacks", "not known")
-        for purpose in purposes.PURPOSES
+        for purpose in doctor.PURPOSES
     }
 
 
@@ -406,20 +407,20 @@ def test_a_repository_of_a_newer_lakecli_is_reported(
 
 
 def of_kind(kind: ErrorKind, name: str = "x") -> Check:
-    family = next(family for family in purposes.FAMILIES if family.kind is kind)
+    family = next(family for family in doctor.FAMILIES if family.kind is kind)
     return failed(name, family("what", hint=f"fix of {name}"))
 
 
 def test_every_family_has_its_rank() -> None:
-    assert {family.kind for family in purposes.FAMILIES} == set(ErrorKind)
-    assert purposes.FAMILIES[-1] is LakeError
+    assert {family.kind for family in doctor.FAMILIES} == set(ErrorKind)
+    assert doctor.FAMILIES[-1] is LakeError
 
 
-@pytest.mark.parametrize("better", range(len(purposes.FAMILIES) - 1))
+@pytest.mark.parametrize("better", range(len(doctor.FAMILIES) - 1))
 def test_the_most_serious_failure_names_the_problem(better: int) -> None:
-    kinds = [family.kind for family in purposes.FAMILIES]
+    kinds = [family.kind for family in doctor.FAMILIES]
     checks = [ok("a", ""), of_kind(kinds[better + 1], "b"), of_kind(kinds[better], "c")]
-    problem = purposes.problem_of(checks)
+    problem = doctor.problem_of(checks)
     assert problem is not None
     assert problem.kind is kinds[better]
     assert problem.message == "2 of 3 checks failed: b, c"
@@ -428,7 +429,7 @@ def test_the_most_serious_failure_names_the_problem(better: int) -> None:
 
 def test_a_check_that_did_not_fail_is_no_problem() -> None:
     checks = [ok("a", ""), warning("b", "", fix="do"), skipped("c", "why")]
-    assert purposes.problem_of(checks) is None
-    assert purposes.verdict_of(checks) is Verdict.WARNING
-    assert purposes.verdict_of([*checks, of_kind(ErrorKind.REFUSED)]) is Verdict.FAILED
-    assert purposes.verdict_of([skipped("c", "why")]) is Verdict.OK
+    assert doctor.problem_of(checks) is None
+    assert doctor.verdict_of(checks) is Verdict.WARNING
+    assert doctor.verdict_of([*checks, of_kind(ErrorKind.REFUSED)]) is Verdict.FAILED
+    assert doctor.verdict_of([skipped("c", "why")]) is Verdict.OK

@@ -14,13 +14,13 @@ from lakecli.base.layout import data_key
 from lakecli.base.model import CLIENT_MTIME, Entry
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import IntegrityError, NotFound, Unreachable, UsageError
-from lakecli.repository.core.stager import Stager
 from lakecli.repository.download import (
     DownloadOptions,
     DownloadReport,
     download_object,
     download_tree,
 )
+from lakecli.repository.staged.stager import Stager
 from lakecli.repository.transfer.destination import NoRoom
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.repository.upload_tree import upload_tree
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 THREADS = DownloadOptions(parallelism=4)
 

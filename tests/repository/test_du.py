@@ -16,7 +16,7 @@ from tests.support.lakes import stage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 Row = tuple[bytes | None, int, int, int, int]
 

@@ -20,11 +20,11 @@ from lakecli.kv.env import LocalStore as Kv
 from lakecli.repository import branch, merge, repo, tag
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.deposit import deposit
 from lakecli.repository.merge import MergeOptions
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.transfer.ingest import SMALL
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.base import ABSENT, ANY, Match
@@ -35,7 +35,8 @@ from tests.support.disk import Disk, after_each_commit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
 
 OPTIONS = UploadOptions()
 COUNTS = [1, 2, 3, FEW, FEW + 1, 100]

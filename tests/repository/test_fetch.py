@@ -15,11 +15,11 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.remote.packs import write_pack
 from lakecli.repository import branch, tag
-from lakecli.repository.core.namespace import NewerRepository
-from lakecli.repository.core.tracking import find_fetched
+from lakecli.repository.pending.tracking import find_fetched
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
+from lakecli.repository.records.namespace import NewerRepository
 from lakecli.repository.sharing.fetch import MAX_NAMED, Change, _add, fetch
-from lakecli.repository.sharing.unpacking import Unpacked
+from lakecli.repository.sharing.packs import Unpacked
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.base import ANY
 from tests.support.clones import Clones, make_commit, position
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from tests.support.faulty import FaultyStore
 
 ME = PushOptions(who="Me <me@example.com>")

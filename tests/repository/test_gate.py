@@ -15,16 +15,22 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import Phase, SweepRunning, look, move
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.core import gate
-from lakecli.repository.core.commit_gate import Gone, claim_trees, unless_away
-from lakecli.repository.core.gate import Reclaimed, claim_entry, claim_values
+from lakecli.repository.guard import claims
+from lakecli.repository.guard.claims import (
+    Gone,
+    Reclaimed,
+    claim_entry,
+    claim_trees,
+    claim_values,
+    unless_away,
+)
 from lakecli.stores.base import ANY, BucketNotFound
 from tests.support.collection import make_state
 from tests.support.counting import CountingStore
 from tests.support.lakes import Numbered, entry_of, stage, through
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 CONTENTS = [b"%d" % number for number in range(5)]
 VALUES = [(b"path-" + each, encode_entry(entry_of(each))) for each in CONTENTS]
@@ -59,7 +65,7 @@ def test_a_missing_object_is_found_wherever_it_is(
     missing: int,
     batch: int,
 ) -> None:
-    monkeypatch.setattr(gate, "BATCH", batch)
+    monkeypatch.setattr(claims, "BATCH", batch)
     assert claim_values(counted, VALUES) == VALUES
     delete(store, missing)
     with pytest.raises(Gone, match=r"^the object of this path is no longer in .*: 1$") as raised:
@@ -76,7 +82,7 @@ def test_missing_objects_are_counted_and_some_are_listed(
     delete(store, 1, 3)
     with pytest.raises(Gone, match=r"^the objects of these paths are no longer in .*: 2$"):
         claim_values(counted, VALUES)
-    monkeypatch.setattr(gate, "MAX_LISTED", 2)
+    monkeypatch.setattr(claims, "MAX_LISTED", 2)
     delete(store, 4)
     with pytest.raises(
         Gone, match=r"^the objects of these paths are no longer in .*: 3$"

@@ -10,8 +10,9 @@ from lakecli.kv.env import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.core import housekeeping, staging_tokens
-from lakecli.repository.core.housekeeping import BATCH, KEPT_FOR
+from lakecli.repository.moving import housekeeping
+from lakecli.repository.moving.housekeeping import BATCH, KEPT_FOR
+from lakecli.repository.pending import staging_tokens
 from lakecli.repository.rev_parse import rev_parse
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import undo
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 LATER = KEPT_FOR + timedelta(days=2)
 

@@ -15,18 +15,18 @@ from lakecli.kv.bucket import IntentStore
 from lakecli.kv.operations import iter_operations, remove
 from lakecli.remote.move import Intent, Outcome, Result
 from lakecli.repository import branch
-from lakecli.repository.core import intents, under_way
-from lakecli.repository.core.intents import Begun
-from lakecli.repository.core.landing import Landing
+from lakecli.repository.pending import intents, under_way
+from lakecli.repository.pending.intents import Begun
+from lakecli.repository.records.moves import LocalMove
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import make_commit
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 FIRST, SECOND = CommitId("1" * 64), CommitId("2" * 64)
-LANDING = Landing("commit", (StagingToken(bytes(16)),), from_staging=False)
+LANDING = LocalMove("commit", (StagingToken(bytes(16)),), from_staging=False)
 
 
 def begin(
@@ -34,7 +34,7 @@ def begin(
     *,
     kind: RefKind = RefKind.BRANCH,
     name: str = "b",
-    landing: Landing | None = None,
+    landing: LocalMove | None = None,
     sent: datetime | None = None,
 ) -> Begun:
     write_id = WriteId(digit * 32)
@@ -113,7 +113,7 @@ def test_a_move_that_was_sent_long_ago_hides_no_other(repository: Repository, op
 
 @pytest.mark.parametrize("landing", [LANDING, None], ids=["commit", "push"])
 def test_what_was_sent_long_ago_is_given_up_only_after_the_bucket_was_asked(
-    repository: Repository, landing: Landing | None
+    repository: Repository, landing: LocalMove | None
 ) -> None:
     begun = begin("1", landing=landing, sent=AT)
     with repository.lake.kv.write() as txn:
@@ -157,7 +157,7 @@ def test_what_another_process_dropped_lands_once(repository: Repository) -> None
     first = branch.show(repository, "main").commit_id
     made = make_commit(repository, b"a")
     undo(repository)
-    begun = begin("1", name="main", landing=Landing("commit", (), from_staging=False))
+    begun = begin("1", name="main", landing=LocalMove("commit", (), from_staging=False))
     intent = begun.intent._replace(before=first, after=made.id)
     applied = Result(Outcome.APPLIED, None)
 

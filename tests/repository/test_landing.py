@@ -12,9 +12,9 @@ from lakecli.errors import IntegrityError
 from lakecli.kv.bucket import IntentStore
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.core import staging_tokens
-from lakecli.repository.core.landing import Landing
-from lakecli.repository.core.pending import finish_pending
+from lakecli.repository.pending import staging_tokens
+from lakecli.repository.pending.intents import finish_pending
+from lakecli.repository.records.moves import LocalMove
 from tests.support.clones import Clones, synced
 from tests.support.lakes import stage
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 TOKEN = StagingToken(bytes(range(16)))
 
@@ -65,8 +65,8 @@ def change_row(repository: Repository, change: dict[str, Any], *removed: str) ->
 
 @pytest.mark.parametrize("from_staging", [True, False])
 def test_a_landing_is_read_as_it_was_written(*, from_staging: bool) -> None:
-    landing = Landing("merge", (TOKEN, StagingToken(bytes(16))), from_staging)
-    assert Landing.from_fields(landing.to_fields()) == landing
+    landing = LocalMove("merge", (TOKEN, StagingToken(bytes(16))), from_staging)
+    assert LocalMove.from_fields(landing.to_fields()) == landing
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_landing_is_read_as_it_was_written(*, from_staging: bool) -> None:
 )
 def test_what_is_no_landing_is_refused(fields: object) -> None:
     with pytest.raises(Invalid):
-        Landing.from_fields(fields)
+        LocalMove.from_fields(fields)
 
 
 @pytest.mark.parametrize(

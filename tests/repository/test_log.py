@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 PATHS = 2_000
 COMMITS = 200

@@ -24,10 +24,11 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
-from lakecli.repository.core.walk import LinkPolicy
+from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.revert import revert
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import machine, synced
 from tests.support.faulty import FaultyStore
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from _pytest.mark.structures import ParameterSet
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 class Meeting:
@@ -83,7 +84,7 @@ class Meeting:
 
     def run(self, command: Callable[[Repository], object]) -> str:
         """Run a command like another process; return ``ok`` or the kind of its error."""
-        process = type(self.repository)(self.repository.lake, self.repository.record)
+        process: Repository = LocalRepository(self.repository.lake, self.repository.record)
         try:
             if self.shares:
                 sharing = synced(process, "somebody")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 ME = MergeOptions("me")
 
@@ -203,8 +203,8 @@ def test_cherry_pick_repeats_one_commit(forked: Repository) -> None:
 def test_unrelated_histories_cannot_be_merged(forked: Repository) -> None:
     from lakecli.base.model import Branch
     from lakecli.refs.ref_store import RefStore
-    from lakecli.repository.core import staging_tokens
-    from lakecli.repository.core.commit_record import initial_commit
+    from lakecli.repository.pending import staging_tokens
+    from lakecli.repository.records.commits import initial_commit
     from tests.support.lakes import START
 
     with forked.lake.kv.write() as txn:

@@ -11,8 +11,8 @@ from lakecli.base import layout
 from lakecli.base.ids import RepositoryUuid
 from lakecli.base.retry import CLAIMS, Retries
 from lakecli.errors import AlreadyExists, ErrorKind, IntegrityError, Unreachable
-from lakecli.repository.core import namespace
-from lakecli.repository.core.namespace import NewerRepository, check_needs, describe, owner_of
+from lakecli.repository.records import namespace
+from lakecli.repository.records.namespace import NewerRepository, check_needs, describe, owner_of
 from lakecli.stores.base import ABSENT, ANY, PLAIN, Attributes, ConditionFailed
 from lakecli.stores.memory.store import MemoryStore
 from tests.support.forgeries import DOCUMENTS, broken
@@ -20,7 +20,7 @@ from tests.support.forgeries import DOCUMENTS, broken
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.base import Condition, Version
 
 

@@ -16,11 +16,11 @@ from lakecli.base.model import Entry
 from lakecli.committed.listing import ListedObject, ListedPrefix
 from lakecli.errors import IntegrityError, NotFound, Unreachable, Unsupported
 from lakecli.repository.commit import commit
-from lakecli.repository.core import read as reading
-from lakecli.repository.core.places import remember
-from lakecli.repository.core.read import read_object
 from lakecli.repository.ls import ls
 from lakecli.repository.presign import presign
+from lakecli.repository.reading import contents as reading
+from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.trust import remember
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.base import ANY
@@ -31,7 +31,7 @@ from tests.support.lakes import entry_of, make_repository, open_lake, serve, sta
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def listed(repository: Repository, ref: str = "main", **options: Any) -> list[tuple[str, bytes]]:

@@ -19,16 +19,18 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core import housekeeping, operations, ref_changes, staging_tokens
-from lakecli.repository.core.gate import Reclaimed
-from lakecli.repository.core.housekeeping import KEPT_FOR
-from lakecli.repository.core.stager import Stager
-from lakecli.repository.core.transaction import seal
 from lakecli.repository.diff import diff_uncommitted
+from lakecli.repository.guard.claims import Reclaimed
+from lakecli.repository.moving import housekeeping
+from lakecli.repository.moving.housekeeping import KEPT_FOR
+from lakecli.repository.moving.transaction import seal
+from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
+from lakecli.repository.records import ref_changes
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.undo.claims import claim_operations
+from lakecli.repository.staged.stager import Stager
+from lakecli.repository.undo.apply import claim_operations
 from lakecli.repository.undo.log import (
     find_operation,
     find_undo,
@@ -57,7 +59,8 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import CommitId, Difference
     from lakecli.kv.operations import Operation
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
 
 ME = PushOptions(who="Me <me@example.com>")
 WHO = "Me <me@example.com>"
@@ -122,7 +125,7 @@ class TestHere:
         self, repository: Repository, monkeypatch: pytest.MonkeyPatch, between: str
     ) -> None:
         """Another command runs between two transactions of one large `Stager.write`."""
-        monkeypatch.setattr("lakecli.repository.core.stager.BATCH", 2)
+        monkeypatch.setattr("lakecli.repository.staged.stager.BATCH", 2)
         stage(repository, "main", {b"1": b"old", b"5": b"old"})
         commit(repository, "main", message="before", committer="me")
         store, write = repository.lake.kv, repository.lake.kv.write

@@ -15,9 +15,10 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core.lake import Home, Lake, Runtime
-from lakecli.repository.core.read import read_object
+from lakecli.repository.contract import Home, Runtime
+from lakecli.repository.handle.lake import Lake
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.reading.contents import read_object
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.settings.file import read_file, set_value
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lakecli.base.directories import StrPath
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 ME = PushOptions(who="Me <me@example.com>")
 

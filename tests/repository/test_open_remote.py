@@ -21,12 +21,13 @@ from lakecli.remote.packs import list_packs, read_pack
 from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core.lake import Home, Runtime
-from lakecli.repository.core.read import read_object
+from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.diff import diff_refs
+from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.open_remote import open_remote
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.rev_parse import rev_parse
 from lakecli.repository.stat import stat
@@ -41,7 +42,7 @@ from tests.support.lakes import Numbered, Ticking
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 ME = PushOptions(who="Me <me@example.com>")
 NAMESPACE = "memory://bucket/ns"
@@ -76,7 +77,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "reader"
 
 
-def opened(home: Path, store: CountingStore) -> Repository:
+def opened(home: Path, store: CountingStore) -> LocalRepository:
     """Open the repository as on a machine that has never seen it."""
     runtime = Runtime(
         Ticking(),

@@ -10,14 +10,14 @@ from lakecli.base.model import MergeStrategy
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.commit import StagedConflict, commit
-from lakecli.repository.core.transaction import seal
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.moving.transaction import seal
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def others_push(repository: Repository, contents: Mapping[bytes, bytes | None]) -> None:

@@ -12,9 +12,10 @@ from lakecli.errors import NothingToDo
 from lakecli.kv import operations as log
 from lakecli.kv.env import Table
 from lakecli.repository.commit import Part, StagedConflict, commit
-from lakecli.repository.core import housekeeping, left_staged
-from lakecli.repository.core.landing import Landing
-from lakecli.repository.core.view import branch_at
+from lakecli.repository.moving import housekeeping
+from lakecli.repository.reading.view import branch_at
+from lakecli.repository.records.moves import LocalMove
+from lakecli.repository.staged import left_staged
 from lakecli.repository.undo.undo import redo, undo
 from tests.repository.test_overtaken import others_push
 from tests.support.clones import Clones, synced
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 FIRST = {b"a/1": b"1", b"a/2": b"1", b"b": b"1", b"ab": b"1"}
 STAGED = {b"a/1": b"2", b"a/2": None, b"b": b"2", b"new": b"2"}
@@ -345,5 +346,5 @@ def test_an_intent_keeps_what_is_left() -> None:
     from lakecli.base.model import StagingToken
 
     tokens = [StagingToken(bytes([number]) * 16) for number in range(3)]
-    landing = Landing("commit", (tokens[0],), from_staging=True, left=(tokens[1], tokens[2]))
-    assert Landing.from_fields(landing.to_fields()) == landing
+    landing = LocalMove("commit", (tokens[0],), from_staging=True, left=(tokens[1], tokens[2]))
+    assert LocalMove.from_fields(landing.to_fields()) == landing

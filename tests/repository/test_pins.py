@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.errors import UsageError
-from lakecli.repository.core.address import Resolver
-from lakecli.repository.core.pins import (
+from lakecli.repository.reading.addresses import (
     MARK,
     Pin,
+    Resolver,
     is_pinned,
     pinned,
     pinned_bytes,
@@ -20,7 +20,7 @@ from lakecli.repository.core.pins import (
     unpinned,
     unpinned_bytes,
 )
-from lakecli.repository.core.places import OutsideAddress, Trust
+from lakecli.repository.reading.trust import OutsideAddress, Trust
 from lakecli.stores.memory.store import MemoryStore
 from lakecli.stores.registry import open_store
 from lakecli.stores.versions import AtVersion

@@ -14,7 +14,7 @@ from tests.support.lakes import checksums, make_repository, open_lake, read, sta
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
     from tests.support.crashes import Killer
 
 PROCESSES = 4

@@ -23,19 +23,20 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core.clean import check_clean
-from lakecli.repository.core.commit_record import describe_commit
-from lakecli.repository.core.landing import Landing
-from lakecli.repository.core.namespace import NewerRepository
-from lakecli.repository.core.pending import State, finish_pending
-from lakecli.repository.core.stager import Stager
-from lakecli.repository.core.view import view_of_branch
+from lakecli.repository.handle.lake import LocalRepository
+from lakecli.repository.moving.clean_branches import check_clean
+from lakecli.repository.pending.intents import finish_pending
 from lakecli.repository.push import Pushing, PushOptions, push, push_deletion
+from lakecli.repository.reading.view import view_of_branch
+from lakecli.repository.records.commits import describe_commit
+from lakecli.repository.records.moves import LocalMove, State
+from lakecli.repository.records.namespace import NewerRepository
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references, rollback
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import OtherRepository
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
+from lakecli.repository.staged.stager import Stager
 from lakecli.stores.base import ANY
 from tests.remote import chains
 from tests.support.clones import machine, make_commit, position
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import CommitId
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from tests.support.faulty import FaultyStore
 
 ME = PushOptions(who="Me <me@example.com>")
@@ -216,7 +217,7 @@ def test_the_next_command_finishes_the_local_part(
             after=made.id,
             who="me",
             why="commit",
-            landing=Landing("commit", (), from_staging=True),
+            landing=LocalMove("commit", (), from_staging=True),
         )
     assert branch.show(repository, "main") == before
     (finished,) = finish_pending(repository)
@@ -485,7 +486,7 @@ def test_push_keeps_the_trees_of_new_commits_while_they_may_be_condemned(
     for path in (b"a", b"b"):
         put_data(bucket, path)
     collect(bucket, Phase.CONDEMNED, 1)
-    later = type(repository)(repository.lake, repository.record)  # has read no state before
+    later = LocalRepository(repository.lake, repository.record)  # has read no state before
     push(later, "main", options=ME)
     assert set(collection.iter_keeps(bucket, 1)) == set(map(layout.sstable_key, trees))
 
@@ -511,13 +512,13 @@ def test_a_push_claims_nothing_where_garbage_was_never_collected(
         return get(key, *args, **kwargs)
 
     monkeypatch.setattr(bucket, "get", count)
-    later = type(repository)(repository.lake, repository.record)  # has read no state before
+    later = LocalRepository(repository.lake, repository.record)  # has read no state before
     publishing.publish(
         later, RefKind.BRANCH, "main", before=None, after=after, who="me", why="push"
     )
     assert read.count(layout.GC_STATE) == reads
     read.clear()
-    later = type(repository)(repository.lake, repository.record)
+    later = LocalRepository(repository.lake, repository.record)
     publishing.publish(
         later, RefKind.BRANCH, "main", before=after, after=None, who="me", why="delete"
     )

@@ -14,10 +14,10 @@ from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.core import staging_tokens
+from lakecli.repository.pending import staging_tokens
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
-from lakecli.repository.sharing.refusals import NonFastForward
+from lakecli.repository.sharing.publish import NonFastForward
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, make_commit
 from tests.support.lakes import checksums, read, stage
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 ME = PushOptions(who="Me <me@example.com>")
 PULL = PullOptions(committer="Me <me@example.com>")

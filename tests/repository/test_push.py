@@ -16,8 +16,8 @@ from lakecli.kv.bucket import TrackingStore
 from lakecli.repository import branch, tag
 from lakecli.repository.push import Lease, Pushing, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.sharing.publish import NonFastForward, StaleLease
 from lakecli.repository.sharing.references import NotInBucket
-from lakecli.repository.sharing.refusals import NonFastForward, StaleLease
 from tests.support.clones import Clones, make_commit, position
 from tests.support.lakes import checksums, read
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 ME = PushOptions(who="Me <me@example.com>")
 

@@ -13,7 +13,8 @@ from lakecli.kv.bucket import IntentStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.core.under_way import STALE_AFTER, CommitUnderWay
+from lakecli.repository.handle.lake import LocalRepository
+from lakecli.repository.pending.under_way import STALE_AFTER, CommitUnderWay
 from lakecli.repository.push import Lease, Pushing, PushOptions, push
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.base import ObjectStore, Version
 
 ME = PushOptions("ada <ada@example.com>")
@@ -60,7 +61,7 @@ def push_with(
     Raises:
         LookupError: the push has no such step.
     """
-    other = type(repository)(repository.lake, repository.record)
+    other = LocalRepository(repository.lake, repository.record)
     pending = [step]
 
     def on_step(passed: str) -> None:

@@ -16,21 +16,23 @@ from lakecli.committed.points import PointReader
 from lakecli.errors import LakeError, NotFound
 from lakecli.kv.env import Table
 from lakecli.repository.commit import commit
-from lakecli.repository.core import reader as readers
-from lakecli.repository.core.view import View
+from lakecli.repository.handle.lake import LocalRepository
+from lakecli.repository.reading import reader as readers
+from lakecli.repository.reading.reader import open_reader
+from lakecli.repository.reading.view import View
 from tests.support.lakes import entry_of, make_repository, open_lake, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 OLD = {b"%04d" % number: b"old %d" % number for number in range(0, 3_000, 2)}
 CHANGED = {b"0000": None, b"0001": b"new", b"0002": b"newer", b"9999": b"last"}
 
 
 @pytest.fixture
-def filled(repository: Repository) -> Repository:
+def filled(repository: LocalRepository) -> Repository:
     stage(repository, "main", OLD)
     commit(repository, "main", message="old", committer="me")
     return repository
@@ -40,8 +42,8 @@ def checksum(data: bytes | None) -> str | None:
     return None if data is None else entry_of(data).checksum
 
 
-def test_a_reader_answers_for_one_path(filled: Repository) -> None:
-    with filled.reader("main") as reader:
+def test_a_reader_answers_for_one_path(filled: LocalRepository) -> None:
+    with open_reader(filled, "main") as reader:
         assert reader.stat("0002") == reader.stat(b"0002") == entry_of(OLD[b"0002"])
         assert reader.exists("0002")
         assert not reader.exists("0001")
@@ -52,14 +54,14 @@ def test_a_reader_answers_for_one_path(filled: Repository) -> None:
 
 @pytest.mark.parametrize("staged", [{}, CHANGED], ids=["clean", "staged"])
 def test_many_answers_come_in_the_order_of_the_paths(
-    filled: Repository, staged: dict[bytes, bytes | None]
+    filled: LocalRepository, staged: dict[bytes, bytes | None]
 ) -> None:
     expected: dict[bytes, bytes | None] = dict(OLD)
     if staged:
         stage(filled, "main", staged)
         expected |= staged
     paths = [b"%04d" % (number * 7 % 3_000) for number in range(4_000)] + [b"9999", b"", b"x"]
-    with filled.reader("main") as reader:
+    with open_reader(filled, "main") as reader:
         assert reader.has_changes == bool(staged)
         found = [entry and entry.checksum for entry in reader.stat_many(iter(paths))]
         listed = {path: entry.checksum for path, entry in reader.iter()}
@@ -71,35 +73,35 @@ def test_many_answers_come_in_the_order_of_the_paths(
 
 @pytest.mark.parametrize("staged", [{}, CHANGED], ids=["clean", "staged"])
 def test_a_reader_does_not_see_later_changes(
-    filled: Repository, staged: dict[bytes, bytes | None]
+    filled: LocalRepository, staged: dict[bytes, bytes | None]
 ) -> None:
     if staged:
         stage(filled, "main", staged)
     before = {**OLD, **staged}
-    with filled.reader("main") as reader:
+    with open_reader(filled, "main") as reader:
         stage(filled, "main", {b"0001": b"later", b"0004": None})
         commit(filled, "main", message="later", committer="me")
         assert [entry and entry.checksum for entry in reader.stat_many(["0001", "0004"])] == [
             checksum(before.get(b"0001")),
             checksum(before[b"0004"]),
         ]
-    with filled.reader("main") as reader:
+    with open_reader(filled, "main") as reader:
         assert reader.stat("0001").checksum == checksum(b"later")
 
 
-def test_a_clean_reader_holds_no_transaction(filled: Repository) -> None:
-    with filled.reader("main") as reader:
+def test_a_clean_reader_holds_no_transaction(filled: LocalRepository) -> None:
+    with open_reader(filled, "main") as reader:
         assert len(list(reader.iter())) == len(OLD)
         with pytest.raises(lmdb.Error):
             reader._view.txn.get(Table.META, b"x")
     stage(filled, "main", CHANGED)
-    with filled.reader("main") as reader:
+    with open_reader(filled, "main") as reader:
         assert reader._view.txn.get(Table.META, b"x") is None
 
 
 @pytest.mark.parametrize("staged", [{}, CHANGED], ids=["clean", "staged"])
 def test_threads_share_a_reader(
-    filled: Repository, staged: dict[bytes, bytes | None], monkeypatch: pytest.MonkeyPatch
+    filled: LocalRepository, staged: dict[bytes, bytes | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "BATCH", 7)
     expected: dict[bytes, bytes | None] = dict(OLD)
@@ -117,14 +119,14 @@ def test_threads_share_a_reader(
         if number % 3 == 0:
             assert [path for path, _ in reader.iter()] == there
 
-    with filled.reader("main") as reader, ThreadPoolExecutor(8) as pool:
+    with open_reader(filled, "main") as reader, ThreadPoolExecutor(8) as pool:
         for _ in pool.map(read, range(24)):
             pass
 
 
 @pytest.mark.parametrize("staged", [{}, CHANGED], ids=["clean", "staged"])
 def test_entries_can_be_read_into_memory_in_the_background(
-    filled: Repository, staged: dict[bytes, bytes | None]
+    filled: LocalRepository, staged: dict[bytes, bytes | None]
 ) -> None:
     """Afterwards no file is read; what is not committed is seen all the same."""
     expected: dict[bytes, bytes | None] = {**OLD, **staged}
@@ -133,7 +135,7 @@ def test_entries_can_be_read_into_memory_in_the_background(
     paths = sorted(expected)
     for fill, is_all in (("", True), (b"00", False)):
         filled.forget_trees()
-        with filled.reader("main", fill=fill) as reader:
+        with open_reader(filled, "main", fill=fill) as reader:
             assert reader.wait_filled()
             before = dict(filled.trees.reads)
             asked = [path for path in paths if is_all or path.startswith(b"00")]
@@ -143,26 +145,26 @@ def test_entries_can_be_read_into_memory_in_the_background(
             assert filled.trees.reads["memory"] > before["memory"]
 
 
-def test_closing_a_reader_ends_its_thread(filled: Repository) -> None:
+def test_closing_a_reader_ends_its_thread(filled: LocalRepository) -> None:
     def fills() -> list[str]:
         return [each.name for each in enumerate_threads() if each.name == "lakecli-fill"]
 
-    with filled.reader("main") as reader:
+    with open_reader(filled, "main") as reader:
         assert fills() == []
         assert not reader.wait_filled()
-    with pytest.raises(ValueError, match="mine"), filled.reader("main", fill="") as reader:
+    with pytest.raises(ValueError, match="mine"), open_reader(filled, "main", fill="") as reader:
         raise ValueError("mine")
     assert fills() == []
 
 
 @pytest.mark.parametrize("staged", [{}, CHANGED], ids=["clean", "staged"])
 def test_a_closed_reader_answers_nothing(
-    filled: Repository, staged: dict[bytes, bytes | None], monkeypatch: pytest.MonkeyPatch
+    filled: LocalRepository, staged: dict[bytes, bytes | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "BATCH", 7)
     if staged:
         stage(filled, "main", staged)
-    with filled.reader("main") as reader:
+    with open_reader(filled, "main") as reader:
         begun, many = reader.iter(), reader.stat_many(["0004"] * 20)
         next(begun)
         next(many)
@@ -182,7 +184,7 @@ def test_a_closed_reader_answers_nothing(
 
 
 def test_closing_a_reader_waits_for_the_thread_that_reads_the_staging_area(
-    filled: Repository, monkeypatch: pytest.MonkeyPatch
+    filled: LocalRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To end a transaction of LMDB while another thread reads by it may crash the process."""
     stage(filled, "main", CHANGED)
@@ -196,7 +198,7 @@ def test_closing_a_reader_waits_for_the_thread_that_reads_the_staging_area(
 
     find_many = View.find_many
     monkeypatch.setattr(View, "find_many", slow)
-    with filled.reader("main") as reader:
+    with open_reader(filled, "main") as reader:
         asking = Thread(target=lambda: answers.append(reader.exists("0001")))
         asking.start()
         assert reads.wait(10)
@@ -206,9 +208,9 @@ def test_closing_a_reader_waits_for_the_thread_that_reads_the_staging_area(
     assert answers == [True]
 
 
-def test_a_reader_tells_that_the_memory_did_not_suffice(filled: Repository) -> None:
+def test_a_reader_tells_that_the_memory_did_not_suffice(filled: LocalRepository) -> None:
     filled.trees.points = PointReader(filled.trees, blocks_limit=1)
-    with filled.reader("main", fill="") as reader:
+    with open_reader(filled, "main", fill="") as reader:
         assert not reader.wait_filled(60)
         assert reader.stat("0002") == entry_of(OLD[b"0002"])
 
@@ -237,7 +239,7 @@ def test_a_reader_agrees_with_a_dictionary(
         if staged:
             stage(repository, "main", staged)
         expected: dict[bytes, bytes | None] = {**committed, **staged}
-        with repository.reader("main") as reader:
+        with open_reader(repository, "main") as reader:
             assert [each and each.checksum for each in reader.stat_many(asked)] == [
                 checksum(expected.get(path)) for path in asked
             ]

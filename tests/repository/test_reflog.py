@@ -17,7 +17,7 @@ from lakecli.remote.move import Intent, apply
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.core.tracking import track
+from lakecli.repository.pending.tracking import track
 from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.rev_parse import rev_parse
 from lakecli.repository.undo.log import repository_at
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.base.model import CommitId
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from tests.support.lakes import Ticking
 
 RETRIES = Retries(REF_MOVES, random=lambda: 0.0, sleep=lambda _: None)

@@ -22,7 +22,7 @@ from tests.support.clones import make_commit
 
 if TYPE_CHECKING:
     from lakecli.remote.ref_records import RemoteRef
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.repository.sharing.remote_refs import Remote
 
 

@@ -19,7 +19,7 @@ from lakecli.remote.packs import list_packs, write_pack
 from lakecli.repository import branch, tag
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
-from lakecli.repository.repair.records import Lost, RepairCounts, Repaired
+from lakecli.repository.repair.report import Lost, RepairCounts, Repaired
 from lakecli.repository.repair.run import repair
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.findings import Finding, FsckCounts
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.repair.findings import Finding, FsckCounts
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from lakecli.repository.check.fsck import fsck
 from lakecli.repository.clone import clone
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
-from lakecli.repository.repair.records import Lost
+from lakecli.repository.repair.report import Lost
 from lakecli.repository.repair.run import repair
 from lakecli.repository.sharing.fetch import fetch
 from tests.support.clones import Clones, machine, make_commit
@@ -21,7 +21,7 @@ from tests.support.clones import Clones, machine, make_commit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 @pytest.fixture

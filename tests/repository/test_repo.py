@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
 
 STEPS = ["claim", "register"]
 

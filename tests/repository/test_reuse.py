@@ -21,7 +21,7 @@ from lakecli.remote.collection import (
     look,
     move,
 )
-from lakecli.repository.core.gc_guard import GcGuard, Swept
+from lakecli.repository.guard.gc_guard import GcGuard, Swept
 from lakecli.stores.base import ANY
 from lakecli.stores.local.store import LocalStore
 from lakecli.stores.memory.store import MemoryBucket

@@ -12,18 +12,18 @@ from lakecli.kv import operations
 from lakecli.kv import operations as log
 from lakecli.repository import branch as branches
 from lakecli.repository.commit import commit
-from lakecli.repository.core import subtree as module
-from lakecli.repository.core.stager import Stager
 from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.mv import mv, mv_tree
 from lakecli.repository.rm import plan_rm_trees, rm, rm_tree
+from lakecli.repository.staged import subtree as module
+from lakecli.repository.staged.stager import Stager
 from lakecli.repository.undo.undo import undo
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 TREE = {b"a": b"1", b"a/b": b"2", b"a/c/d": b"3", b"ab": b"4", b"z": b"5"}
 

@@ -21,8 +21,8 @@ from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.fetch import Change, fetch
+from lakecli.repository.sharing.publish import StaleLease
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
-from lakecli.repository.sharing.refusals import StaleLease
 from lakecli.repository.sharing.rollback import notify
 from lakecli.repository.status import went_back
 from lakecli.stores.base import ANY
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.base.model import Commit, CommitId
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from tests.support.faulty import FaultyStore
 
 ME = PushOptions(who="Me <me@example.com>")

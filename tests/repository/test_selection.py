@@ -21,7 +21,7 @@ from tests.support.recorded_progress import RecordedProgress
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 PATHS = (
     b"a.csv",

@@ -17,9 +17,8 @@ from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import transfers
 from lakecli.repository.transfer import readers, send
-from lakecli.repository.transfer.leftovers import drop_leftovers
 from lakecli.repository.transfer.readers import FileChanged
-from lakecli.repository.transfer.send import Section, SectionReader, read_contents
+from lakecli.repository.transfer.send import Section, SectionReader, drop_leftovers, read_contents
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.capabilities import PART_SIZE
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.uploads import Part
 
 SMALL_PART = 1 << 18

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
     from tests.support.crashes import Killer, Outcome
 
 ME = PushOptions(who="Me <me@example.com>")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from lakecli.errors import ErrorKind, PermissionDenied, Unreachable
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.sharing import shareable
 from lakecli.repository.sharing.shareable import CannotShare, ClockOff, ensure_shareable
 from lakecli.stores.access import Access
@@ -149,7 +150,7 @@ def test_a_probe_is_remembered_for_one_namespace(repository: Repository) -> None
     with_store(repository)
     ensure_shareable(repository)
     record = repository.record._replace(storage_namespace="local:///elsewhere")
-    moved = Repository(repository.lake, record)
+    moved = LocalRepository(repository.lake, record)
     store = with_store(moved)
     ensure_shareable(moved)
     assert store.calls

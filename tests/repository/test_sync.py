@@ -12,16 +12,16 @@ from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, Permissio
 from lakecli.kv.bucket import IntentStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import StagedConflict, commit
-from lakecli.repository.core.clean import check_clean
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.view import view_of_branch
+from lakecli.repository.contract import Repository
+from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
-from lakecli.repository.sharing import follow as following
+from lakecli.repository.moving.clean_branches import check_clean
+from lakecli.repository.reading.view import view_of_branch
+from lakecli.repository.sharing import automatic as following
+from lakecli.repository.sharing.automatic import SharedMover, follow
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.follow import follow
-from lakecli.repository.sharing.mover import SharedMover
-from lakecli.repository.undo.put_back import put_back
+from lakecli.repository.undo.back_in_bucket import put_back
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import Clones, synced
 from tests.support.lakes import checksums, read, stage, through
@@ -84,7 +84,7 @@ def test_a_lost_race_is_followed_by_a_pause_that_grows(
     monkeypatch.setattr(type(bob.lake), "random_number", lambda _lake: 1.0)
     slept: list[float] = []
     mover = SharedMover(b"bob", who=lambda: "bob", sleep=slept.append, put_back=put_back)
-    shared = Repository(bob.lake, bob.record, mover=mover)
+    shared = LocalRepository(bob.lake, bob.record, mover=mover)
     races = 0
 
     def commit_first(step: str) -> None:
@@ -228,7 +228,7 @@ def test_a_fetch_by_another_process_meanwhile_is_no_conflict(
     clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada, bob, _ = clones
-    other = type(ada)(ada.lake, ada.record)
+    other = LocalRepository(ada.lake, ada.record)
     fetches = [True]
 
     def on_step(name: str) -> None:

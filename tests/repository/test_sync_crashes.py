@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
     from tests.support.crashes import Killer, Outcome
 
 SENDING = ("pack", "after put_new 1", "intent", "move", "read", "put", "after put 1", "track")
@@ -34,9 +34,9 @@ ANSWERS = {"commit": "nothing_to_do", "branch create": "refused", "tag create": 
 
 
 def do(lake: Lake, killer: Killer, command: str) -> None:
-    repository = lake.repository("demo")
-    killer.watch(repository)
-    sharing = synced(repository, "me")
+    local = lake.repository("demo")
+    killer.watch(local)
+    sharing = synced(local, "me")
     repository = sharing.repository
     sharing.catch_up()
     killer("begun")

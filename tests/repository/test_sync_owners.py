@@ -16,12 +16,14 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, tag
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core import unsent
+from lakecli.repository.handle.lake import LocalRepository
+from lakecli.repository.pending import unsent
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_deletion
-from lakecli.repository.sharing import mover, notes
+from lakecli.repository.records.moves import Unsent
+from lakecli.repository.sharing import automatic, sending
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.repository.sharing.refusals import NonFastForward, StaleLease
+from lakecli.repository.sharing.publish import NonFastForward, StaleLease
 from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.undo.undo import redo, restore, undo
 from tests.support.clones import Clones, auto, here, machine, make_commit, position, synced, there
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import CommitId
     from lakecli.kv.operations import Operation
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.repository.undo.complete import Undone
 
 ME = PushOptions(who="Me <me@example.com>")
@@ -523,9 +525,9 @@ class TestNotes:
         assert (here(bob), there(bob)) == (mine, theirs)
 
 
-def make_move(repository: Repository, *, before: CommitId, after: CommitId) -> unsent.Unsent:
+def make_move(repository: Repository, *, before: CommitId, after: CommitId) -> Unsent:
     id_ = unsent._row("unsent", RefKind.BRANCH, "main")
-    return unsent.Unsent(id_, RefKind.BRANCH, "main", "test", before, after, ())
+    return Unsent(id_, RefKind.BRANCH, "main", "test", before, after, ())
 
 
 def make_commit_id(repository: Repository) -> CommitId:
@@ -576,7 +578,7 @@ class TestProcesses:
     @pytest.fixture
     def both(self, clones: tuple[Repository, ...]) -> tuple[Repository, Repository]:
         bob = clones[1]
-        return bob, type(bob)(bob.lake, bob.record)
+        return bob, LocalRepository(bob.lake, bob.record)
 
     def test_each_command_pushes_what_it_moved(self, both: tuple[Repository, Repository]) -> None:
         one, two = both
@@ -601,14 +603,14 @@ class TestProcesses:
         first.catch_up()
         branch.create(first.repository, "new", source="main")
         second = synced(two, "two")
-        pushing = notes.push_note
+        pushing = sending.push_note
 
-        def push(repository: Repository, note: unsent.Unsent, **options: Any) -> None:
+        def push(repository: Repository, note: Unsent, **options: Any) -> None:
             if repository is first.repository:
                 second.catch_up()
             pushing(repository, note, **options)
 
-        for module in (notes, mover):
+        for module in (sending, automatic):
             monkeypatch.setattr(module, "push_note", push)
         first.finish()
         assert there(one, "new") == here(one)
@@ -652,7 +654,7 @@ class TestProcesses:
                 undo(other)
             return unsent.Verdict.REFUSE, before
 
-        monkeypatch.setattr(notes, "_move", refuse)
+        monkeypatch.setattr(sending, "_move", refuse)
         with pytest.raises(StaleLease):
             first.finish()
         assert there(one, "v1", RefKind.TAG) == tag.show(one, "v1").commit_id == before
@@ -747,7 +749,7 @@ class TestFollowing:
         assert there(bob, "v1", RefKind.TAG) == second
         with killed(bob) as synced_bob:
             tag.create(synced_bob, "v1", first, force=True)
-        from lakecli.repository.sharing.follow import follow
+        from lakecli.repository.sharing.automatic import follow
 
         assert follow(bob) == 0
         assert tag.show(bob, "v1").commit_id == first
@@ -764,7 +766,7 @@ class TestFollowing:
             tag.create(synced_bob, "t", "main")
         sharing = synced(bob, "bob")
         with monkeypatch.context() as patch:
-            for module in (notes, mover):
+            for module in (sending, automatic):
                 patch.setattr(module, "push_note", refuse)
             assert [type(each) for each in sharing.catch_up().unsent] == [PermissionDenied]
         sharing.finish()

@@ -13,10 +13,10 @@ from lakecli.cli.context import system_now
 from lakecli.repository import repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core.transaction import MAX_ATTEMPTS
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.sharing.mover import SharedMover
-from lakecli.repository.undo.put_back import put_back
+from lakecli.repository.moving.transaction import MAX_ATTEMPTS
+from lakecli.repository.sharing.automatic import SharedMover
+from lakecli.repository.undo.back_in_bucket import put_back
 from tests.support import crashes
 from tests.support.clones import RANGE_ENTRIES, machine
 from tests.support.lakes import checksums, read, stage
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
     from tests.support.crashes import Killer
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
     from lakecli.stores.base import ObjectStore
     from tests.support.crashes import Killer, Outcome
 

@@ -12,12 +12,13 @@ from lakecli.kv.bucket import IntentStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.core import clean
-from lakecli.repository.core.clean import unstage_unchanged
-from lakecli.repository.core.transaction import seal
-from lakecli.repository.core.under_way import STALE_AFTER, CommitUnderWay
-from lakecli.repository.core.view import view_of_branch
+from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.moving import clean_branches
+from lakecli.repository.moving.clean_branches import unstage_unchanged
+from lakecli.repository.moving.transaction import seal
+from lakecli.repository.pending.under_way import STALE_AFTER, CommitUnderWay
+from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import restore, undo
 from tests.support.clones import Clones, synced
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 BASE = {b"a": b"1"}
 CHANGED = {b"a": b"1", b"b": b"2"}
@@ -58,7 +59,7 @@ def commit_with(
     Raises:
         LookupError: the commit has no such step.
     """
-    other = type(repository)(repository.lake, repository.record)
+    other = LocalRepository(repository.lake, repository.record)
     has_begun = False
     pending = [step]
 
@@ -168,7 +169,7 @@ def test_a_change_to_a_commit_that_is_being_pushed_is_refused(
 def test_the_branch_of_a_commit_that_is_being_pushed_is_not_deleted(repository: Repository) -> None:
     share(repository, lambda shared: branch.create(shared, "side", source="main"))
     stage(repository, "side", {b"b": b"2"})
-    other = type(repository)(repository.lake, repository.record)
+    other = LocalRepository(repository.lake, repository.record)
     calm = repository.lake.runtime
 
     def on_step(name: str) -> None:
@@ -185,7 +186,7 @@ def test_a_merge_that_is_being_pushed_is_not_undone(repository: Repository) -> N
     branch.create(repository, "side", source="main")
     stage(repository, "side", {b"b": b"2"})
     commit(repository, "side", message="side", committer="me")
-    other = type(repository)(repository.lake, repository.record)
+    other = LocalRepository(repository.lake, repository.record)
     calm = repository.lake.runtime
     stage(repository, "main", {b"x": b"1"})
     commit(repository, "main", message="local", committer="me")
@@ -225,7 +226,7 @@ def test_a_branch_does_not_follow_while_its_commit_is_pushed(repository: Reposit
 def test_what_equals_the_head_is_unstaged_in_batches(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clean, "_BATCH", 1)
+    monkeypatch.setattr(clean_branches, "_BATCH", 1)
     stage(repository, "main", {b"b": b"2", b"c": b"3"})
     commit(repository, "main", message="two", committer="me")
     branch.create(repository, "side", source="main")
@@ -245,7 +246,7 @@ def test_a_batch_without_records_does_not_end_the_unstaging(
             repository.lake.runtime = calm
             branch.reset_object(repository, "main", b"a")
 
-    monkeypatch.setattr(clean, "_BATCH", 1)
+    monkeypatch.setattr(clean_branches, "_BATCH", 1)
     stage(repository, "main", {b"b": b"2"})
     commit(repository, "main", message="two", committer="me")
     branch.create(repository, "side", source="main")
@@ -427,7 +428,7 @@ def test_an_unreachable_bucket_changes_nothing(
     def unreachable(_repository: Repository) -> None:
         raise Unreachable("down")
 
-    monkeypatch.setattr("lakecli.repository.core.under_way.finish_pending", unreachable)
+    monkeypatch.setattr("lakecli.repository.pending.under_way.finish_pending", unreachable)
     before = branch.show(repository, "main")
     with pytest.raises(CommitUnderWay):
         branch.reset(repository, "main")

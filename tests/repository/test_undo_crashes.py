@@ -19,7 +19,7 @@ from tests.support.lakes import START, Ticking, read, stage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
     from tests.support.crashes import Killer, Outcome
 
 STEPS = (

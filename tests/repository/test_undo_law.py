@@ -19,13 +19,13 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
-from lakecli.repository.core import records
-from lakecli.repository.core.stager import Stager
-from lakecli.repository.core.view import view_of_branch
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.mv import mv
+from lakecli.repository.reading.view import view_of_branch
+from lakecli.repository.records import clones
 from lakecli.repository.revert import revert
 from lakecli.repository.rm import rm, rm_tree
+from lakecli.repository.staged.stager import Stager
 from lakecli.repository.undo.log import find_undo, logged_repository, repository_at
 from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.staging import area
@@ -34,7 +34,8 @@ from tests.support.lakes import make_repository, open_lake, stage, unclaimed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
 
 NAMES = st.sampled_from(["main", "dev", "side"])
 PATHS = st.sampled_from([b"a/1", b"a/2", b"a/3", b"b", b"long/" + b"x" * 600])
@@ -53,7 +54,7 @@ class State(NamedTuple):
 def state_of(repository: Repository) -> State:
     with repository.lake.kv.read() as txn:
         refs = RefStore(txn, repository.key)
-        record = records.find_repository(txn, repository.name)
+        record = clones.find_repository(txn, repository.name)
         return State(
             record is not None,
             {

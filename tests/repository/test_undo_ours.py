@@ -16,10 +16,11 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves, put_moves
 from lakecli.remote.ref_records import Move
 from lakecli.repository import branch
-from lakecli.repository.core import operations
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.handle.lake import LocalRepository
+from lakecli.repository.pending import operations
 from lakecli.repository.undo.log import iter_log
-from lakecli.repository.undo.ours import Moved, find_ours
+from lakecli.repository.undo.own_moves import Moved, find_ours
 from tests.support.clones import make_commit
 from tests.support.lakes import START, make_repository, open_lake
 
@@ -168,7 +169,7 @@ def was_sent(
 def repository_of(repository: Repository) -> Repository:
     """Return another, empty repository."""
     uuid = RepositoryUuid(random.randbytes(16).hex())
-    return Repository(repository.lake, repository.record._replace(uuid=uuid))
+    return LocalRepository(repository.lake, repository.record._replace(uuid=uuid))
 
 
 @pytest.mark.parametrize("seed", range(4))

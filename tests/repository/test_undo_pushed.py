@@ -14,9 +14,9 @@ from lakecli.kv.bucket import Tracked, TrackingStore
 from lakecli.kv.operations import RefChange
 from lakecli.remote.known import iter_moves
 from lakecli.repository import branch, tag
-from lakecli.repository.core import unsent
-from lakecli.repository.core.answer import may_be_left
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.moving.owed_answers import may_be_left
+from lakecli.repository.pending import unsent
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakecli.base.model import CommitId
     from lakecli.kv.operations import Operation
     from lakecli.remote.ref_records import Move
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 ME: Final = PushOptions(who="Me <me@example.com>")
 FORCED: Final = PushOptions(who="Me <me@example.com>", lease=Lease())
@@ -315,7 +315,7 @@ def test_all_own_moves_go_back_and_none_before_an_unknown_one(
         return (each for each in iter_moves(*arguments) if each.after != sent[1])
 
     if has_gap:
-        monkeypatch.setattr("lakecli.repository.undo.stood.iter_moves", known)
+        monkeypatch.setattr("lakecli.repository.undo.own_moves.iter_moves", known)
     restore(eve, kept, remote=True, committer="eve")
     assert both(eve) == (world.first, sent[1] if has_gap else world.second)
 

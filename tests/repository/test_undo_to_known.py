@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import CommitId
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 ME: Final = PushOptions(who="Me <me@example.com>")
 

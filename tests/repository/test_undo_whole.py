@@ -14,6 +14,7 @@ from lakecli.base.model import RefKind
 from lakecli.errors import LostRace, NotFound, NothingToDo, Refused, Unreachable
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
+from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.kv.operations import Operation
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.sharing.notes import Sent
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.sharing.sending import Sent
     from lakecli.repository.undo.pushed import Pushed
 
 ME: Final = PushOptions("ada <ada@example.com>")
@@ -71,7 +72,7 @@ def clones(tmp_path: Path, *, is_auto: bool) -> Iterator[tuple[Repository, Repos
 def begin(repository: Repository, *, is_auto: bool) -> Repository:
     """Return a handle as another command of the machine gets it."""
     if not is_auto:
-        return type(repository)(repository.lake, repository.record)
+        return LocalRepository(repository.lake, repository.record)
     sharing = synced(repository, "one")
     sharing.catch_up()
     return sharing.repository

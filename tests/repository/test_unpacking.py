@@ -13,9 +13,10 @@ from lakecli.base.ids import PackId
 from lakecli.base.model import EMPTY_TREE, RepositoryUuid
 from lakecli.kv.bucket import PackedStore
 from lakecli.remote.packs import Pack
-from lakecli.repository.core.commit_record import describe_commit
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.sharing.unpacking import unpack
+from lakecli.repository.contract import Repository
+from lakecli.repository.handle.lake import LocalRepository
+from lakecli.repository.records.commits import describe_commit
+from lakecli.repository.sharing.packs import unpack
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress
 
@@ -38,7 +39,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
 def another(repository: Repository) -> Repository:
     """A repository of the same lake that has nothing yet."""
     uuid = RepositoryUuid.of_bytes(repository.lake.runtime.new_id())
-    return Repository(repository.lake, repository.record._replace(uuid=uuid))
+    return LocalRepository(repository.lake, repository.record._replace(uuid=uuid))
 
 
 @st.composite

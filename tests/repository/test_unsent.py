@@ -14,11 +14,9 @@ from lakecli.remote import known
 from lakecli.remote.ref_records import Move
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.core import operations, unsent
-from lakecli.repository.core.ref_changes import branch_change
-from lakecli.repository.core.unsent import (
+from lakecli.repository.pending import operations, unsent
+from lakecli.repository.pending.unsent import (
     RENAME,
-    Unsent,
     Verdict,
     find_unsent,
     forget,
@@ -28,11 +26,13 @@ from lakecli.repository.core.unsent import (
     judge,
     note_taken_back,
 )
+from lakecli.repository.records.moves import Unsent
+from lakecli.repository.records.ref_changes import branch_change
 from tests.support.clones import make_commit, synced
 from tests.support.lakes import START, stage
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 BRANCH, TAG = RefKind.BRANCH, RefKind.TAG
 SEND, NOTHING, REFUSE = Verdict.SEND, Verdict.NOTHING, Verdict.REFUSE

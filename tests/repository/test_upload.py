@@ -21,11 +21,11 @@ from lakecli.repository import branch as branches
 from lakecli.repository import upload_tree as module
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.stat import stat
 from lakecli.repository.transfer.ingest import SMALL, Ingest
 from lakecli.repository.transfer.readers import FileChanged
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import UploadReport, upload_tree
 from lakecli.stores.base import ANY
@@ -36,8 +36,8 @@ from tests.support.recorded_progress import RecordedProgress
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.findings import Finding
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.repair.findings import Finding
 
 PLAIN = UploadOptions()
 THREADS = UploadOptions(parallelism=4)

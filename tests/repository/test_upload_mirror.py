@@ -8,8 +8,8 @@ import pytest
 
 from lakecli.base.progress import NoProgress
 from lakecli.errors import Refused
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import UploadReport, files_of, plan_upload, upload_tree
 from tests.support.lakes import read, stage
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.walk import Found
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.transfer.walk import Found
 
     Walk = Callable[..., Iterator[Found]]
 

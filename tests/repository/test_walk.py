@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecli.repository.core.walk import LinkPolicy, walk
+from lakecli.repository.transfer.walk import LinkPolicy, walk
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,7 +32,7 @@ from tests.support.lakes import make_repository, stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 MASTER = "local-cluster[2,1,1024]"
 TABLE = "lakefs://demo/table/new"

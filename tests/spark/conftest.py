@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.repository import repo
-from lakecli.repository.core.lake import Home, Lake, Runtime
+from lakecli.repository.contract import Home, Runtime
+from lakecli.repository.handle.lake import Lake
 from lakecli.settings.home import home_paths
 from lakecli.spark import register
 from tests.support.lakes import Numbered, Ticking, make_repository
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def open_home(home: Path | None) -> Lake:

@@ -14,7 +14,7 @@ from lakecli.engine.java import java_settings
 from tests.support.tools import require_package
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 ROOT = Path(__file__).parents[2]
 

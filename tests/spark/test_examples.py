@@ -20,7 +20,7 @@ from tests.spark.conftest import open_home
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -17,8 +17,8 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
-from lakecli.repository.core.view import commit_at
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.reading.view import commit_at
 from lakecli.spark import read_table, write_table
 from lakecli.spark.batches import APP, TABLE, VERSION, Batch
 from lakecli.spark.fit import SchemaMismatch
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.ids import CommitId
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
     Write = Callable[..., Any]
 

@@ -36,7 +36,7 @@ from tests.support.lakes import stage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -21,7 +21,7 @@ from tests.support.azurite import cache_folder
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
 
 ROOT = Path(__file__).parents[2]
 

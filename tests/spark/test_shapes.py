@@ -16,7 +16,7 @@ from tests.spark.shapes_driver import keep, readers
 from tests.support.environments import spark_home
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -14,7 +14,7 @@ from tests.support.lakes import entry_of, read, stage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 pytestmark = pytest.mark.xdist_group("spark")
 

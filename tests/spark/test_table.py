@@ -14,9 +14,9 @@ from lakecli.committed.encode import encode_entry
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.repository.commit import commit
-from lakecli.repository.core.places import OutsideAddress, remember
-from lakecli.repository.core.stager import Stager
+from lakecli.repository.reading.trust import OutsideAddress, remember
 from lakecli.repository.rm import rm_tree
+from lakecli.repository.staged.stager import Stager
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.spark import native, read_table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
     Read = Callable[..., Any]
 

@@ -30,10 +30,10 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core.gate import claim_values
-from lakecli.repository.core.transaction import commit_clean
 from lakecli.repository.diff import diff_uncommitted
+from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.log import LogOptions, log
+from lakecli.repository.moving.transaction import commit_clean
 from lakecli.repository.push import PushOptions, push
 from lakecli.spark import infer, read_table, write_table
 from lakecli.spark import table as table_module
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import DataType
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
     Write = Callable[..., Any]
 
@@ -134,7 +134,7 @@ def test_text_files_equal_those_of_spark(  # noqa: PLR0917 - fixtures and cases
     write(flat, format=format, options=options)
     [path] = read(repository, "main")
     assert path.decode().endswith("".join(expected.suffixes))
-    from lakecli.repository.core.read import read_object
+    from lakecli.repository.reading.contents import read_object
     from lakecli.repository.stat import stat
 
     data = b"".join(read_object(repository, stat(repository, "main", path)))

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from lakecli.errors import DirtyBranch, LakeError, Unsupported, UsageError
 from lakecli.repository.commit import commit
-from lakecli.repository.core.view import branch_at
+from lakecli.repository.reading.view import branch_at
 from lakecli.spark import register, writer
 from lakecli.spark.fit import SchemaMismatch
 from lakecli.spark.source import source_class
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
     Save = Callable[..., Any]
 

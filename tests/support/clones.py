@@ -12,9 +12,10 @@ from lakecli.repository import branch as branches
 from lakecli.repository import repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.sharing.mover import SharedMover
-from lakecli.repository.undo.put_back import put_back
+from lakecli.repository.contract import Repository
+from lakecli.repository.handle.lake import LocalRepository
+from lakecli.repository.sharing.automatic import SharedMover
+from lakecli.repository.undo.back_in_bucket import put_back
 from tests.support.lakes import Numbered, Ticking, open_lake, stage
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Commit, CommitId
-    from lakecli.repository.core.lake import Lake
-    from lakecli.repository.core.mover import CaughtUp
+    from lakecli.repository.handle.lake import Lake
+    from lakecli.repository.records.moves import CaughtUp
 
 RANGE_ENTRIES = 16
 
@@ -85,7 +86,7 @@ def synced(repository: Repository, who: str) -> Synced:
     """Return a handle that synchronises without waiting, with the same store and notices."""
     new_id = repository.lake.runtime.new_id
     mover = SharedMover(new_id(), who=lambda: who, sleep=lambda _seconds: None, put_back=put_back)
-    handle = Repository(repository.lake, repository.record, mover=mover)
+    handle = LocalRepository(repository.lake, repository.record, mover=mover)
     handle.notices = repository.notices
     return Synced(handle, mover)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.base import ObjectStore
 
 STORE_CALLS = ("put", "put_new", "put_content", "flush", "spool", "adopt")
@@ -43,7 +43,7 @@ _CONTEXT.set_forkserver_preload(
         "lakecli.gc.run",
         "lakecli.imports.job",
         "lakecli.repository.download",
-        "lakecli.repository.sharing.mover",
+        "lakecli.repository.sharing.automatic",
         "lakecli.repository.upload",
         "pyarrow.parquet",
         "pytest",

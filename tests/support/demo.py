@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakecli.repository.core.lake import Home, Lake, Runtime
+from lakecli.repository.contract import Home, Runtime
+from lakecli.repository.handle.lake import Lake
 from tests.support import lakes
 
 if TYPE_CHECKING:

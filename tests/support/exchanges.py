@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakecli.repository.core.walk import walk
+from lakecli.repository.transfer.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from lakecli.repository.core.walk import Found, LinkPolicy
+    from lakecli.repository.transfer.walk import Found, LinkPolicy
 
 
 def exchange(monkeypatch: pytest.MonkeyPatch, module: str, directory: Path) -> Path:

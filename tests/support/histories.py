@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from lakecli.committed.apply import apply
 from lakecli.committed.encode import encode_entry
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.commit_record import describe_commit
-from lakecli.repository.core.view import branch_at
+from lakecli.repository.reading.view import branch_at
+from lakecli.repository.records.commits import describe_commit
 from tests.support.lakes import entry_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lakecli.base.model import Commit
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def grow(

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from lakecli.base.identity import frame_int, frame_map, frame_str
 from lakecli.committed.values import encode_value
 from lakecli.proto.messages import ENTRY, pairs_of
-from lakecli.repository.core.stager import Stager
+from lakecli.repository.staged.stager import Stager
 from lakecli.stores.base import ANY
 from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 UNKNOWN_FIELD: Final = b"\x7a\x05later"
 """Field 15 of an entry, which no lakeFS has."""

@@ -11,9 +11,10 @@ from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.committed.encode import encode_entry
 from lakecli.repository import repo
-from lakecli.repository.core import housekeeping
-from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
-from lakecli.repository.core.stager import Stager
+from lakecli.repository.contract import Home, Repository, Runtime
+from lakecli.repository.handle.lake import Lake, LocalRepository
+from lakecli.repository.moving import housekeeping
+from lakecli.repository.staged.stager import Stager
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 from lakecli.stores.base import ANY
 from lakecli.stores.memory.store import MemoryStore
@@ -79,7 +80,7 @@ def through(repository: Repository, store: ObjectStore | None = None, **runtime:
     if store is not None:
         runtime["open_store"] = _opening(repository, store)
     changed = Lake(lake.home, lake.kv, lake.runtime._replace(**runtime))
-    return Repository(changed, repository.record, mover=repository.mover)
+    return LocalRepository(changed, repository.record, mover=repository.mover)
 
 
 def serve(repository: Repository, store: ObjectStore) -> None:
@@ -144,7 +145,7 @@ def stage_entries(
 def read(repository: Repository, ref: str) -> dict[bytes, str]:
     """Return the checksum at every path of a ref."""
     from lakecli.committed.values import decode_entry
-    from lakecli.repository.core.view import open_view
+    from lakecli.repository.reading.view import open_view
 
     with open_view(repository, ref) as view:
         return {path: decode_entry(value).checksum for path, value in view.scan()}

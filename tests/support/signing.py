@@ -12,7 +12,7 @@ from tests.support.lakes import serve, through
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.base import ObjectStore
     from lakecli.stores.presigned import PresignRequest
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakecli.base.retry import Retries
 from lakecli.doctor import conditions
-from lakecli.repository.core import gc_guard, lake
+from lakecli.repository import contract
+from lakecli.repository.guard import gc_guard
 from lakecli.repository.sharing import publish
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def skip_waits(patch: pytest.MonkeyPatch) -> None:
         if threading.current_thread() is not threading.main_thread():
             sleep(seconds)
 
-    for cls in (lake.Runtime, Retries):
+    for cls in (contract.Runtime, Retries):
         with suppress(TypeError):  # there is no such field
             cls(_nothing=None)  # type: ignore[call-arg] # compiles its constructor
         function = cls.__new__

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from lakecli.base.uri import parse_path
 from lakecli.repository.commit import commit as commit_staged
-from lakecli.repository.core.own_files import LINK_FILE
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.download import DownloadOptions
+from lakecli.repository.transfer.own_files import LINK_FILE
 from lakecli.repository.transfer.selection import EVERYTHING
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.worktree import create
 from lakecli.worktree.bring import Brought, Policy, bring
@@ -26,7 +26,7 @@ from tests.support.lakes import stage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.repository.transfer.selection import Selection
     from lakecli.worktree.compare import Item
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from lakecli.base.model import ChangeType, CommitId
 from lakecli.base.uri import parse_path
 from lakecli.errors import IntegrityError, NotFound, Refused, Unreachable
 from lakecli.kv.env import Table
-from lakecli.repository.core.gate import claim_uploaded
-from lakecli.repository.core.view import commit_at
+from lakecli.repository.guard.claims import claim_uploaded
+from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
@@ -53,7 +53,7 @@ from tests.support.worktrees import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.worktree.writer import Written
 
 
@@ -630,7 +630,7 @@ def test_a_damaged_object_stops_the_state_and_the_next_pull_goes_on(
 
 def test_an_unreadable_entry_is_a_failure(repository: Repository, root: Path) -> None:
     from lakecli.repository.commit import commit
-    from lakecli.repository.core.stager import Stager
+    from lakecli.repository.staged.stager import Stager
     from lakecli.staging.area import ClaimedValue
     from tests.support.lakes import Numbered
 

@@ -12,11 +12,11 @@ from lakecli.base.identity import h
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import LakeError, NothingToDo, Refused, Unreachable, UsageError
 from lakecli.repository.commit import commit as commit_staged
-from lakecli.repository.core.clean import unstage_equal
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.diff import diff_uncommitted
+from lakecli.repository.moving.clean_branches import unstage_equal
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.selection import Selection
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.repository.upload import Upload, UploadOptions, upload_file
 from lakecli.worktree.bring import WorktreeConflict
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Entry
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 from lakecli.base.model import ChangeType, Difference
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.worktree import scan as scanning
 from lakecli.worktree.compare import Item, differences, status
 from lakecli.worktree.index import state_of
@@ -24,7 +24,7 @@ from tests.support.worktrees import clone, commit_contents, files, items, pull, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 ADDED, REMOVED, CHANGED = ChangeType.ADDED, ChangeType.REMOVED, ChangeType.CHANGED
 

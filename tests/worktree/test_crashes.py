@@ -31,7 +31,7 @@ from tests.support.worktrees import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
     from lakecli.worktree.compare import Item
     from tests.support.crashes import Killer, Outcome
 

@@ -13,8 +13,8 @@ from lakecli.base.layout import data_key
 from lakecli.errors import IntegrityError
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.check.thoroughness import Thoroughness
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.transfer.selection import EVERYTHING
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.worktree.compare import status
 from lakecli.worktree.linking import LinkMode
@@ -31,7 +31,7 @@ from tests.support.worktrees import (
 )
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from lakecli.worktree.prune import UNUSED_NS, clear_unused, prune
 from tests.support.worktrees import clone, commit_contents, items, reopen, write
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def indexes(repository: Repository) -> set[str]:

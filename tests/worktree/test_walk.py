@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
     from tests.support.crashes import Killer
     from tests.support.golden import Result
 

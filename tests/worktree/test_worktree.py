@@ -26,7 +26,7 @@ from tests.support.worktrees import clone, commit_contents, open_below, pull, re
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def test_a_directory_is_locked_by_one(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ import pytest
 from lakecli.base.directories import make_private
 from lakecli.base.uri import parse_path
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.repository.core.own_files import INCOMING
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.transfer.ingest import SMALL
+from lakecli.repository.transfer.own_files import INCOMING
 from lakecli.repository.transfer.selection import EVERYTHING
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.base import ANY, BucketNotFound
 from lakecli.stores.local.files import write_all
 from lakecli.worktree import create, fetching, writer
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Entry
     from lakecli.errors import LakeError
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 NEW = {"d/a": "1", "d/b": "2", "d/e/c": "3", "f/g/h": "4"}
 

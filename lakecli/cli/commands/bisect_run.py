@@ -14,7 +14,7 @@ from lakecli.cli.line.declare import Argument
 from lakecli.cli.reading import Completion, Kind
 from lakecli.errors import Refused, UsageError
 from lakecli.repository.bisect import BAD, GOOD, SKIP, Session, say, show
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 
 SKIP_CODE: Final = 125
 """The exit code of a test that says that a commit cannot be tested."""

@@ -15,7 +15,7 @@ from lakecli.cli.records import ref_record
 from lakecli.repository import branch
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 _Long = Annotated[

@@ -17,7 +17,7 @@ from lakecli.cli.text import quote_path
 from lakecli.errors import UsageError
 from lakecli.repository import branch as branches
 from lakecli.repository.branch import is_put_back, is_shared, reset
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.rev_parse import show_commit
 

@@ -14,7 +14,7 @@ from lakecli.cli.records import commit_record
 from lakecli.cli.text import one_line
 from lakecli.refs.expression import parse
 from lakecli.repository import branch as branches
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.rev_parse import show_commit
 from lakecli.repository.revert import revert
 

@@ -13,7 +13,7 @@ from lakecli.cli.lakefs import read_table
 from lakecli.cli.line.declare import Option
 from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import one_line, rfc3339
-from lakecli.repository.lakefs.records import iter_records, kind_of
+from lakecli.repository.lakefs.dump_records import iter_records, kind_of
 
 
 def cat_sst(

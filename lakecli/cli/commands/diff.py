@@ -23,7 +23,7 @@ from lakecli.repository.rev_parse import rev_parse
 
 if TYPE_CHECKING:
     from lakecli.cli.exit_codes import ExitCode
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 SPARK_FROM_RANGES: Final = 4_000
 """Changed ranges from which ``--engine auto`` selects Spark, if it is installed."""

@@ -19,9 +19,8 @@ from lakecli.cli.text import one_line
 from lakecli.doctor.check import Check
 from lakecli.doctor.run import Instruments
 from lakecli.repository.check import doctor as library
-from lakecli.repository.check.doctor import WIDTH, Examination
-from lakecli.repository.check.purposes import problem_of, verdict_of
-from lakecli.repository.core.lake import Home
+from lakecli.repository.check.doctor import WIDTH, Examination, problem_of, verdict_of
+from lakecli.repository.contract import Home
 from lakecli.stores.uri import normalise
 
 _STYLES: Final = {"ok": "green", "warning": "yellow", "failed": "bright red", "skipped": "dim"}

@@ -13,12 +13,13 @@ from lakecli.cli.names import NamesOptions, are_given
 from lakecli.cli.params import AtOp, PathOrDirectoryUris
 from lakecli.cli.transfers import PreSign
 from lakecli.errors import UsageError
-from lakecli.repository.core.address import is_external
-from lakecli.repository.core.read import read_object
+from lakecli.repository.reading.addresses import is_external
+from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.reader import open_reader
 from lakecli.repository.stat import stat
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 SMALL: Final = 8 << 20
 """Bytes of an object that is read whole, and verified, before any of it is written."""
@@ -83,7 +84,7 @@ def _write_many(
     end = b"\0" if names.null else b"\n"
     seen = Missing()
     stdout = context.out.binary()
-    with repository.reader(ref_of(root)) as reader:
+    with open_reader(repository, ref_of(root)) as reader:
         for name, entry in iter_found(context, reader, root, names):
             seen.asked += 1
             if entry is None:
@@ -104,7 +105,7 @@ def _write_many(
 def _pieces(repository: Repository, entry: Entry, *, verify: bool) -> Iterator[bytes]:
     """Yield the bytes of an object, the first of them when a small one is verified."""
     if is_external(entry):
-        from lakecli.repository.check.external import check_unchanged
+        from lakecli.repository.check.objects import check_unchanged
 
         check_unchanged(repository, entry)
     pieces = read_object(repository, entry)

@@ -32,9 +32,7 @@ from lakecli.cli.transfers import (
     summary_lines,
 )
 from lakecli.errors import AlreadyExists, UsageError
-from lakecli.repository.core.address import full_address
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.own_files import is_own
+from lakecli.repository.contract import Repository
 from lakecli.repository.download import (
     DownloadOptions,
     DownloadReport,
@@ -44,6 +42,8 @@ from lakecli.repository.download import (
     plan_download,
     plan_object,
 )
+from lakecli.repository.reading.addresses import full_address
+from lakecli.repository.transfer.own_files import is_own
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.worktree.ignore import Ignore
 from lakecli.worktree.names import IGNORE_FILE

@@ -14,8 +14,8 @@ from lakecli.cli.params import AtOp, PrefixUri
 from lakecli.cli.reading import Parser, read_size, read_texts, read_time
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import quote_path
-from lakecli.repository.core.address import full_address
 from lakecli.repository.find import Wanted, find
+from lakecli.repository.reading.addresses import full_address
 
 
 def fs_find(

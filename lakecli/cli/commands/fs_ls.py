@@ -15,8 +15,8 @@ from lakecli.cli.records import entry_record
 from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.committed.listing import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
-from lakecli.repository.core.address import full_address
 from lakecli.repository.ls import ls
+from lakecli.repository.reading.addresses import full_address
 
 DELIMITER = b"/"
 _OBJECT = "object"

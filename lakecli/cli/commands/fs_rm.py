@@ -12,7 +12,7 @@ from lakecli.cli.params import BranchPathUris, DryRun, Recursive
 from lakecli.cli.text import human_size
 from lakecli.cli.transfers import step_line, step_record
 from lakecli.errors import UsageError
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.rm import (
     find_nearest,
     is_directory,

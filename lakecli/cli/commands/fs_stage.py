@@ -13,8 +13,8 @@ from lakecli.cli.reading import NO_METADATA
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines
 from lakecli.errors import UsageError
-from lakecli.repository.core.address import full_address
 from lakecli.repository.handoff.incoming import record_object, take_in
+from lakecli.repository.reading.addresses import full_address
 
 
 def fs_stage(

@@ -16,13 +16,14 @@ from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
 from lakecli.cli.records import entry_record
 from lakecli.cli.text import entry_lines, quote_path
 from lakecli.errors import UsageError
-from lakecli.repository.core.address import full_address
+from lakecli.repository.reading.addresses import full_address
+from lakecli.repository.reading.reader import open_reader
 from lakecli.repository.stat import stat
 
 if TYPE_CHECKING:
     from lakecli.cli.answers.objects import AskedEntry
     from lakecli.cli.answers.objects import Entry as EntryRecord
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 _PreSign = Annotated[
@@ -91,7 +92,7 @@ def _answer_many(
 ) -> None:
 
     seen = Missing()
-    with repository.reader(ref_of(root)) as reader:
+    with open_reader(repository, ref_of(root)) as reader:
         for name, entry in iter_found(context, reader, root, names):
             seen.asked += 1
             if entry is None:

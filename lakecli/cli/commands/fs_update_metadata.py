@@ -12,8 +12,8 @@ from lakecli.cli.params import BranchPathUris
 from lakecli.cli.reading import Parser, read_new_metadata
 from lakecli.cli.records import entry_record
 from lakecli.errors import UsageError
-from lakecli.repository.core.address import full_address
-from lakecli.repository.core.attributes import Attributes
+from lakecli.repository.reading.addresses import full_address
+from lakecli.repository.staged.attributes import Attributes
 from lakecli.repository.stat import stat
 from lakecli.repository.update_metadata import update_metadata
 

@@ -25,11 +25,11 @@ from lakecli.cli.transfers import (
     show_plan,
 )
 from lakecli.errors import UsageError
-from lakecli.repository.core.address import full_address
+from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 _Source = Annotated[

@@ -22,11 +22,11 @@ from lakecli.fsck.bulk import RunnerBulk
 from lakecli.repository.check.fsck import fsck as check
 from lakecli.repository.check.fsck import summarise
 from lakecli.repository.check.thoroughness import Thoroughness
-from lakecli.repository.core.findings import Finding, FsckCounts
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.outside import Place, places_in
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.outside import Place, places_in
+from lakecli.repository.repair.findings import Finding, FsckCounts
 from lakecli.repository.repair.objects import repair_cache
-from lakecli.repository.repair.records import Lost, RepairCounts, Repaired
+from lakecli.repository.repair.report import Lost, RepairCounts, Repaired
 from lakecli.repository.repair.run import repair
 
 SHOWN_PATHS: Final = 10

@@ -27,7 +27,7 @@ from lakecli.repository.log import LogOptions, log_graph
 from lakecli.repository.log import log as open_log
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 T = TypeVar("T")
 

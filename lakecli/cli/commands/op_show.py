@@ -10,7 +10,7 @@ from lakecli.cli.operations import operation_lines, operation_record
 from lakecli.cli.params import Amount, OperationId, RepositoryUri
 from lakecli.cli.text import quote_path
 from lakecli.kv.operations import Operation
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.undo.log import find_operation, staged_paths
 
 

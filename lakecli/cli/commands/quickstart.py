@@ -16,7 +16,7 @@ from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.text import one_line
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import NotFound
-from lakecli.repository.core.walk import LinkPolicy, walk
+from lakecli.repository.transfer.walk import LinkPolicy, walk
 
 NAME = "quickstart"
 MAX_FILES = 300

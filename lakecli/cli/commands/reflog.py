@@ -15,7 +15,7 @@ from lakecli.cli.params import Amount, BranchOrTagUri
 from lakecli.cli.text import local_date, one_line
 from lakecli.errors import UsageError
 from lakecli.refs.expression import parse
-from lakecli.repository.core.ref_moves import LoggedMove
+from lakecli.repository.reading.ref_moves import LoggedMove
 from lakecli.repository.reflog import is_shared, iter_reflog
 
 

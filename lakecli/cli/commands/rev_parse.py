@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakecli.cli.answers.history import AskedRef
     from lakecli.cli.answers.history import Resolved as ResolvedRecord
     from lakecli.refs.resolve import Resolved
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 _Stdin = Annotated[bool, Option("--stdin", help="Read refs from standard input, one a line")]

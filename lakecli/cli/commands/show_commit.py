@@ -13,7 +13,7 @@ from lakecli.cli.text import log_lines
 from lakecli.repository import rev_parse
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def show_commit(

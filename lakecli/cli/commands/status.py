@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from lakecli.cli.answers.history import Status
     from lakecli.cli.worktrees import Compared
-    from lakecli.repository.core.lake import Repository
-    from lakecli.repository.core.pending import Finished
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.records.moves import Finished
     from lakecli.worktree.link import Link
 
 

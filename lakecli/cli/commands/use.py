@@ -10,7 +10,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.reading import Kind, Parser, read_repository_or_ref
 from lakecli.errors import UsageError
-from lakecli.repository.core.view import commit_at
+from lakecli.repository.reading.view import commit_at
 from lakecli.settings.file import set_value, unset_value
 from lakecli.settings.keys import USE
 

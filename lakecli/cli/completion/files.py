@@ -8,9 +8,9 @@ from pathlib import Path
 
 from lakecli.cli.completion.paths import names_at
 from lakecli.cli.here import relative_path
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.own_files import is_own
-from lakecli.repository.core.view import open_view
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import open_view
+from lakecli.repository.transfer.own_files import is_own
 from lakecli.worktree.link import Link
 
 

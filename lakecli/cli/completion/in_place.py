@@ -15,7 +15,7 @@ from lakecli.base.uri import is_namespace
 from lakecli.cli.completion.refs import iter_refs_and_paths
 from lakecli.cli.context import Context
 from lakecli.cli.in_place import opened
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.stores.uri import normalise
 
 IN_PLACE: Final = "@"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from lakecli.committed.listing import common_start, list_prefix, prefix_end
-from lakecli.repository.core.view import View
+from lakecli.repository.reading.view import View
 
 
 def names_at(view: View, prefix: bytes, *, limit: int) -> list[bytes]:

@@ -16,8 +16,8 @@ from lakecli.refs.expression import parse
 from lakecli.refs.reader import get_commit, get_parent
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.view import commit_at, open_view, past_of, resolve_ref
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.view import commit_at, open_view, past_of, resolve_ref
 
 PATHS: Final = frozenset({"path", "ref-or-file", "path-or-file"})
 """Kinds whose URIs may have a path."""

@@ -2,10 +2,10 @@
 
 ::
 
-    fsck          everything that a repository's refs reach: checker, one method for each check;
-                  fsck_shared: the refs and packs in the bucket; thoroughness: how much is checked;
-                  contents: objects of lakeFS, compared with the checksums of their entries
-    external      whether objects outside the namespace have changed
-    doctor        this machine, its configuration, and access to the bucket; machine, purposes:
-                  its checks of this machine, and which commands can work
+    fsck           everything that a repository's refs reach
+    checker        one method for each check
+    fsck_shared    the refs and packs in the bucket
+    thoroughness   how much is checked
+    objects        objects outside the namespace, and the contents of those that lakeFS wrote
+    doctor         this machine, its configuration, and access to the bucket
 """

@@ -18,16 +18,15 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.collection import iter_expired
-from lakecli.repository.check.contents import Contents, compare_contents
-from lakecli.repository.check.external import BATCH, Recorded, ask_all
+from lakecli.repository.bucket.data_index import ObjectIndex
 from lakecli.repository.check.fsck_shared import check_shared
+from lakecli.repository.check.objects import BATCH, Contents, Recorded, ask_all, compare_contents
 from lakecli.repository.check.thoroughness import AheadIndex, Sound, Thoroughness
-from lakecli.repository.core import outside
-from lakecli.repository.core.commit_record import problems_of_commit
-from lakecli.repository.core.data_index import ObjectIndex
-from lakecli.repository.core.findings import Finding, FsckCounts
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.namespace import owner_of
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading import outside
+from lakecli.repository.records.commits import problems_of_commit
+from lakecli.repository.records.namespace import owner_of
+from lakecli.repository.repair.findings import Finding, FsckCounts
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.base import ObjectNotFound

@@ -1,4 +1,10 @@
-"""Check this machine, the storage namespace, and the access to it.
+"""Check this machine, the storage namespace and the access to it, and what that means.
+
+The checks of `doctor` on this machine: local store, cache and disks.
+
+What the checks of `doctor` mean: which commands work, and which error to report.
+
+Check this machine, the storage namespace, and the access to it.
 
 `lakecli.doctor.run` tests the store. This module adds the local store, the cache and the
 disks, the owner of the namespace, what clones share there, and which commands can work.
@@ -6,38 +12,231 @@ disks, the owner of the namespace, what clones share there, and which commands c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli import native
 from lakecli.base import layout
+from lakecli.base.directories import make_private
+from lakecli.committed.cache import kept_reads, reads_text, size_of
 from lakecli.doctor import run as probe
 from lakecli.doctor.check import Check, Verdict, failed, ok, skipped, warning
 from lakecli.doctor.conditions import FIX
 from lakecli.doctor.run import Instruments
 from lakecli.errors import (
+    ConflictError,
     ErrorKind,
     IntegrityError,
     LakeError,
+    LostRace,
+    NotFound,
+    NothingToDo,
+    OutcomeUnknown,
+    PartialFailure,
+    PermissionDenied,
     Refused,
+    Unreachable,
+    UsageError,
 )
+from lakecli.kv.environment import Usage
 from lakecli.remote.packs import list_packs, read_pack
 from lakecli.remote.refs import iter_refs, read_refs
-from lakecli.repository.check import machine
-from lakecli.repository.check.purposes import PURPOSES, check_purpose
-from lakecli.repository.core.lake import Home, Lake, Repository, Runtime
-from lakecli.repository.core.namespace import check_needs, describe, owner_of
-from lakecli.repository.core.outside import allowable, look
-from lakecli.repository.core.places import trust_of
+from lakecli.repository.contract import Home, Repository, Runtime
+from lakecli.repository.handle.lake import Lake
+from lakecli.repository.reading.outside import allowable, look
+from lakecli.repository.reading.trust import trust_of
+from lakecli.repository.records.namespace import check_needs, describe, owner_of
 from lakecli.repository.sharing import shareable
 from lakecli.stores.base import ObjectNotFound
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore
+
+LOW_SPACE: Final = 10**9
+"""Free bytes on a disk; fewer are a warning."""
+
+NO_SPACE: Final = 10**8
+"""Free bytes on a disk; fewer are an error."""
+
+FULL_MAP: Final = 0.8
+"""The used share of the local store's memory map from which on it is a warning."""
+
+
+def memory_map(usage: Usage) -> Check:
+    """Check how full the memory map of the local store is."""
+    seen = f"{_shown(usage.used)} of {_shown(usage.map_size)} used"
+    details = {"used": str(usage.used), "size": str(usage.map_size)}
+    if usage.used < usage.map_size * FULL_MAP:
+        return ok("map", seen, **details)
+    return warning("map", seen, fix="raise the limit of address space (ulimit -v)", **details)
+
+
+def compiled_core() -> Check:
+    """Check whether bulk work is done by the compiled core."""
+    name, problem = "compiled-core", native.problem()
+    if not problem:
+        return ok(name, "used")
+    if problem == native.MISSING:
+        return ok(name, f"not used: {problem}; bulk work takes longer, with the same results")
+    return warning(name, f"not used: {problem}", fix="install this version of lakecli again")
+
+
+def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
+    """Check that the cache directory is writable, and report how a repository uses it.
+
+    Args:
+        directory: of the caches of all repositories.
+        used_by: the UUID of the repository; ``""`` if it caches nothing.
+        limit: bytes that the repository may use.
+    """
+    from tempfile import TemporaryFile
+
+    try:
+        make_private(directory)
+        with TemporaryFile(dir=directory) as file:
+            file.write(b"can be written")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        return warning(
+            "cache",
+            f"{reason}: {directory}; nothing is cached, so each read goes to the namespace",
+            fix="make the directory writable, or set LAKECLI_HOME to one that is",
+        )
+    if not used_by:
+        return ok("cache", str(directory))
+
+    used, reads = size_of(directory / used_by), kept_reads(directory / used_by)
+    return ok(
+        "cache",
+        f"{directory}, {_shown(used)} of {_shown(limit)} used; reads of trees: {reads_text(reads)}",
+        used=str(used),
+        limit=str(limit),
+        **{tier: str(count) for tier, count in reads.items()},
+    )
+
+
+def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
+    """Check the disk with the least free space among those of several directories."""
+    measured = []
+    for place in places:
+        with suppress(OSError):
+            measured.append((free_space(_existing(place)), place))
+    if not measured:
+        return skipped("disk-space", "the free space is unknown")
+    free, place = min(measured)
+    seen = f"{_shown(free)} free on the disk of {place}"
+    fix = "free some space there"
+    if free < NO_SPACE:
+        return failed("disk-space", Unreachable(f"only {seen}", hint=fix), free=str(free))
+    if free < LOW_SPACE:
+        return warning("disk-space", f"only {seen}", fix=fix, free=str(free))
+    return ok("disk-space", seen, free=str(free))
+
+
+def _existing(place: str) -> str:
+    """Return the directory itself, or the nearest existing one above it."""
+    while not os.path.isdir(place) and place != "/":  # noqa: PTH112 - namespaces are text
+        place = os.path.dirname(place)  # noqa: PTH120 - as above
+    return place
+
+
+def _shown(size: int) -> str:
+    return f"{size / 10**9:,.1f} GB" if size >= 10**9 else f"{size / 10**6:.1f} MB"
+
+
+FAMILIES: Final[tuple[type[LakeError], ...]] = (
+    Unreachable,
+    NotFound,
+    PermissionDenied,
+    IntegrityError,
+    Refused,
+    UsageError,
+    ConflictError,
+    LostRace,
+    OutcomeUnknown,
+    PartialFailure,
+    NothingToDo,
+    LakeError,
+)
+"""Kinds of errors, the most serious first: an earlier one hides the later ones."""
+
+
+class Purpose(NamedTuple):
+    """A group of commands, and the checks that must not have failed for them.
+
+    Attributes:
+        name: the check that reports the result.
+        needs: names of the checks.
+        commands: the commands, for people.
+    """
+
+    name: str
+    needs: tuple[str, ...]
+    commands: str
+
+
+PURPOSES: Final = (
+    Purpose("to-read", ("read",), "fs cat, fs download, fs ls, diff, log"),
+    Purpose("to-clone", ("read", "list"), "clone, fetch, pull, reflog, fsck"),
+    Purpose("to-presign", ("read", "presign"), "fs presign"),
+    Purpose("to-change", ("read", "list", "write"), "fs upload, commit, merge, revert, import"),
+    Purpose("to-take-in", ("read", "list", "write", "delete"), "fs stage --incoming"),
+    Purpose("to-push", ("read", "list", "write", "overwrite", "sharing"), "push, undo, sync auto"),
+    Purpose("to-collect", ("read", "list", "write", "overwrite", "delete", "sharing"), "gc run"),
+)
+"""A row for each group of commands; each becomes one of the last checks."""
+
+
+def verdict_of(checks: Iterable[Check]) -> Verdict:
+    """Return the worst of several verdicts; skipped checks count as well."""
+    found = {check.verdict for check in checks}
+    return next((v for v in (Verdict.FAILED, Verdict.WARNING) if v in found), Verdict.OK)
+
+
+def problem_of(checks: Sequence[Check]) -> LakeError | None:
+    """Return the error for failed checks, of the most serious family, or ``None``.
+
+    Its hint is the fix of the first check of that family.
+    """
+    problems = [check for check in checks if check.verdict is Verdict.FAILED]
+    for family in FAMILIES:
+        for check in problems:
+            if check.kind == family.kind:
+                names = ", ".join(problem.name for problem in problems)
+                message = f"{len(problems)} of {len(checks)} checks failed: {names}"
+                return family(message, hint=check.fix or None)
+    return None
+
+
+def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
+    """Report whether a group of commands has what it needs."""
+    needed = ", ".join(purpose.needs)
+    lacking = [
+        need
+        for need in purpose.needs
+        if found[need].verdict is Verdict.FAILED or found[need].details.get("because")
+    ]
+    unknown = [need for need in purpose.needs if found[need].verdict is Verdict.SKIPPED]
+    details = {"needs": needed, "lacks": ", ".join(lacking), "commands": purpose.commands}
+    if lacking:
+        fixes = (found[need].fix for need in lacking)
+        return warning(
+            purpose.name,
+            f"{purpose.commands}: not allowed, missing: {details['lacks']}",
+            fix=next(filter(None, fixes), "see these checks"),
+            **details,
+        )
+    if unknown:
+        return skipped(purpose.name, f"{purpose.commands}: unknown, see {unknown[0]}")
+    return ok(purpose.name, f"{purpose.commands}: allowed; required: {needed}", **details)
+
 
 TRAILING: Final = ("claim", "shared", "sharing", *(purpose.name for purpose in PURPOSES))
 """The checks that come after those of the probe."""
@@ -94,7 +293,7 @@ def examine_namespace(
 
     def checks() -> Generator[Check]:
         if is_local(namespace):
-            yield machine.disk_space([parse(namespace).path], free_space)
+            yield disk_space([parse(namespace).path], free_space)
         yield from _with_claim(looking, _claim_of_anybody, missing_fix=_made_by_create(namespace))
 
     return Examination(namespace, checks())
@@ -132,15 +331,15 @@ def examine_repository(
 
     def checks() -> Generator[Check]:
         usage = lake.kv.usage()
-        yield machine.compiled_core()
+        yield compiled_core()
         yield ok("local-store", f"schema version {usage.schema_version}, {home.store}")
-        yield machine.memory_map(usage)
-        yield machine.cache(
+        yield memory_map(usage)
+        yield cache(
             Path(home.cache),
             used_by="" if is_local(namespace) else repository.record.uuid,
             limit=home.cache_size,
         )
-        yield machine.disk_space(places, free_space)
+        yield disk_space(places, free_space)
         looking = probe.Probe(repository.store, instruments, root=layout.DOCTOR)
         readable = True
         for check in _with_claim(
@@ -158,11 +357,11 @@ def examine_repository(
 def _without_store(
     error: LakeError, home: Home, places: list[str], free_space: Callable[[str], int]
 ) -> Generator[Check]:
-    yield machine.compiled_core()
+    yield compiled_core()
     yield failed("local-store", error)
     yield skipped("map", "the local store does not open")
-    yield machine.cache(Path(home.cache))
-    yield machine.disk_space(places, free_space)
+    yield cache(Path(home.cache))
+    yield disk_space(places, free_space)
     for name in (*probe.NAMES, *TRAILING, OUTSIDE):
         yield skipped(name, _NO_NAMESPACE)
 

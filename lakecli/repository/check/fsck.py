@@ -18,11 +18,11 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.scan import count_entries
 from lakecli.errors import IntegrityError
 from lakecli.refs.ref_store import RefStore
+from lakecli.repository.bucket.data_index import DataIndex
 from lakecli.repository.check.checker import Checker
 from lakecli.repository.check.thoroughness import Thoroughness
-from lakecli.repository.core.data_index import DataIndex
-from lakecli.repository.core.findings import Finding, FsckCounts
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.repair.findings import Finding, FsckCounts
 from lakecli.stores.capabilities import clear_temporaries
 
 

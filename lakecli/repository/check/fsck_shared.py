@@ -18,9 +18,9 @@ from lakecli.kv.bucket import PackedStore, TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref, iter_refs
-from lakecli.repository.core.findings import Finding
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.packs import Packs, read_packs
+from lakecli.repository.bucket.packs import Packs, read_packs
+from lakecli.repository.contract import Repository
+from lakecli.repository.repair.findings import Finding
 
 
 def check_shared(

@@ -10,5 +10,5 @@
 
 URLs are secrets: everybody who has one can read its object until it expires. They are written only
 where the user asked for them, into files that only their owner can read. The package stands on
-`core` and `transfer`.
+`transfer` and the rooms below it.
 """

@@ -30,12 +30,12 @@ from lakecli.base.model import CLIENT_METADATA_PREFIX, Entry
 from lakecli.base.uri import check_path
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound, Refused, UsageError
-from lakecli.repository.core.address import split_address
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.places import bucket_of, check_host, place_of, remember
-from lakecli.repository.core.read import read_object
-from lakecli.repository.core.stager import stage_entry
-from lakecli.repository.core.view import branch_at, view_of_branch
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import split_address
+from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.trust import bucket_of, check_host, place_of, remember
+from lakecli.repository.reading.view import branch_at, view_of_branch
+from lakecli.repository.staged.stager import stage_entry
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.stores.base import ObjectInfo, ObjectNotFound
 from lakecli.stores.presigned import PresignedUrl, PresignRequest

@@ -24,10 +24,10 @@ from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
-from lakecli.repository.core.address import is_external, may_change
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.presigner import Presigner
-from lakecli.repository.core.view import View, no_such_path, open_view
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import is_external, may_change
+from lakecli.repository.reading.presigner import Presigner
+from lakecli.repository.reading.view import View, no_such_path, open_view
 from lakecli.stores.presigned import PresignedUrl
 
 if TYPE_CHECKING:

@@ -44,9 +44,10 @@ from lakecli.base.model import MAX_PATH_SIZE, Entry
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, identifier, moment, text, whole
 from lakecli.errors import IntegrityError, Refused, UsageError
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.handoff.links import Header, ObjectLink, Totals, is_blake3
 from lakecli.repository.handoff.names import readable, url_text
+from lakecli.repository.reading.reader import open_reader
 
 VERSION: Final = 1
 COLUMNS: Final = ("path", "size", "checksum", "url", "expires_at")
@@ -436,7 +437,7 @@ def check(
             hint="check it on the machine where it was written",
         )
     listed, asked = tee(items)
-    with repository.reader(source.ref) as reader:
+    with open_reader(repository, source.ref) as reader:
         present = reader.stat_many(item.path for item in asked)
         for item, entry in zip(listed, present, strict=True):
             yield LinkFinding(

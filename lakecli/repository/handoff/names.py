@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 from unicodedata import category
 
-from lakecli.repository.core.own_files import LEFT_OUT, is_own
+from lakecli.repository.transfer.own_files import LEFT_OUT, is_own
 
 PARTS: Final = ".lakecli-parts"
 """The directory in which download scripts keep unfinished files."""

@@ -23,18 +23,13 @@ from lakecli.errors import AlreadyExists, IntegrityError, NotFound, PermissionDe
 from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import RefChange
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core import (
-    namespace,
-    operations,
-    records,
-    ref_changes,
-    staging_tokens,
-)
-from lakecli.repository.core.commit_gate import claim_trees
-from lakecli.repository.core.commit_record import initial_commit
-from lakecli.repository.core.lake import Lake, Repository
+from lakecli.repository.contract import OwnLake, Repository
+from lakecli.repository.guard.claims import claim_trees
 from lakecli.repository.lakefs.dump import Dump, LeftOut, read_dump, trees_missing
 from lakecli.repository.lakefs.manifest import RefsManifest, find_manifest, manifest_fields
+from lakecli.repository.pending import operations, staging_tokens
+from lakecli.repository.records import clones, namespace, ref_changes
+from lakecli.repository.records.commits import initial_commit
 from lakecli.staging import area
 from lakecli.stores.uri import normalise
 
@@ -62,7 +57,7 @@ class Restored(NamedTuple):
 
 
 def clone_from_lakefs(
-    lake: Lake,
+    lake: OwnLake,
     storage_namespace: str,
     name: str,
     manifest: RefsManifest | None,
@@ -93,7 +88,7 @@ def clone_from_lakefs(
         _check_free(txn, name, uri)
     store, region = lake.runtime.for_repository(name).find_store(uri)
     with lake.kv.read() as txn:
-        intended = records.find_intention(txn, uri)
+        intended = clones.find_intention(txn, uri)
     owner = namespace.owner_of(store)
     if owner is not None and not (take_over and intended and owner == intended.uuid):
         raise Refused(
@@ -111,7 +106,7 @@ def clone_from_lakefs(
         range_entries=range_entries,
         region=region,
     )
-    dump = verified(Repository(lake, record), manifest)
+    dump = verified(lake.handle(record), manifest)
     record = record._replace(
         default_branch=_default_branch(dump, default_branch or manifest.default_branch),
         created_at=dump.created_at or record.created_at,
@@ -120,21 +115,21 @@ def clone_from_lakefs(
     if take_over:
         record = _claim(lake, store, record, manifest)
     lake.runtime.on_step("register")
-    repository = Repository(lake, record)
+    repository = lake.handle(record)
     with lake.kv.write() as txn:
         _check_free(txn, name, uri)
         if not take_over:
             _check_not_claiming(txn, uri)
-        records.put_repository(txn, record)
+        clones.put_repository(txn, record)
         if take_over:
-            records.delete_intention(txn, record)
-        change = RefChange(RefKind.REPOSITORY, name, before=None, after=records.to_json(record))
+            clones.delete_intention(txn, record)
+        change = RefChange(RefKind.REPOSITORY, name, before=None, after=clones.to_json(record))
         _register(txn, repository, dump, "clone", [change])
     return _restored(repository, dump)
 
 
 def _claim(
-    lake: Lake, store: ObjectStore, record: RepositoryRecord, manifest: RefsManifest
+    lake: OwnLake, store: ObjectStore, record: RepositoryRecord, manifest: RefsManifest
 ) -> RepositoryRecord:
     """Claim a namespace of lakeFS; return the record with the UUID that has it then.
 
@@ -143,16 +138,16 @@ def _claim(
     uri = record.storage_namespace
     with lake.kv.write() as txn:
         _check_free(txn, record.name, uri)
-        intended = records.find_intention(txn, uri)
+        intended = clones.find_intention(txn, uri)
         if intended is not None:
             record = record._replace(uuid=intended.uuid)
-        records.put_intention(txn, record)
+        clones.put_intention(txn, record)
     lake.runtime.on_step("claim")
     try:
         namespace.take_over(store, record, manifest_fields(manifest))
     except PermissionDenied:
         with lake.kv.write() as txn:  # nothing was claimed, so the namespace can be borrowed
-            records.delete_intention(txn, record)
+            clones.delete_intention(txn, record)
         raise
     return record
 
@@ -238,12 +233,12 @@ def _default_branch(dump: Dump, wanted: str | None) -> str:
 
 
 def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
-    if records.find_repository(txn, name) is not None:
+    if clones.find_repository(txn, name) is not None:
         raise AlreadyExists(
             f"repository {name!r} exists already on this machine",
             hint="choose another name, or look: lakecli repo list",
         )
-    for other in records.iter_repositories(txn):
+    for other in clones.iter_repositories(txn):
         if other.storage_namespace == uri:
             raise AlreadyExists(
                 f"this machine has the repository in {uri} already, as lakefs://{other.name}",
@@ -254,7 +249,7 @@ def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
 
 def _check_not_claiming(txn: ReadTransaction, uri: str) -> None:
     """Refuse to borrow what another command of this machine is taking over."""
-    if records.find_intention(txn, uri) is not None:
+    if clones.find_intention(txn, uri) is not None:
         raise Refused(
             f"this machine is taking over {uri}, or was interrupted while it did",
             hint="wait for that command, or repeat it: lakecli clone --from-lakefs --take-over",

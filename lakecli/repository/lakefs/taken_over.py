@@ -22,9 +22,9 @@ from lakecli.base.layout import GC, LEGACY_LAKEFS_MARKER, REPOSITORY
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, boolean, whole
 from lakecli.errors import IntegrityError
-from lakecli.repository.core.namespace import origin_of
 from lakecli.repository.lakefs.kept import KeptDump
 from lakecli.repository.lakefs.manifest import LISTS, manifest_of
+from lakecli.repository.records.namespace import origin_of
 from lakecli.stores.base import ANY, ObjectNotFound, TooLarge, exists, get_bounded
 
 if TYPE_CHECKING:

@@ -25,17 +25,18 @@ from lakecli.kv.operations import RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_branch_name
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core import operations, ref_changes, staging_tokens, unsent
-from lakecli.repository.core.clean import unstage_unchanged
-from lakecli.repository.core.commit_gate import claim_trees
-from lakecli.repository.core.commit_record import initial_commit
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.landing import follow_head
-from lakecli.repository.core.under_way import check_none_sent, when_none_under_way
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import claim_trees
 from lakecli.repository.lakefs.dump import Dump, LeftOut
 from lakecli.repository.lakefs.kept import iter_kept, keep_dump
 from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.repository.lakefs.restore import needed_manifest, verified
+from lakecli.repository.moving.clean_branches import unstage_unchanged
+from lakecli.repository.pending import operations, staging_tokens, unsent
+from lakecli.repository.pending.branch_moves import follow_head
+from lakecli.repository.pending.under_way import check_none_sent, when_none_under_way
+from lakecli.repository.records import ref_changes
+from lakecli.repository.records.commits import initial_commit
 
 ASIDE: Final = "lakefs:"
 """Begins the name of a branch of lakeFS that has diverged from the one here."""

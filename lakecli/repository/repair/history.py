@@ -24,10 +24,10 @@ from lakecli.remote.ref_records import (
     parse_ref,
 )
 from lakecli.remote.refs import find_ref, iter_refs
-from lakecli.repository.core.commit_record import problems_of_commit
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.packs import read_packs
-from lakecli.repository.repair.records import Damage, Repaired
+from lakecli.repository.bucket.packs import read_packs
+from lakecli.repository.contract import Repository
+from lakecli.repository.records.commits import problems_of_commit
+from lakecli.repository.repair.report import Damage, Repaired
 from lakecli.stores.base import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 
 BATCH = 2_000

@@ -11,9 +11,9 @@ from lakecli.base.identity import h
 from lakecli.base.layout import SSTABLES
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
-from lakecli.repository.core.data_index import check_object
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.repair.records import Damage, Repaired
+from lakecli.repository.bucket.data_index import check_object
+from lakecli.repository.contract import Repository
+from lakecli.repository.repair.report import Damage, Repaired
 from lakecli.repository.repair.sources import Copy, find_copies, find_table
 from lakecli.stores.base import ANY
 

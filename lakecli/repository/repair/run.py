@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from lakecli.errors import LakeError
-from lakecli.repository.core import namespace
-from lakecli.repository.core.findings import Finding, FsckCounts
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.records import namespace
 from lakecli.repository.repair import history, objects
-from lakecli.repository.repair.losses import describe_losses
-from lakecli.repository.repair.records import Damage, Lost, RepairCounts, Repaired
+from lakecli.repository.repair.findings import Finding, FsckCounts
+from lakecli.repository.repair.report import Damage, Lost, RepairCounts, Repaired, describe_losses
 
 ROUNDS: Final = 6
 """Checks at most: each repaired table may reveal problems of what it refers to."""

@@ -19,8 +19,8 @@ from lakecli.base.layout import SSTABLES, data_digest
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
 from lakecli.kv import file_hashes
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.walk import LinkPolicy, walk
+from lakecli.repository.contract import Repository
+from lakecli.repository.transfer.walk import LinkPolicy, walk
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore

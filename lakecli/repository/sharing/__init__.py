@@ -2,13 +2,15 @@
 
 ::
 
-    automatic      mover: fetch before a command, branches that move in the bucket first, push
-                   after it; follow: local refs follow the bucket; notes: sending moves made here
-    to the bucket  publish: the one way a ref moves in the bucket; shareable: whether it may;
-                   packing: commits out; references: the objects that they need; restoring:
-                   sending those again; refusals: moves that would undo others'
-    to here        fetch: where refs stand in the bucket; remote_refs: which have changed;
-                   unpacking: commits in; rollback: noticing that the bucket went back in time
-    without clone  on_demand: a store of one handle, fetched when it is read; describe: which
-                   repository a namespace holds
+    publish       the one way a ref moves in the bucket, and its refusals
+    shareable     whether a namespace can be shared
+    references    the objects that new commits need are there, or are sent again
+    packs         commits out and in
+    fetch         where refs stand in the bucket
+    remote_refs   which have changed
+    rollback      noticing that the bucket went back in time
+    automatic     fetch before a command, branches that move in the bucket first, push after it
+    sending       moves made here that the bucket is still to get
+    on_demand     a store of one handle, fetched when it is read, for reading without a clone
+    describe      which repository a namespace holds
 """

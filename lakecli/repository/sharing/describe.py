@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from lakecli.base.model import RepositoryRecord
 from lakecli.errors import NotFound, Refused
-from lakecli.repository.core import namespace
-from lakecli.repository.core.lake import Runtime
+from lakecli.repository.contract import Runtime
+from lakecli.repository.records import namespace
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore

@@ -26,13 +26,14 @@ from lakecli.remote.collection import read_state
 from lakecli.remote.damage import Damage
 from lakecli.remote.packs import DamagedPack, Pack, read_named_packs, read_new_packs
 from lakecli.remote.ref_records import RemoteRef
-from lakecli.repository.core import operations, ref_changes, tracking, unsent
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.notice import Notice
+from lakecli.repository.contract import Repository
+from lakecli.repository.pending import operations, tracking, unsent
+from lakecli.repository.records import ref_changes
+from lakecli.repository.records.notices import Notice
 from lakecli.repository.sharing import rollback
+from lakecli.repository.sharing.packs import Unpacked, unpack
 from lakecli.repository.sharing.publish import check_readable
 from lakecli.repository.sharing.remote_refs import Back, Remote, find_back, read_remote
-from lakecli.repository.sharing.unpacking import Unpacked, unpack
 
 MAX_NAMED: Final = 16
 """Packs that are read by the names that refs have for them, without listing the others."""

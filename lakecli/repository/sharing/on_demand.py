@@ -26,9 +26,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.damage import Damage
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref
-from lakecli.repository.core import tracking
-from lakecli.repository.core.commit_record import initial_commit
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.pending import tracking
+from lakecli.repository.records.commits import initial_commit
 from lakecli.repository.sharing.fetch import take_named_packs, take_new_packs, take_packs
 from lakecli.repository.sharing.remote_refs import read_remote
 

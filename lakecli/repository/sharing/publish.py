@@ -1,4 +1,6 @@
-"""Moving one ref in the bucket, for push, undo, and automatic sharing.
+"""Moving one ref in the bucket, for push, undo, and automatic sharing; and its refusals.
+
+Moving one ref in the bucket, for push, undo, and automatic sharing.
 
 1. **Pack** the commits that the bucket lacks, after verifying that all they refer to is there.
 2. **Intent**: record the move in the local store, with the only write ID that it will ever have.
@@ -6,6 +8,8 @@
 4. **Track** its new position and delete the intent, in one transaction of the local store.
 
 A crash after 2 leaves the intent to the next command, which finds out what became of the move.
+
+Errors for moves in the bucket that would undo or delete what others did.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from lakecli.base.ids import PackId, WriteId
 from lakecli.base.layout import sstable_key
 from lakecli.base.model import Commit, CommitId, RefKind
 from lakecli.base.retry import REF_MOVES, SWEEPS, Retries
-from lakecli.errors import LakeError, OutcomeUnknown, Refused, Unreachable
+from lakecli.errors import AlreadyExists, LakeError, LostRace, OutcomeUnknown, Refused, Unreachable
 from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.graph import iter_unreached
@@ -30,13 +34,14 @@ from lakecli.remote.move import Intent, Outcome, Result
 from lakecli.remote.packs import list_packs
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import find_ref, iter_refs
-from lakecli.repository.core import intents, namespace, tracking
-from lakecli.repository.core.intents import Begun
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.landing import Landing
-from lakecli.repository.core.under_way import mark_sent
-from lakecli.repository.sharing import packing, rollback
-from lakecli.repository.sharing.packing import Packed
+from lakecli.repository.contract import Repository
+from lakecli.repository.pending import intents, tracking
+from lakecli.repository.pending.intents import Begun
+from lakecli.repository.pending.under_way import mark_sent
+from lakecli.repository.records import namespace
+from lakecli.repository.records.moves import LocalMove
+from lakecli.repository.sharing import packs, rollback
+from lakecli.repository.sharing.packs import Packed
 from lakecli.repository.sharing.references import NotInBucket, check_references
 from lakecli.repository.sharing.shareable import ensure_shareable
 
@@ -67,7 +72,7 @@ def publish(
     after: CommitId | None,
     who: str,
     why: str,
-    landing: Landing | None = None,
+    landing: LocalMove | None = None,
     since: int = 0,
     is_push: bool = False,
     has_fetched: bool = False,
@@ -370,9 +375,9 @@ def _check_again(
 def _pack(repository: Repository, after: CommitId) -> tuple[Packed | None, PackId | None]:
     """Write a pack if commits are in none; return it, and the ID of the pack that has `after`."""
     with repository.lake.kv.read() as txn:
-        commits = packing.unpacked_commits(txn, repository, after)
+        commits = packs.unpacked_commits(txn, repository, after)
         known = PackedStore(txn, repository.key).find_pack(after)
-    packed = packing.write(repository, commits)
+    packed = packs.write(repository, commits)
     return packed, known if packed is None else packed.id
 
 
@@ -383,7 +388,7 @@ def _write_down(repository: Repository, wanted: Begun, packed: Packed | None) ->
     """
     with repository.lake.kv.write() as txn:
         if packed is not None:
-            packing.note(txn, repository, packed)
+            packs.note(txn, repository, packed)
         for begun in intents.iter_begun(txn, repository):
             if _is_same(begun, wanted):
                 return begun, False
@@ -395,4 +400,57 @@ def _is_same(begun: Begun, wanted: Begun) -> bool:
     fields = ("kind", "name", "before", "after")
     return begun.landing == wanted.landing and all(
         getattr(begun.intent, field) == getattr(wanted.intent, field) for field in fields
+    )
+
+
+class NonFastForward(LostRace):
+    """The bucket has commits on the branch that this clone's branch does not reach."""
+
+
+class StaleLease(LostRace):
+    """The ref does not stand where a forced push expected it."""
+
+
+def stale(repository: Repository, name: str, commit_id: CommitId | None) -> StaleLease:
+    """Return the error for a ref that does not stand in the bucket where it was expected."""
+    where = "was deleted" if commit_id is None else f"stands on {commit_id}"
+    return StaleLease(
+        f"{name} is not where it was expected in the bucket: it {where}",
+        hint=f"fetch what is there, then decide again: lakecli fetch {repository.uri}",
+    )
+
+
+def refused(
+    repository: Repository,
+    kind: RefKind,
+    name: str,
+    *,
+    before: CommitId | None,
+    after: CommitId | None,
+) -> LakeError:
+    """Return the error for a move that would undo or delete what others did.
+
+    Args:
+        repository: the repository of the ref.
+        kind: a branch or a tag.
+        name: the name of the ref.
+        before: its position in the bucket; ``None``: it was deleted there.
+        after: the position it should have; ``None``: it should be deleted.
+    """
+    if after is None:
+        return stale(repository, name, before)
+    uri = f"{repository.uri}/{name}"
+    if before is None:
+        return NonFastForward(
+            f"{kind} {name} was deleted in the bucket",
+            hint=f"it is kept on this machine; restore it in the bucket: lakecli push {uri}",
+        )
+    if kind is RefKind.TAG:
+        return AlreadyExists(
+            f"tag {name} is in the bucket already, at {before}",
+            hint="push with --force-with-lease moves the tag for everybody",
+        )
+    return NonFastForward(
+        f"the bucket has commits on {name} that are not here; it stands on {before}",
+        hint=f"merge them first: lakecli pull {uri}",
     )

@@ -1,14 +1,21 @@
-"""Verify that all that a ref is to make reachable is in the bucket.
+"""Verify that all that a ref is to make reachable is in the bucket, and upload again what lacks.
+
+Verify that all that a ref is to make reachable is in the bucket.
 
 A ref never moves to a commit whose tree or objects are missing in the bucket: a cache, a restored
 disk or garbage collection may have falsified what this clone knows. This module looks for the
 tables that the new commits have and their parents lack, and for the data objects of the entries
 that they changed.
+
+Upload again what the bucket lacks and this machine still has, before a ref is moved.
+
+Ranges and metaranges come from the cache, data objects from large files that were uploaded from
+here and have not changed. Each object is verified by its digest before and after it is uploaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from heapq import merge, nlargest
 from itertools import chain, groupby
@@ -21,17 +28,22 @@ from lakecli.committed.diff import diff
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.address import check_key, is_external
-from lakecli.repository.core.data_index import DataIndex
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.bucket.data_index import DataIndex
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import check_key, is_external
+from lakecli.repository.records.notices import Notice
+from lakecli.repository.repair.objects import repair_data, repair_tables
+from lakecli.repository.repair.report import Damage, Repaired
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.remote_refs import find_gone_back
-from lakecli.repository.sharing.restoring import Restoring
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.stores.base import ObjectNotFound
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore
+
+    Repair = Callable[..., Iterator[Repaired]]
+
 
 T = TypeVar("T")
 
@@ -282,3 +294,40 @@ def _keep(items: Sequence[T], test: Callable[[T], bool]) -> list[T]:
 
     Workers(min(PARALLELISM, max(1, len(items)))).for_each(enumerate(items), look)
     return [item for _, item in sorted(kept, key=lambda pair: pair[0])]
+
+
+class Restoring:
+    """Uploads objects again, each once, and counts them."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._done: set[str] = set()
+
+    def tables(self, keys: Sequence[str]) -> list[str]:
+        """Upload ranges and metaranges again; return the keys for which that was impossible."""
+        sent = self._upload(repair_tables, [Damage("table", key, "missing") for key in keys])
+        return [key for key in keys if key not in sent]
+
+    def data(self, sizes: Mapping[str, int]) -> set[str]:
+        """Upload data objects again, given by key and size; return the keys that were."""
+        damages = [Damage("data", key, "missing", size=size) for key, size in sizes.items()]
+        return self._upload(repair_data, damages)
+
+    def _upload(self, repair: Repair, damages: Iterable[Damage]) -> set[str]:
+        todo = [each for each in damages if each.name not in self._done]
+        sent = {each.name for each in repair(self._repository, todo, (), dry_run=False)}
+        self._done |= sent
+        return sent
+
+    def notify(self) -> None:
+        """Leave a notice of what was uploaded again."""
+        if not self._done:
+            return
+        tables = sum(key.startswith(SSTABLES) for key in self._done)
+        self._repository.notify(
+            Notice(
+                f"{len(self._done)} objects were missing in {self._repository.store.uri} and were "
+                f"sent again ({tables} tables, {len(self._done) - tables} data objects)",
+                hint=f"see what else is missing: lakecli fsck {self._repository.uri}",
+            )
+        )

@@ -15,7 +15,7 @@ from lakecli.remote.damage import Damage
 from lakecli.remote.packs import list_packs
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, BadRef, Listed, iter_refs, read_refs
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
 from lakecli.repository.sharing import rollback
 from lakecli.stores.base import Version
 

@@ -24,11 +24,11 @@ from lakecli.kv.bucket import PackedStore, ReflogStore, Tracked, TrackingStore
 from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core.notice import Notice
+from lakecli.repository.records.notices import Notice
 
 if TYPE_CHECKING:
     from lakecli.remote.ref_records import RemoteRef
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.base import ObjectStore
 
 

@@ -22,8 +22,8 @@ from lakecli.doctor.run import distance
 from lakecli.doctor.scratch import Scratch
 from lakecli.errors import Refused, Unsupported
 from lakecli.kv.env import ReadTransaction, Table
-from lakecli.repository.core.clock import CLOCK_FIX, CLOCK_LIMIT, wrong_by
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.pending.clock import CLOCK_FIX, CLOCK_LIMIT, wrong_by
 from lakecli.stores.access import access_of
 from lakecli.stores.uri import is_local
 

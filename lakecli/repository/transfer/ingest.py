@@ -8,6 +8,8 @@ that a file which changes meanwhile is never stored under a wrong name.
 
 `lakecli.repository.transfer.send` resumes an upload to a bucket that was killed. A copy into a
 local namespace starts over, which costs less than verifying what was copied.
+
+Records of what was brought in.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 from blake3 import blake3
 
@@ -27,7 +29,6 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import PermissionDenied
 from lakecli.kv.file_hashes import FileKey
 from lakecli.repository.transfer.expected import Digests, Expected, needs_md5
-from lakecli.repository.transfer.ingested import Done, Ingested
 from lakecli.repository.transfer.readers import (
     PIECE,
     OpenFile,
@@ -45,10 +46,11 @@ from lakecli.stores.local.files import sync_all_published
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.gc_guard import GcGuard
+    from lakecli.repository.contract import ObjectGuard
     from lakecli.repository.transfer.parallel import Memory
     from lakecli.repository.transfer.send import Sender
     from lakecli.stores.base import Batch, ObjectStore
+
 
 SMALL: Final = 1 << 20
 """Bytes of the largest file that is read whole."""
@@ -105,7 +107,7 @@ class Ingest:
         sender: Sender | None = None,
         memory: Memory | None = None,
         progress: Progress = NO_PROGRESS,
-        guard: GcGuard | None = None,
+        guard: ObjectGuard | None = None,
         is_single: bool = False,
     ) -> None:
         self._guard = guard
@@ -364,7 +366,7 @@ class Ingest:
         self, pieces: Iterable[bytes | memoryview], batch: Batch, digests: Digests
     ) -> tuple[Done, int]:
         """Copy and hash in one pass; a rename at the end gives the name. Return the size too."""
-        from lakecli.repository.transfer.copying import copy_pieces
+        from lakecli.repository.transfer.readers import copy_pieces
 
         temporary, size = copy_pieces(
             pieces, batch, digests, uri=self._store.uri, progress=self._progress
@@ -438,3 +440,30 @@ class Ingest:
                 (found if each.found else written).append(data_key(each.digest))
         if found or written:
             self._guard.settle(found=found, written=written)
+
+
+class Done(NamedTuple):
+    """What was done with the bytes of a file; see `Ingested`."""
+
+    digest: str
+    found: bool = False
+    is_kept: bool = False
+
+
+class Ingested(NamedTuple):
+    """An object that the namespace now holds.
+
+    Attributes:
+        digest: BLAKE3 of its contents, 64 hex digits.
+        size: in bytes.
+        mtime: modification time of the file, in unix seconds; 0 for a stream.
+        found: whether the namespace held, or may have held, it before.
+        is_kept: the contents are those of the expected object by its MD5, so nothing was brought
+            in, and the namespace may have no object named by `digest`.
+    """
+
+    digest: str
+    size: int
+    mtime: int
+    found: bool = False
+    is_kept: bool = False

@@ -18,12 +18,11 @@ from lakecli.base.model import Entry
 from lakecli.base.progress import Progress
 from lakecli.base.retry import Retries
 from lakecli.errors import Unreachable
-from lakecli.repository.core.address import locate
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.read import damaged, digest_of, gone
-from lakecli.repository.transfer.destination import Destination
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import locate
+from lakecli.repository.reading.contents import damaged, digest_of, gone
+from lakecli.repository.transfer.destination import Destination, Partial
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.transfer.partial import Partial
 from lakecli.stores.base import ObjectNotFound
 from lakecli.stores.ranges import open_range
 

@@ -5,15 +5,26 @@ match a slash, ``**`` does. A pattern without a slash, except at its end, matche
 other from the root. A pattern that matches a directory matches everything below it. The last
 pattern that matches decides; ``!`` before a pattern reverses it. An object is selected if it is
 included and not excluded. Without include patterns, every object is included.
+
+Patterns as in ``.gitignore``, matched in time that grows with the path times the pattern.
+
+They may come from a namespace, so no pattern may take longer. Each becomes a regular expression in
+which nothing is tried twice. What stands between two ``*`` of a component is searched from the left
+in an atomic group: if anything matches, the first occurrence does, since the next ``*`` takes
+whatever follows. The same holds for the components between two ``**``, and a component is an atomic
+group itself, because no ``*`` leaves it. So each group moves on along the path, and never goes back
+behind what an earlier one has found.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from lakecli.errors import UsageError
-from lakecli.repository.transfer.patterns import Patterns
 
 
 class Selection:
@@ -54,3 +65,152 @@ def _compiled(patterns: Sequence[str]) -> Patterns | None:
 
 
 EVERYTHING = Selection()
+
+
+_END: Final = "\\Z"
+MAX_PATTERNS: Final = 10_000
+MAX_SIZE: Final = 4096
+"""Characters of a pattern, at most."""
+
+
+class Patterns:
+    """A list of patterns, of which the last one that matches decides; one for files before others.
+
+    Args:
+        lines: the patterns; comments and empty lines match nothing.
+
+    Raises:
+        UsageError: there are too many, or one is too long or ends in a lone backslash.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._patterns: list[tuple[int, bool, re.Pattern[str]]] = []
+        for index, line in enumerate(lines):
+            translated = _translate(line)
+            if translated is None:
+                continue
+            if len(self._patterns) == MAX_PATTERNS:
+                raise UsageError(f"more than {MAX_PATTERNS:,} patterns")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # of "[[]", which is meant so
+                try:
+                    compiled = re.compile(translated[1], re.DOTALL)
+                except re.error:
+                    continue  # such as [z-a], which matches nothing in Git either
+            self._patterns.append((index, translated[0], compiled))
+        self._patterns.reverse()
+
+    def __len__(self) -> int:
+        """Return the number of patterns that can match something."""
+        return len(self._patterns)
+
+    def match(self, path: str) -> tuple[int, bool] | None:
+        """Return the index of the line that decides, and whether it takes the path; or ``None``."""
+        found = None
+        for index, takes, pattern in self._patterns:
+            matched = pattern.match(path)
+            if matched is None:
+                continue
+            if matched.group("below") is None:
+                return index, takes
+            if found is None:
+                found = index, takes
+        return found
+
+    def takes(self, path: str) -> bool:
+        """Return whether a path is taken."""
+        found = self.match(path)
+        return found is not None and found[1]
+
+
+def _translate(line: str) -> tuple[bool, str] | None:
+    """Return whether a pattern takes what it matches, and a regular expression; or ``None``."""
+    text = line if line.endswith("\\ ") else line.rstrip()
+    if not text or text.startswith("#") or text == "/":
+        return None
+    if len(text) > MAX_SIZE:
+        raise UsageError(f"a pattern of more than {MAX_SIZE:,} characters: {text[:40]!r}…")
+    takes = not text.startswith("!")
+    components = text.removeprefix("!").split("/")
+    is_directory = len(components) > 1 and not components[-1]
+    if is_directory:
+        components.pop()
+    if components and not components[0]:
+        del components[0]
+    elif len(components) == 1:
+        components.insert(0, "**")
+    if not components or not all(components):
+        return None
+    has_all_below = components[-1] == "**"
+    while components and components[-1] == "**":
+        components.pop()
+    try:
+        if has_all_below or is_directory:
+            return takes, _below(components, is_marked=is_directory)
+        return takes, f"{_path(components, _END)}|{_path(components, '/')}(?P<below>)"
+    except _Unclosed:
+        return None
+
+
+def _below(components: list[str], *, is_marked: bool) -> str:
+    """Return the regular expression of what is below a path; of everything without components."""
+    mark = "(?P<below>)" if is_marked else "(?P<below>(?!))?"
+    if components:
+        return _path(components, "/") + mark
+    return f"[^/]*/{mark}" if is_marked else mark
+
+
+class _Unclosed(Exception):
+    """A bracket that is not closed: such a pattern matches nothing."""
+
+
+def _path(components: list[str], end: str) -> str:
+    """Return the regular expression of components, the last of which is not ``**``."""
+    regex = ""
+    run: list[str] = []
+    is_free = False
+    for each in [*components, None]:
+        if each is not None and each != "**":
+            run.append(_component(each))
+            continue
+        if run:
+            body = "/".join(run) + (end if each is None else "/")
+            regex += f"(?>(?:[^/]*+/)*?{body})" if is_free else f"(?>{body})"
+        run, is_free = [], True
+    return regex
+
+
+def _component(text: str) -> str:
+    """Return the regular expression of one component."""
+    if text == "*":
+        return "[^/]++"
+    pieces = [""]
+    at = 0
+    while at < len(text):
+        char = text[at]
+        at += 1
+        if char == "*":
+            pieces.append("")
+        elif char == "?":
+            pieces[-1] += "[^/]"
+        elif char == "[":
+            stop = at + (text[at : at + 1] in {"!", "^"} and 1)
+            stop = text.find("]", stop + (text[stop : stop + 1] == "]"))
+            if stop == -1:
+                raise _Unclosed
+            inside = text[at:stop]
+            lead = "^" if inside[:1] in {"!", "^"} else ""
+            pieces[-1] += f"[{lead}{inside[len(lead) :]}]".replace("\\", "\\\\")
+            at = stop + 1
+        elif char == "\\":
+            if at == len(text):
+                raise UsageError(f"a pattern ends in a lone backslash: {text!r}")
+            pieces[-1] += re.escape(text[at])
+            at += 1
+        else:
+            pieces[-1] += re.escape(char)
+    first, *rest = pieces
+    if not rest:
+        return first
+    middle = "".join(f"(?>[^/]*?{each})" for each in rest[:-1] if each)
+    return f"(?>{first}{middle}[^/]*{rest[-1]}(?=/|\\Z))"

@@ -4,11 +4,10 @@
 
     log             reads it
     undo            takes an operation back, by apply
-    passed_over     automatic steps since, and what they had unstaged
-    pushed, ours    what the bucket has of it, and whether this clone sent that
-    stood           where they go back to there
-    back_in_bucket  moves refs back there too
+    apply           refs exactly, staging by its images, in one transaction; automatic steps since,
+                    and claims of what comes into use again
+    pushed          what the bucket has of it
+    own_moves       which moves this clone sent, and where they go back to
+    back_in_bucket  moves refs back there too, and puts back here what it refused
     complete        completes what was interrupted, its answer included
-    put_back        puts back here what the bucket refused to delete or rename
-    claims          what that brings into use again
 """

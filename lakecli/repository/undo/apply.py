@@ -1,5 +1,19 @@
 """Undo operations inside one transaction: refs exactly, and staging by its images.
 
+Automatic steps that undo passes over, and what they mean for what it stages again.
+
+Before a branch follows the bucket, staged records that equal its head are removed
+(`lakecli.repository.moving.clean_branches`), together with those of older staging areas below them.
+The user did not do this, so undo passes over it. But an operation that had covered an older record
+with one that equals the head is undone only if the older record is staged again. And what is staged
+again has not seen the head that the branch has followed to.
+
+Claim what undoing operations brings into use again, before it is brought back.
+
+Other clones do not know this clone's operation log, so what only the log refers to is garbage to
+them. What an undo, redo or restore puts back is claimed first, as far as it is still in the bucket.
+What is missing does not stop the rest; the operation says how much it was.
+
 What is undone has to be as the operation left it. Staging tokens are compared by their contents: a
 commit without changes seals an area and opens an empty one, which changes nothing.
 
@@ -12,25 +26,143 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.base.model import Branch, CommitId, RefKind, StagingToken, Tag
 from lakecli.errors import AlreadyExists, LostRace
 from lakecli.kv import operations as log
-from lakecli.kv.env import WriteTransaction
+from lakecli.kv.env import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core import operations, records, ref_changes, staging_tokens
-from lakecli.repository.core.gate import Reclaimed
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.landing import follow_head
-from lakecli.repository.core.under_way import check_none_sent, check_none_taken_back
-from lakecli.repository.undo.claims import GONE
-from lakecli.repository.undo.passed_over import PassedOver, iter_unstaged
+from lakecli.repository.contract import Repository
+from lakecli.repository.guard.claims import Reclaimed, unless_away
+from lakecli.repository.pending import operations, staging_tokens
+from lakecli.repository.pending.branch_moves import follow_head
+from lakecli.repository.pending.under_way import check_none_sent, check_none_taken_back
+from lakecli.repository.records import clones, ref_changes
+from lakecli.repository.undo.log import REDOES, UNDOES, iter_logged
 from lakecli.staging import area
 
 if TYPE_CHECKING:
     Fields = Mapping[str, Any] | None
+
+
+class PassedOver(NamedTuple):
+    """An automatic step that moved a branch, or unstaged records.
+
+    Attributes:
+        operation: the operation of the step.
+        turned: older operations that were undone or redone after the step; for the paths that they
+            wrote, the step was taken back with them.
+    """
+
+    operation: Operation
+    turned: tuple[Operation, ...]
+
+
+def find_passed_over(
+    txn: ReadTransaction, repository: Repository, operation: Operation
+) -> list[PassedOver]:
+    """Return the automatic steps after an operation, newest first."""
+    found = []
+    turned: set[str] = set()
+    for newer, _ in iter_logged(txn, repository):
+        if newer.id == operation.id:
+            break
+        concerned = newer.metadata.get(UNDOES) or newer.metadata.get(REDOES)
+        if concerned is not None:
+            turned ^= {concerned}
+            continue
+        turned.discard(newer.id.hex())
+        if newer.kind == ref_changes.FOLLOWED:
+            older = (log.find(txn, repository.key, bytes.fromhex(each)) for each in turned)
+            found.append(PassedOver(newer, tuple(each for each in older if each is not None)))
+    return found
+
+
+def iter_unstaged(
+    txn: ReadTransaction, step: PassedOver, operation: Operation, change: StagingChange
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield (path, record) of what a step removed from a staging area, of an operation's paths.
+
+    Args:
+        txn: the transaction to read in.
+        step: the step.
+        operation: the operation that is to be undone or redone; it is older than the step.
+        change: one of `step.operation.staging`.
+    """
+    for path, image in log.iter_images(txn, step.operation.id, change.token):
+        if _wrote(txn, operation, change.branch, path) and not any(
+            _wrote(txn, each, change.branch, path) for each in step.turned
+        ):
+            yield path, image
+
+
+def _wrote(txn: ReadTransaction, operation: Operation, branch: str, path: bytes) -> bool:
+    return any(
+        staged.branch == branch
+        and log.find_image(txn, operation.id, staged.token, path) is not None
+        for staged in operation.staging
+    )
+
+
+GONE: Final = "gone"
+"""Key of an operation's metadata: how many of the objects and trees it put back are missing."""
+
+
+def claim_operations(repository: Repository, operations: Sequence[Operation]) -> Reclaimed:
+    """Claim what a repository would have again if operations were undone, newest first.
+
+    If nothing of that is in the bucket, the bucket is not asked. If it cannot be asked, nothing is
+    claimed.
+
+    Raises:
+        Swept: some of it was deleted just now.
+        SweepRunning: garbage collection is deleting, and does not end.
+    """
+    claims = Reclaimed(repository)
+    with unless_away(), repository.lake.kv.read() as txn:
+        put_back: dict[tuple[RefKind, str], RefChange] = {}
+        for operation in operations:
+            put_back |= {(change.kind, change.name): change for change in operation.refs}
+        refs = RefStore(txn, repository.key)
+        for change in put_back.values():
+            fields = change.before
+            if fields is None or "commit_id" not in fields:
+                continue
+            commit = refs.find_commit(CommitId(fields["commit_id"]))
+            if commit is not None and fields["commit_id"] != (change.after or {}).get("commit_id"):
+                claims.add_commit(txn, commit)
+        claims.add_values(_staged(txn, operations, put_back.values(), _in_use(refs)))
+    return claims
+
+
+def _in_use(refs: RefStore) -> set[bytes]:
+    """Return the staging tokens that branches have now; restoring these changes nothing."""
+    branches = refs.iter_branches()
+    return {token for each in branches for token in (each.staging_token, *each.sealed_tokens)}
+
+
+def _staged(
+    txn: ReadTransaction,
+    operations: Iterable[Operation],
+    changes: Iterable[RefChange],
+    in_use: set[bytes],
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (path, value) of the records that would be staged again."""
+    for operation in operations:
+        for staged in operation.staging:
+            for path, image in log.iter_images(txn, operation.id, staged.token):
+                if image is not None:
+                    yield path, image
+    for change in changes:
+        if change.kind is not RefKind.BRANCH or change.before is None:
+            continue
+        tokens = [change.before["staging_token"], *change.before["sealed_tokens"]]
+        for token in map(bytes.fromhex, tokens):
+            if token not in in_use:
+                yield from area.scan(txn, StagingToken(token))
+
 
 _BATCH: Final = 1024
 
@@ -41,7 +173,7 @@ class TakeBack:
     Args:
         txn: the transaction to do it in.
         repository: the repository of the operations; it may be deleted.
-        claims: the claims for all that they bring back, by `lakecli.repository.undo.claims`.
+        claims: the claims for all that they bring back, by `lakecli.repository.undo.apply`.
         has_asked: whether the bucket was asked what became of commits on their way to it.
     """
 
@@ -201,7 +333,7 @@ class TakeBack:
             return ref_changes.branch_change(branch, None).before
         if change.kind is RefKind.TAG:
             return ref_changes.tag_change(self._refs.find_tag(change.name), None).before
-        record = records.find_repository(self._txn, change.name)
+        record = clones.find_repository(self._txn, change.name)
         if record is None:
             return None
         if record.uuid != self._repository.record.uuid:
@@ -209,7 +341,7 @@ class TakeBack:
                 f"another repository has the name {change.name} now: {record.storage_namespace}",
                 hint=f"delete that one here first: lakecli repo delete lakefs://{change.name}",
             )
-        return records.to_json(record)
+        return clones.to_json(record)
 
     def _essence(self, kind: str, fields: Fields) -> object:
         """Return the parts of a record that have to be equal."""
@@ -233,9 +365,9 @@ class TakeBack:
             else:
                 self._refs.put_tag(Tag(change.name, CommitId(change.before["commit_id"])))
         elif change.before is not None:
-            records.put_repository(self._txn, records.from_json(change.before))
+            clones.put_repository(self._txn, clones.from_json(change.before))
         elif present is not None:
-            records.delete_repository(self._txn, records.from_json(present))
+            clones.delete_repository(self._txn, clones.from_json(present))
         self._note(RefChange(change.kind, change.name, before=present, after=change.before))
 
     def _check_none_sent(self, branch: str) -> None:

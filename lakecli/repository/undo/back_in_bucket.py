@@ -1,14 +1,22 @@
 """Move refs back in the bucket after the operations that moved them were undone here.
 
 The transaction that undoes operations here notes each ref that they had moved in the bucket
-(`lakecli.repository.core.unsent`), so undoing is one durable step, whatever other commands change
-meanwhile. Then the notes are sent, each only if the bucket still stands on what was undone:
+(`lakecli.repository.pending.unsent`), so undoing is one durable step, whatever other commands
+change meanwhile. Then the notes are sent, each only if the bucket still stands on what was undone:
 
 - If the bucket refuses the first of them, or cannot be asked, nothing has moved there. The
   operations are put back here too, unless another command came between.
 - If it refuses a later one, that ref is named, and automatic sharing lets it follow the bucket.
 - A process that is killed leaves the notes. With automatic sharing any command sends them; without
   it, repeating the command does.
+
+Put back here what the bucket has refused: a branch or tag that was deleted, or renamed.
+
+Where sharing is automatic, a ref is deleted here first, and then in the bucket. If somebody has
+moved it there meanwhile, the bucket keeps it, and the operation that deleted it is undone here:
+nothing was deleted, and what was never pushed is still on the branch.
+
+Every command with automatic sharing imports this module, and few use it: so it imports on use.
 """
 
 from __future__ import annotations
@@ -25,10 +33,17 @@ from lakecli.kv.operations import Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
-from lakecli.repository.core import ref_changes, unsent
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.unsent import Unsent, Verdict
-from lakecli.repository.sharing.notes import Sent, not_sent, not_yet_sent, push_note, send_note
+from lakecli.repository.contract import Repository
+from lakecli.repository.pending import unsent
+from lakecli.repository.pending.under_way import when_none_under_way
+from lakecli.repository.pending.unsent import Verdict
+from lakecli.repository.records import ref_changes
+from lakecli.repository.records.moves import Unsent
+from lakecli.repository.records.ref_changes import commit_of, is_local, moves_commit
+from lakecli.repository.sharing.sending import Sent, not_sent, not_yet_sent, push_note, send_note
+from lakecli.repository.undo import log as op_log
+from lakecli.repository.undo import pushed
+from lakecli.repository.undo.apply import TakeBack, claim_operations
 from lakecli.repository.undo.log import REDOES, RESTORE, UNDO, UNDOES
 from lakecli.repository.undo.pushed import Pushed, moved_on
 
@@ -148,7 +163,7 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
         The refs that the bucket has moved back.
 
     Raises:
-        LostRace, AlreadyExists, …: as of `lakecli.repository.sharing.notes.push_note`.
+        LostRace, AlreadyExists, …: as of `lakecli.repository.sharing.sending.push_note`.
     """
     resumed = [each for each in repository.mover.take_resumed() if each.note.operation == kind]
     notes = [each.note for each in resumed]
@@ -218,3 +233,54 @@ def _note_of(repository: Repository, appended: Operation, pushed: Pushed) -> Uns
         before=pushed.after,
         after=pushed.before,
     )
+
+
+def put_back(repository: Repository, refused: Unsent, *, committer: str) -> bool:
+    """Undo the operation that deleted or renamed a ref, after the bucket refused a move of it.
+
+    Args:
+        repository: the repository of the ref.
+        refused: the move; its note is deleted.
+        committer: who moves refs in the bucket: of a renaming, one of two moves may be made there.
+
+    Returns:
+        Whether it is undone here; not if the ref was moved again since, or made again.
+    """
+    with repository.lake.kv.read() as txn:
+        operation = _find(txn, repository, refused)
+    if operation is None:
+        return False
+    try:
+        planned = pushed.find_to_move_back(repository, [operation], remote=True)
+        claims = claim_operations(repository, [operation])
+
+        def act(*, has_asked: bool) -> Operation:
+            with repository.lake.kv.write() as txn:
+                taking = TakeBack(txn, repository, claims, has_asked=has_asked)
+                taking.take_back(operation)
+                undone = operation.metadata.get(op_log.REDOES, operation.id.hex())
+                appended = taking.append(kind=op_log.UNDO, metadata={op_log.UNDOES: undone})
+                note(txn, repository, appended, planned)
+            return appended
+
+        appended = when_none_under_way(repository, act)
+    except LakeError:
+        return False  # what was done here stays here
+    send(repository, appended, planned, committer=committer, put_back=lambda: False)
+    return True
+
+
+def _find(txn: ReadTransaction, repository: Repository, refused: Unsent) -> Operation | None:
+    """Return the newest operation on a ref, if it made the refused move and deleted a ref by it."""
+    for operation, _ in op_log.iter_logged(txn, repository):
+        changes = [each for each in operation.refs if moves_commit(each)]
+        for change in changes:
+            if (change.kind, change.name) != (refused.kind, refused.name):
+                continue
+            takes_back = op_log.UNDOES in operation.metadata or operation.kind == op_log.RESTORE
+            is_deletion = any(each.after is None for each in changes)
+            is_refused = commit_of(change.after) == refused.after and not is_local(
+                operation, change
+            )
+            return operation if is_refused and is_deletion and not takes_back else None
+    return None

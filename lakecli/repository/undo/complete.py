@@ -1,7 +1,8 @@
 """Complete an undo, redo or restore that was interrupted, instead of doing the next one.
 
 Two things may be left to do: refs that it has yet to move back in the bucket
-(`lakecli.repository.undo.back_in_bucket`), and its answer (`lakecli.repository.core.answer`).
+(`lakecli.repository.undo.back_in_bucket`), and its answer
+(`lakecli.repository.moving.owed_answers`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.core import answer, ref_changes, unsent
-from lakecli.repository.core.lake import Repository
+from lakecli.repository.contract import Repository
+from lakecli.repository.moving import owed_answers
+from lakecli.repository.pending import unsent
+from lakecli.repository.records import ref_changes
 from lakecli.repository.undo import back_in_bucket
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.pushed import Pushed
@@ -56,7 +59,7 @@ class Answering:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._answer: answer.Answer | None = None
+        self._answer: owed_answers.Answer | None = None
         self.is_another_ones = False
 
     def begin(self, appended: Operation, planned: Sequence[Pushed]) -> None:
@@ -65,9 +68,9 @@ class Answering:
             {"kind": each.kind, "name": each.name, "before": each.before, "after": each.after}
             for each in planned
         ]
-        self._answer = answer.begin(self._repository, appended.id, moved)
+        self._answer = owed_answers.begin(self._repository, appended.id, moved)
 
-    def resume(self, txn: ReadTransaction, newest: Operation | None) -> answer.Answer | None:
+    def resume(self, txn: ReadTransaction, newest: Operation | None) -> owed_answers.Answer | None:
         """Take over the answer that a killed command left about an operation, and return it.
 
         Answers about other operations are dropped, since somebody went on without them.
@@ -76,7 +79,7 @@ class Answering:
             txn: a write transaction.
             newest: the newest operation of the log that is not passed over.
         """
-        for left in answer.take_left(self._repository):
+        for left in owed_answers.take_left(self._repository):
             if (
                 newest is None
                 or left.operation != newest.id
@@ -86,7 +89,7 @@ class Answering:
             else:
                 self._answer = left
         if self._answer is None and newest is not None:
-            self.is_another_ones = answer.is_owed(self._repository, newest.id)
+            self.is_another_ones = owed_answers.is_owed(self._repository, newest.id)
         return self._answer
 
     def leave(self) -> None:
@@ -155,14 +158,14 @@ def complete(
 
 def _resume(
     repository: Repository, answering: Answering, kind: str, *, remote: bool, restores: str
-) -> answer.Answer | None:
+) -> owed_answers.Answer | None:
     """Take over the answer that a command of this kind has left, if it was the last one.
 
     Raises:
         Refused: it has yet to move refs in the bucket, and `remote` is not set.
         LostRace: it still runs, and has yet to move refs in the bucket.
     """
-    if not answer.may_be_left(repository):
+    if not owed_answers.may_be_left(repository):
         return None
     with repository.lake.kv.write() as txn:
         newest = op_log.find_newest(txn, repository)

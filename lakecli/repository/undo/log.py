@@ -15,9 +15,11 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation, PastStore
-from lakecli.repository.core import answer, records, ref_changes
-from lakecli.repository.core.housekeeping import KEPT_FOR, expired_through
-from lakecli.repository.core.lake import Lake, Repository
+from lakecli.repository.contract import OwnLake, Repository
+from lakecli.repository.handle.lake import Lake
+from lakecli.repository.moving import owed_answers
+from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
+from lakecli.repository.records import clones, ref_changes
 
 UNDOES: Final = "undoes"
 REDOES: Final = "redoes"
@@ -154,7 +156,7 @@ def repository_at(repository: Repository, operation: str) -> Repository:
     """
     lake, found = repository.lake, find_operation(repository, operation).operation
     past = Lake(lake.home, PastStore(lake.kv, repository.key, found.id), lake.runtime)
-    if not (then := Repository(past, repository.record)).is_here():
+    if not (then := past.handle(repository.record)).is_here():
         raise NotFound(
             f"there was no repository {repository.name!r} after operation {operation}",
             hint=f"see what was done: lakecli op log {repository.uri}",
@@ -194,7 +196,7 @@ def expired(repository: Repository, prefix: str) -> NotFound:
 
 
 def logged_repository(
-    lake: Lake, name: str, *, wanted: str = "", operation: str = ""
+    lake: OwnLake, name: str, *, wanted: str = "", operation: str = ""
 ) -> Repository:
     """Return the repository whose log a name means, even if it was deleted on this machine.
 
@@ -211,10 +213,10 @@ def logged_repository(
         NotFound: this machine never had a repository of that name.
     """
     with lake.kv.read() as txn:
-        present = records.find_repository(txn, name)
-        found = [Repository(lake, record) for record in records.iter_forgotten(txn, name)]
+        present = clones.find_repository(txn, name)
+        found = [lake.handle(record) for record in clones.iter_forgotten(txn, name)]
         if present is not None:
-            found.insert(0, Repository(lake, present))
+            found.insert(0, lake.handle(present))
         if not found:
             raise NotFound(
                 f"no repository {name!r} on this machine", hint="list them: lakecli repo list"
@@ -238,10 +240,12 @@ def find_newest(txn: ReadTransaction, repository: Repository) -> Operation | Non
 
 def _owes_answer(txn: ReadTransaction, repository: Repository, kind: str) -> bool:
     """Return whether the last command was of a kind, and has not answered."""
-    if not answer.may_be_left(repository):
+    if not owed_answers.may_be_left(repository):
         return False
     newest = find_newest(txn, repository)
-    return newest is not None and newest.kind == kind and answer.is_left(repository, newest.id)
+    return (
+        newest is not None and newest.kind == kind and owed_answers.is_left(repository, newest.id)
+    )
 
 
 def _has(txn: ReadTransaction, repository: Repository, prefix: str) -> bool:

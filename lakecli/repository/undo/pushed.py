@@ -19,13 +19,12 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.known import iter_moves
 from lakecli.remote.refs import find_ref
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.pending import finish_pending
-from lakecli.repository.core.ref_changes import commit_of, is_local
+from lakecli.repository.contract import Repository
+from lakecli.repository.pending.intents import finish_pending
+from lakecli.repository.records.ref_changes import commit_of, is_local
 from lakecli.repository.sharing.publish import check_writable
 from lakecli.repository.undo import log as op_log
-from lakecli.repository.undo.ours import RESET, Moved, find_ours
-from lakecli.repository.undo.stood import Undone, find_back
+from lakecli.repository.undo.own_moves import RESET, Moved, Undone, find_back, find_ours
 
 _BACK: Final = {op_log.UNDO, op_log.RESTORE}
 """Kinds of operations that move branches back; undoing these leaves commits to push, at worst."""

@@ -15,16 +15,14 @@ from lakecli.errors import LostRace, NothingToDo
 from lakecli.kv import operations as log
 from lakecli.kv.env import ReadTransaction
 from lakecli.kv.operations import Operation
-from lakecli.repository.core.lake import Repository
-from lakecli.repository.core.pending import finish_pending
-from lakecli.repository.core.under_way import when_none_under_way
+from lakecli.repository.contract import Repository
+from lakecli.repository.pending.intents import finish_pending
+from lakecli.repository.pending.under_way import when_none_under_way
 from lakecli.repository.undo import back_in_bucket, pushed
 from lakecli.repository.undo import log as op_log
-from lakecli.repository.undo.apply import TakeBack
-from lakecli.repository.undo.claims import claim_operations
+from lakecli.repository.undo.apply import PassedOver, TakeBack, claim_operations, find_passed_over
 from lakecli.repository.undo.complete import RESTORES, Answering, Undone, complete
 from lakecli.repository.undo.log import Target
-from lakecli.repository.undo.passed_over import PassedOver, find_passed_over
 from lakecli.repository.undo.pushed import Pushed
 
 

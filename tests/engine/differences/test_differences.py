@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.engine.runner import Runner
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from tests.support.signing import let_sign
 
 if TYPE_CHECKING:
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from tests.support.signing import SigningStore
 
 

@@ -17,7 +17,7 @@ from tests.support.lakes import stage
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from tests.support.signing import SigningStore
 
 HOUR = timedelta(hours=1)

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.errors import NotFound, Refused, UsageError
-from lakecli.repository.core.read import read_object
+from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.handoff.incoming import record_object
+from lakecli.repository.reading.contents import read_object
 from lakecli.repository.stat import stat
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Entry
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def record(repository: Repository, location: str, **options: Any) -> Entry:
@@ -72,7 +73,7 @@ def test_the_namespace_itself_is_refused(repository: Repository, tmp_path: Path)
     assert record(repository, f"local://{tmp_path}/namespaces/x").size == 5
 
 
-def test_the_namespace_is_refused_in_buckets_too(repository: Repository) -> None:
+def test_the_namespace_is_refused_in_buckets_too(repository: LocalRepository) -> None:
 
     repository.record = repository.record._replace(storage_namespace="s3://bucket/ns")
     for location in ("s3://bucket/ns/data/x", "s3://bucket/ns//x", "S3://bucket/ns/"):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Entry
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.stores.base import ObjectStore
     from tests.support.signing import SigningStore
 
@@ -102,7 +102,7 @@ def test_the_same_bytes_again_are_no_change(repository: Repository) -> None:
     take(repository, b"a.txt")
     assert repository.store.head(data_key(h(SENT).hex())).version == before
     with repository.lake.kv.read() as txn:
-        from lakecli.repository.core.view import view_of_branch
+        from lakecli.repository.reading.view import view_of_branch
 
         assert next(view_of_branch(repository, txn, "main").staged(), None) is None
     assert left(repository.store) == []

@@ -10,12 +10,12 @@ import pytest
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import NotFound, PermissionDenied, Unsupported
 from lakecli.repository.commit import commit
-from lakecli.repository.core.places import remember
-from lakecli.repository.core.stager import Stager
 from lakecli.repository.handoff import documents
 from lakecli.repository.handoff.documents import FORMATS, SCRIPT, Document
 from lakecli.repository.handoff.links import ObjectLinks, open_handoff
 from lakecli.repository.presign import presign_entry
+from lakecli.repository.reading.trust import remember
+from lakecli.repository.staged.stager import Stager
 from lakecli.stores.presigned import PresignedUrl, PresignRequest
 from lakecli.stores.presigning import response_headers
 from tests.support.lakes import checksums, entry_of, stage, stage_entries, unclaimed
@@ -23,7 +23,7 @@ from tests.support.lakes import checksums, entry_of, stage, stage_entries, uncla
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from tests.support.signing import SigningStore
 
 HOUR = timedelta(hours=1)

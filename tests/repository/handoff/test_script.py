@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.repository.core.own_files import is_own
 from lakecli.repository.handoff import script as script_module
+from lakecli.repository.transfer.own_files import is_own
 from tests.repository.handoff.links import (
     DATA,
     END,

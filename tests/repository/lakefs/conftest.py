@@ -17,7 +17,8 @@ from tests.support.lakefs_files import live_expected, live_objects
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
     from lakecli.repository.lakefs.manifest import RefsManifest
 
 MARKER = "_lakefs/dummy"

@@ -18,12 +18,12 @@ from lakecli.committed.metaranges import RangeRecord, encode_range_record
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.proto.messages import BRANCH_DATA, COMMIT_DATA
-from lakecli.repository.core import records
-from lakecli.repository.core.commit_record import initial_commit
 from lakecli.repository.lakefs.dump import BadDump, Dump, read_dump
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
+from lakecli.repository.records import clones
+from lakecli.repository.records.commits import initial_commit
 from lakecli.sstable.format import encode_value
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.base import ANY
@@ -34,7 +34,8 @@ from tests.repository.lakefs.test_restore import files, replace_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -262,8 +263,8 @@ def test_a_clone_of_a_damaged_dump_writes_nothing(
         clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
     assert files(foreign) == before
     with lake.kv.read() as txn:
-        assert list(records.iter_repositories(txn)) == []
-        assert records.find_intention(txn, f"local://{foreign}") is None
+        assert list(clones.iter_repositories(txn)) == []
+        assert clones.find_intention(txn, f"local://{foreign}") is None
     assert not os.path.lexists(Path(lake.home.store).with_name("objects"))
     path.write_bytes(intact)
     made = clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.repository.lakefs.manifest import RefsManifest
 
 NOW = datetime(2021, 3, 1, tzinfo=UTC)

@@ -11,10 +11,10 @@ import pytest
 
 from lakecli.errors import Refused
 from lakecli.repository.check.fsck import fsck
-from lakecli.repository.core import records
 from lakecli.repository.lakefs.manifest import parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.records import clones
 from tests.repository.lakefs.test_restore import files, refs_of
 from tests.support import crashes
 from tests.support.crashes import watched
@@ -24,7 +24,7 @@ from tests.support.lakes import Numbered, open_lake, read
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake
+    from lakecli.repository.handle.lake import Lake
     from lakecli.repository.lakefs.manifest import RefsManifest
     from tests.support.crashes import Killer, Outcome
 
@@ -63,7 +63,7 @@ def test_a_clone_that_is_killed_is_finished_by_the_same_command(
         written = files(foreign).keys() - before.keys()
         assert written <= ({"_lakecli/repository.json"} if take_over else set())
         with open_lake(home) as lake, lake.kv.read() as txn:
-            assert list(records.iter_repositories(txn)) == []
+            assert list(clones.iter_repositories(txn)) == []
         if written:
             refused(tmp_path / f"other {number}", foreign)
         assert run(home, foreign, "never", "again", take_over=take_over).answer == "", step

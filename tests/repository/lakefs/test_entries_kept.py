@@ -18,14 +18,14 @@ from lakecli.repository import branch
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.core.view import open_view
-from lakecli.repository.core.walk import LinkPolicy
 from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.mv import mv, mv_tree
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.revert import revert
 from lakecli.repository.rm import rm, rm_tree
+from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.stores.base import ANY
 from tests.support.clones import machine
@@ -35,7 +35,7 @@ from tests.support.lakes import stage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 DATA = b"the bytes"
 

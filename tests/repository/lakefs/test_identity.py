@@ -11,10 +11,10 @@ import pytest
 from lakecli.base.model import CLIENT_MTIME
 from lakecli.committed.values import decode_entry
 from lakecli.repository.commit import commit
-from lakecli.repository.core.view import open_view
 from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download import download_tree
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.plan import Plan
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 SMALL_DATA = b"a few bytes"
 LARGE_DATA = bytes(range(256)) * (SMALL // 128)  # 2 MiB

@@ -16,9 +16,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
-from lakecli.repository.core.gc_guard import GcGuard
-from lakecli.repository.core.view import open_view
+from lakecli.repository.guard.gc_guard import GcGuard
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.reading.view import open_view
 from tests.support.lakes import stage
 from tests.support.recorded_progress import RecordedProgress
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import MetarangeId
     from lakecli.base.progress import Progress
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
 
 
 def tree_of(repository: Repository, ref: str) -> MetarangeId:

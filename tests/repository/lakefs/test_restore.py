@@ -27,21 +27,21 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import repo
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
-from lakecli.repository.core import records
-from lakecli.repository.core.commit_gate import Gone, claim_trees
-from lakecli.repository.core.commit_record import initial_commit
-from lakecli.repository.core.findings import FsckCounts
-from lakecli.repository.core.gc_guard import GcGuard
-from lakecli.repository.core.lake import Lake
-from lakecli.repository.core.read import read_object
-from lakecli.repository.core.view import open_view
 from lakecli.repository.diff import diff_refs
+from lakecli.repository.guard.claims import Gone, claim_trees
+from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.repository.handle.lake import Lake
 from lakecli.repository.lakefs.dump import BadDump, LeftOut, read_dump
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import format_manifest, parse_manifest
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.reading.contents import read_object
+from lakecli.repository.reading.view import open_view
+from lakecli.repository.records import clones
+from lakecli.repository.records.commits import initial_commit
+from lakecli.repository.repair.findings import FsckCounts
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, undo
 from tests.support.clones import synced
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from lakecli.base.model import CommitId, Entry
-    from lakecli.repository.core.lake import Repository
+    from lakecli.repository.contract import Repository
     from lakecli.repository.lakefs.manifest import RefsManifest
 
 
@@ -226,7 +226,7 @@ def test_a_dump_with_a_missing_list_leaves_nothing_behind(
     with pytest.raises(BadDump):
         clone_from_lakefs(lake, str(foreign), "borrowed", manifest, range_entries=16)
     with lake.kv.read() as txn:
-        assert list(records.iter_repositories(txn)) == []
+        assert list(clones.iter_repositories(txn)) == []
 
 
 def test_lists_that_changed_places_are_refused(
@@ -446,7 +446,7 @@ def test_a_take_over_that_is_not_permitted_leaves_the_namespace_to_borrow(
     def refuse(*_: object) -> None:
         raise PermissionDenied("read-only")
 
-    monkeypatch.setattr("lakecli.repository.core.namespace.take_over", refuse)
+    monkeypatch.setattr("lakecli.repository.records.namespace.take_over", refuse)
     with pytest.raises(PermissionDenied):
         clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
     made = clone_from_lakefs(lake, str(foreign), "x", manifest, range_entries=16)

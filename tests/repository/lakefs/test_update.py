@@ -17,12 +17,12 @@ from lakecli.repository import branch, tag
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.clone import clone, clone_known
 from lakecli.repository.commit import commit
-from lakecli.repository.core.view import open_view
 from lakecli.repository.lakefs.kept import DUMPS, iter_kept
 from lakecli.repository.lakefs.restore import clone_from_lakefs
 from lakecli.repository.lakefs.update import RefState, Updated, update_refs
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push_all, push_deletion
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.refs_dump import refs_dump
 from lakecli.repository.undo.undo import redo, undo
 from tests.repository.lakefs.test_restore import files, refs_of
@@ -33,7 +33,8 @@ from tests.support.lakes import open_lake, stage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.core.lake import Lake, Repository
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.handle.lake import Lake
     from lakecli.repository.lakefs.manifest import RefsManifest
 
 OPTIONS = PushOptions("me")

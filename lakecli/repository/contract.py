@@ -1,0 +1,354 @@
+"""What the verbs and rooms of this package know of a repository and of its lake.
+
+`Repository` and `OwnLake` are protocols, so that nothing below `lakecli.repository.handle.lake`,
+which makes them, has to import it. `Home` and `Runtime` are what comes in from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
+from functools import partial
+from time import sleep
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from lakecli.base.elapsed import elapsed
+from lakecli.base.ids import RepositoryUuid
+from lakecli.base.model import NO_ACCOUNT, Account, Branch, Commit, RepositoryRecord
+from lakecli.base.progress import NO_PROGRESS, Progress, ignore_step
+from lakecli.kv.env import LocalStore
+from lakecli.repository.records.moves import CaughtUp, LocalMove, Resumed
+from lakecli.repository.records.notices import Notice
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakecli.base.directories import StrPath
+    from lakecli.committed.cache import Reads
+    from lakecli.committed.tree_store import TreeStore
+    from lakecli.stores.base import ObjectStore
+
+DEFAULT_CACHE_SIZE = 10 << 30
+DEFAULT_MEMORY_SIZE = 1 << 30
+
+
+def _no_place(_repository: str) -> Sequence[str]:
+    return ()
+
+
+def _no_account(_repository: str) -> Account:
+    return NO_ACCOUNT
+
+
+def _open_store(uri: str, region: str, *, account: Account = NO_ACCOUNT) -> ObjectStore:
+    from lakecli.stores.registry import open_store
+
+    return open_store(uri, region=region, account=account)
+
+
+def _prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
+    from lakecli.stores.registry import prepare_namespace
+
+    return prepare_namespace(uri, account=account)
+
+
+class Home(NamedTuple):
+    """The directories of a lake on this machine.
+
+    Attributes:
+        store: the directory of the LMDB environment.
+        cache: the directory of cached SSTables; it may be deleted at any time.
+        cache_size: the limit of the cache of a repository in bytes.
+        memory_size: the limit of the parts of trees that a repository keeps in memory, in bytes.
+    """
+
+    store: StrPath
+    cache: StrPath
+    cache_size: int = DEFAULT_CACHE_SIZE
+    memory_size: int = DEFAULT_MEMORY_SIZE
+
+    def objects_of(self, uuid: RepositoryUuid) -> Path:
+        """Return the directory of what is committed on top of a borrowed namespace."""
+        from pathlib import Path
+
+        return Path(self.store).with_name("objects") / uuid
+
+
+def _show_nothing(_entries: int) -> AbstractContextManager[Progress]:
+    return nullcontext(NO_PROGRESS)
+
+
+def _give_at_once(answer: GivenLater) -> None:
+    answer.give()
+
+
+class Runtime(NamedTuple):
+    """The clocks, random numbers and stores that a lake uses; tests replace them.
+
+    Attributes:
+        clock: returns the present as an aware UTC datetime.
+        new_id: returns 16 random bytes.
+        command: the command line that the operation log records; no secrets.
+        on_step: called with the name of each step of a protocol before it is taken.
+        trusted: given the name of a repository, returns the places outside its namespace that the
+            configuration allows it to read; see `lakecli.repository.reading.trust`.
+        open_store: given the URI of a storage namespace and its region, returns its store.
+        prepare_namespace: given the URI of a storage namespace, makes its directory if it is
+            missing, and returns its region.
+        elapsed: returns seconds that only grow, also while the machine is asleep.
+        sleep: waits for some seconds.
+        show_rebuild: given a number of entries, shows how a tree of lakeFS is rebuilt; see
+            `lakecli.committed.rebuild`.
+        account: given the name of a repository, returns how its buckets of S3 are accessed.
+        on_answer: takes over the answer of a verb, which the caller gives; by default, it has.
+    """
+
+    clock: Callable[[], datetime]
+    new_id: Callable[[], bytes]
+    command: str = ""
+    on_step: Callable[[str], None] = ignore_step
+    trusted: Callable[[str], Sequence[str]] = _no_place
+    open_store: Callable[[str, str], ObjectStore] = _open_store
+    prepare_namespace: Callable[[str], str] = _prepare_namespace
+    elapsed: Callable[[], float] = elapsed
+    sleep: Callable[[float], None] = sleep
+    show_rebuild: Callable[[int], AbstractContextManager[Progress]] = _show_nothing
+    account: Callable[[str], Account] = _no_account
+    on_answer: Callable[[GivenLater], None] = _give_at_once
+
+    def for_repository(self, name: str) -> Runtime:
+        """Return a runtime that opens stores as a repository's settings say."""
+        account = self.account(name)
+        if account == NO_ACCOUNT:
+            return self
+        return self._replace(
+            open_store=partial(_open_store, account=account),
+            prepare_namespace=partial(_prepare_namespace, account=account),
+        )
+
+    def find_store(self, uri: str) -> tuple[ObjectStore, str]:
+        """Return the store of a namespace that exists, and the region of its bucket.
+
+        A missing directory is not made: it may be a disk that is not mounted.
+
+        Raises:
+            BucketNotFound: no such bucket.
+        """
+        from lakecli.stores.uri import is_local
+
+        region = "" if is_local(uri) else self.prepare_namespace(uri)
+        return self.open_store(uri, region), region
+
+
+class GivenLater(Protocol):
+    """The answer of a verb, which the caller gives once it has been shown."""
+
+    def give(self) -> None:
+        """Record that it was given."""
+
+    def leave(self) -> None:
+        """Leave it to the next command to give it."""
+
+
+class OwnLake(Protocol):
+    """The lake of a repository: the local store, and what is not a function of arguments."""
+
+    home: Home
+    kv: LocalStore
+    runtime: Runtime
+
+    def now(self) -> datetime:
+        """Return the present in whole seconds."""
+
+    def random_number(self) -> float:
+        """Return a random number from 0 to 1."""
+
+    def for_repository(self, name: str) -> OwnLake:
+        """Return this lake, opening stores as a repository's settings say."""
+
+    def close(self) -> None:
+        """Close the local store; safe to repeat."""
+
+    def handle(self, record: RepositoryRecord) -> Repository:
+        """Return a handle to the repository that a record describes; nothing is read."""
+
+    def repository(self, name: str, *, mover: BranchMover = ...) -> Repository:
+        """Return another repository of this lake.
+
+        Raises:
+            NotFound: no repository has that name.
+        """
+
+    def repositories(self, *, prefix: str = "", after: str = "") -> Iterator[RepositoryRecord]:
+        """Yield the record of each repository, ordered by name."""
+
+
+class Repository(Protocol):
+    """One repository of a lake: what each verb takes as its first argument."""
+
+    @property
+    def lake(self) -> OwnLake:
+        """The lake that it belongs to."""
+
+    @property
+    def record(self) -> RepositoryRecord:
+        """What the local store holds of it."""
+
+    @property
+    def mover(self) -> BranchMover:
+        """Moves its branches: here only, or in the bucket first."""
+
+    @property
+    def key(self) -> bytes:
+        """The 16 bytes that its rows in the local store begin with."""
+
+    @property
+    def notices(self) -> list[Notice]:
+        """What verbs found out, for the caller to show and to clear."""
+
+    @property
+    def name(self) -> str:
+        """The name on this machine."""
+
+    @property
+    def uri(self) -> str:
+        """``lakefs://name``."""
+
+    def at(self, ref: str, path: str = "") -> str:
+        """Return the URI of a path, or of all of a ref, as it is typed."""
+
+    @property
+    def syncs(self) -> bool:
+        """Whether what moves here goes to the bucket without a push: the setting ``sync``."""
+
+    def notify(self, notice: Notice) -> None:
+        """Add a notice for the caller, unless it is there already."""
+
+    def is_here(self) -> bool:
+        """Tell whether this machine still has the repository, under this name."""
+
+    @property
+    def store(self) -> ObjectStore:
+        """The storage namespace; the first use imports its adapter, and sends no request."""
+
+    @property
+    def store_in_use(self) -> ObjectStore | None:
+        """The storage namespace if it was used already, else ``None``; imports nothing."""
+
+    @property
+    def addresses(self) -> AddressResolver:
+        """Resolves the physical addresses of entries."""
+
+    @property
+    def trees(self) -> TreeStore:
+        """The committed trees in the storage namespace, cached in the lake's home."""
+
+    @property
+    def reads(self) -> Reads | None:
+        """How many reads of trees each tier answered; ``None`` if there were none."""
+
+    def note_reads(self) -> None:
+        """Keep the counts of reads of trees for `lakecli doctor`, those since the last call."""
+
+    def forget_trees(self) -> None:
+        """Drop the trees in memory: a table that could not be read may be there now."""
+
+    @property
+    def guard(self) -> ObjectGuard:
+        """Protects what this process takes into use from garbage collection."""
+
+
+class AddressResolver(Protocol):
+    """Opens what the addresses of one repository's entries name."""
+
+    def locate(self, address: str) -> tuple[ObjectStore, str]:
+        """Return the store and the key of an object.
+
+        Raises:
+            Refused: the place is not one that the repository may read.
+        """
+
+    def check(self, address: str) -> tuple[str, str] | None:
+        """Refuse a place that may not be read; return bucket and key of another namespace."""
+
+
+class ObjectGuard(Protocol):
+    """Protects objects from garbage collection before something refers to them.
+
+    Attributes:
+        sleep: waits for some seconds.
+    """
+
+    sleep: Callable[[float], None]
+
+    @property
+    def is_active(self) -> bool:
+        """Whether objects that existed already need protection."""
+
+    def begin(self) -> None:
+        """Prepare; called before any check for existing objects."""
+
+    def settle(
+        self, *, found: Collection[str], written: Collection[str], whole: bool = False
+    ) -> None:
+        """Make sure that tables which are to be used stay."""
+
+    def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
+        """Protect objects that exist; return the sizes of those found, or ``None``."""
+
+
+class BranchMover(Protocol):
+    """Moves branches to the commits that were built for them."""
+
+    @property
+    def command_id(self) -> bytes | None:
+        """Random bytes that identify the command whose moves go to the bucket.
+
+        ``None``: they stay on this machine.
+        """
+
+    def catch_up(self, repository: Repository) -> CaughtUp:
+        """Finish what earlier commands left, fetch, and let local refs follow the bucket.
+
+        Moves that earlier commands made and could not send are sent. Where one cannot be, its
+        error is in the result, and the others are tried.
+
+        Raises:
+            Unreachable: the store does not answer; everything here is as it was.
+            PermissionDenied: reading or listing is not allowed; everything here is as it was.
+        """
+
+    def move(
+        self, repository: Repository, branch: Branch, commit: Commit, landing: LocalMove
+    ) -> bool:
+        """Move a branch to a commit, and return whether it moved.
+
+        If not, another process or another machine moved it first, and the commit has to be built
+        again; this machine's branch has followed the bucket by then, as far as it could.
+
+        Args:
+            repository: the repository of the branch.
+            branch: as the commit was built from it.
+            commit: not in the local store yet.
+            landing: what the move changes on this machine besides the head.
+
+        Raises:
+            NotFound: the branch was deleted meanwhile.
+            CommitUnderWay: another process is sending a commit of the branch to the bucket.
+            LostRace: the branch has commits that were never pushed, so it cannot follow.
+            OutcomeUnknown: the next command finds out whether it moved.
+            Unreachable: nothing moved.
+        """
+
+    def take_resumed(self) -> tuple[Resumed, ...]:
+        """Return what `catch_up` has resumed, the first time; then nothing."""
+
+    def finish(self, repository: Repository) -> None:
+        """Send the moves that were made here and noted; called when the command has succeeded.
+
+        Raises:
+            LostRace, AlreadyExists: a move would undo others' moves; it was not sent.
+            OutcomeUnknown: the next command finds out.
+            Unreachable, PermissionDenied, …: a move was not sent; the next command tries again.
+        """

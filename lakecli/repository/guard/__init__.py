@@ -1,0 +1,8 @@
+"""Claims against garbage collection, before anything refers to an object.
+
+::
+
+    claims      objects, and commits with all they reach, are claimed; trees that collection
+                cannot know to be in use
+    gc_guard    how existing objects are protected in the bucket
+"""

@@ -1,0 +1,386 @@
+"""Claim objects and commits against garbage collection before anything refers to them.
+
+Claim objects against garbage collection before anything refers to them.
+
+An object in the bucket may be garbage to every other clone, condemned, or deleted already. Before
+this clone refers to one, this module checks that it exists and claims it (see
+`lakecli.repository.guard.gc_guard`). Only then does the value get the type that staging areas
+require: only this module makes `ClaimedValue`. `lakecli.repository.guard.claims` does the same
+for commits, branches and tags.
+
+If nothing was ever collected, a claim costs one GET of the state. Whatever writes to the bucket or
+stages fails without the bucket.
+
+Claim commits against garbage collection before anything refers to them.
+
+Only this module makes `ClaimedCommit`.
+
+A claimed tree protects everything that it refers to: a sweep follows the trees that are recent or
+kept, and deletes trees before what they refer to.
+
+Refs are local: without the bucket, branches and tags are created and operations undone unclaimed;
+a push finds out what was lost.
+
+Find the trees that garbage collection cannot know to be in use.
+
+Only this clone knows commits that were never pushed, and pushed commits may no longer be reached by
+a ref in the bucket. Once their trees are old, a collector takes them for garbage. Before building
+on them, this clone claims them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar, cast
+
+from lakecli.base.layout import data_digest, lakefs_object, sstable_key
+from lakecli.base.model import EMPTY_TREE, Commit, CommitId, Entry, MetarangeId
+from lakecli.committed.encode import encode_entry
+from lakecli.errors import IntegrityError, PermissionDenied, Unreachable
+from lakecli.kv.bucket import PackedStore
+from lakecli.kv.env import ReadTransaction
+from lakecli.refs.graph import iter_unreached
+from lakecli.refs.reader import DamagedHistory
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.pending import tracking
+from lakecli.repository.reading.addresses import key_of
+from lakecli.staging.area import TOMBSTONE, ClaimedValue
+from lakecli.stores.base import BucketNotFound
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.reading.view import View
+
+    Change = tuple[bytes, ClaimedValue]
+    """A path, and the value to stage there."""
+    from lakecli.kv.env import ReadTransaction
+    from lakecli.repository.records.commits import ClaimedCommit
+
+
+Uploaded_contra = TypeVar("Uploaded_contra", contravariant=True)
+
+BATCH: Final = 5_000
+"""Values claimed together."""
+
+MAX_LISTED: Final = 1_000
+"""Paths that an error lists, at most."""
+
+
+class _Data(NamedTuple):
+    """The data object in the namespace that a value refers to."""
+
+    key: str
+    size: int
+
+
+def claim_entry(repository: Repository, path: bytes, entry: Entry) -> ClaimedValue:
+    """Return the encoded form of an entry that may be staged; its object is claimed.
+
+    Raises:
+        Gone: the object is not in the bucket, or has another size.
+        Swept: it was deleted just now.
+        SweepRunning: a sweep does not end.
+    """
+    ((_, value),) = claim_values(repository, [(path, encode_entry(entry))])
+    return value
+
+
+def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> list[Change]:
+    """Return (path, encoded entry or tombstone) as what may be staged; their objects are claimed.
+
+    Objects outside the namespace are never collected, and are not checked.
+
+    Raises:
+        Gone: naming the paths whose objects are not in the bucket, or have another size.
+        Swept: one was deleted just now.
+        SweepRunning: a sweep does not end.
+    """
+    claimed = list(values)
+    gone: list[bytes] = []
+    for start in range(0, len(claimed), BATCH):
+        gone += _claim(repository, claimed[start : start + BATCH])
+    if gone:
+        what = "the objects of these paths are" if gone[1:] else "the object of this path is"
+        raise Gone(
+            f"{what} no longer in {repository.store.uri}, or damaged: {len(gone)}",
+            hint="garbage collection may have deleted them; upload the same contents again, or "
+            f"see what else is missing: lakecli fsck {repository.uri}",
+            paths=gone[:MAX_LISTED],
+        )
+    return cast("list[Change]", claimed)
+
+
+class Uploads(Protocol[Uploaded_contra]):
+    """Uploads objects, and claims those that it has uploaded."""
+
+    def claim(self, uploaded: Iterable[Uploaded_contra]) -> None:
+        """Claim objects that were uploaded and are durable."""
+
+
+def claim_uploaded(
+    uploads: Uploads[Uploaded_contra],
+    changes: Sequence[tuple[bytes, bytes]],
+    uploaded: Iterable[Uploaded_contra],
+) -> list[Change]:
+    """Return (path, encoded entry) of uploaded objects, which are durable, as changes to stage.
+
+    Args:
+        uploads: has uploaded them.
+        changes: the entries.
+        uploaded: the uploaded objects: all that the entries refer to, and possibly more.
+
+    Raises:
+        Swept: some of them were deleted since.
+        SweepRunning: a sweep does not end.
+    """
+    uploads.claim(uploaded)
+    return cast("list[Change]", sorted(changes))
+
+
+def claim_below(view: View, *, prefix: bytes) -> Iterator[Change]:
+    """Claim everything that a view has under a prefix, and yield it in path order.
+
+    The tree is claimed as a whole, what is staged object by object.
+
+    Raises:
+        Gone: some of it is not in the bucket.
+        Swept: some of it was deleted just now.
+        SweepRunning: a sweep does not end.
+    """
+    found = view.scan(prefix=prefix)
+    first = next(found, None)
+    if first is None:
+        return
+
+    claim_tree(view)
+    staged = view.staged(prefix=prefix) if view.tokens else iter(())
+    while batch := list(islice(staged, BATCH)):
+        claim_values(view.repository, batch)
+    yield cast("Change", first)
+    yield from cast("Iterator[Change]", found)
+
+
+def committed_value(head: View, path: bytes) -> ClaimedValue:
+    """Return what the commit of a view has at a path, after `claim_head`; else a tombstone."""
+    value = head.find_committed(path)
+    return TOMBSTONE if value is None else ClaimedValue(value)
+
+
+def same_area(records: Iterable[tuple[bytes, bytes]]) -> Iterator[Change]:
+    """Yield records of a staging area that move to another area of the same branch.
+
+    They were claimed when they were staged, and stay staged.
+    """
+    yield from cast("Iterable[Change]", records)
+
+
+class Reclaimed:
+    """Claims what operations of the log bring back, as far as it still exists.
+
+    Args:
+        repository: whose operations.
+
+    Attributes:
+        gone: the number of trees and objects that no longer exist.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self.gone = 0
+
+    def add_commit(self, txn: ReadTransaction, commit: Commit) -> None:
+        """Claim a commit that a ref is put back to."""
+        self.gone += not claim_history(txn, self._repository, commit)
+
+    def add_values(self, values: Iterator[tuple[bytes, bytes]]) -> None:
+        """Claim values that are staged again, as (path, encoded entry or tombstone)."""
+        first = next((each for each in values if each[1]), None)
+        guard = self._repository.guard
+        if first is None:
+            return
+        guard.begin()
+        if not guard.is_active:
+            return
+        remaining = chain([first], values)
+        while batch := list(islice(remaining, BATCH)):
+            self.gone += len(_claim(self._repository, batch))
+
+    def value(self, image: bytes) -> ClaimedValue:
+        """Return one of the values that were added, as what may be staged."""
+        return ClaimedValue(image)
+
+
+def _claim(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+    """Claim the objects of some values; return the paths whose objects are missing."""
+    found = (
+        (path, data) for path, value in values if (data := _data_of(repository, value)) is not None
+    )
+    first = next(found, None)
+    if first is None:
+        return []
+    repository.guard.begin()
+    if not repository.guard.is_active:
+        return []  # the others need not even be decoded
+    wanted = [first, *found]
+    sizes = repository.guard.claim(sorted({data.key for _, data in wanted}))
+    if sizes is None:
+        return []
+    return [path for path, data in wanted if sizes.get(data.key) != data.size]
+
+
+def _data_of(repository: Repository, value: bytes) -> _Data | None:
+    """Return the object of a value, if garbage collection may ever delete it."""
+    if not value:
+        return None
+    from lakecli.committed.values import decode_entry
+
+    entry = decode_entry(value)
+    key = key_of(repository, entry.physical_address)
+    if key is None or (data_digest(key) is None and lakefs_object(key) is None):
+        return None
+    return _Data(key, entry.size)
+
+
+class Gone(IntegrityError):
+    """An object that is needed is no longer in the bucket."""
+
+
+def claim_head(view: View) -> ClaimedCommit:
+    """Return the head of a branch as the parent of a new commit.
+
+    Trees of its history that only this clone knows are claimed as far as they exist. A push finds
+    the missing ones, which can be uploaded again.
+
+    Raises:
+        Swept: its tree was deleted just now.
+        SweepRunning: a sweep does not end.
+    """
+    claim_history(view.txn, view.repository, view.commit)
+    return cast("ClaimedCommit", view.commit)
+
+
+def claim_tree(view: View) -> None:
+    """Claim the tree of a view's commit, so that all that it refers to stays.
+
+    Raises:
+        Gone: the tree is no longer in the bucket.
+        Swept: it was deleted just now.
+        SweepRunning: a sweep does not end.
+    """
+    claim_commit(view.txn, view.repository, view.commit)
+
+
+def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
+    """Return a commit that a ref of this clone may point to, even without the bucket.
+
+    Raises:
+        Gone: its tree is no longer in the bucket.
+        Swept: the tree was deleted just now.
+        SweepRunning: a sweep does not end.
+    """
+    with unless_away():
+        claim_commit(txn, repository, commit)
+    return cast("ClaimedCommit", commit)
+
+
+@contextmanager
+def unless_away() -> Iterator[None]:
+    """Claim in the block; leave it silently if the bucket cannot be read."""
+    from lakecli.remote.collection import SweepRunning
+
+    try:
+        yield
+    except SweepRunning:
+        raise
+    except (Unreachable, BucketNotFound, PermissionDenied):
+        return
+
+
+def claim_commit(txn: ReadTransaction, repository: Repository, commit: Commit) -> ClaimedCommit:
+    """Return a commit that refs and commits may refer to; claim it and its history.
+
+    Raises:
+        Gone: its tree is no longer in the bucket.
+        Swept: the tree was deleted just now.
+        SweepRunning: a sweep does not end.
+    """
+    if not claim_history(txn, repository, commit):
+        raise Gone(
+            f"the tree of commit {commit.id} is no longer in {repository.store.uri}",
+            hint="garbage collection has deleted it; if a copy of it is known here: "
+            f"lakecli fsck {repository.uri} --repair",
+        )
+    return cast("ClaimedCommit", commit)
+
+
+def claim_trees(repository: Repository, trees: Iterable[MetarangeId]) -> None:
+    """Claim trees that were found in the bucket, before refs and commits refer to them.
+
+    Raises:
+        Gone: a tree is no longer in the bucket.
+        Swept: a tree was deleted just now.
+        SweepRunning: a sweep does not end.
+    """
+    guard = repository.guard
+    guard.begin()
+    if not guard.is_active:
+        return
+    keys = sorted(sstable_key(tree) for tree in trees if tree)
+    sizes = guard.claim(keys)
+    if sizes is not None and (gone := [key for key in keys if key not in sizes]):
+        raise Gone(
+            f"trees are no longer in {repository.store.uri}: {len(gone)}, such as {gone[0]}",
+            hint="garbage collection has deleted them; make the dump again without these commits",
+        )
+
+
+def claim_history(txn: ReadTransaction, repository: Repository, commit: Commit) -> bool:
+    """Claim the trees that only this clone knows; tell whether the commit's tree exists."""
+    guard = repository.guard
+    guard.begin()
+    if not guard.is_active:
+        return True
+
+    trees = unreached_trees(txn, repository, commit)
+    sizes = guard.claim(sorted(map(sstable_key, trees)))
+    return not commit.metarange_id or sizes is None or sstable_key(commit.metarange_id) in sizes
+
+
+MOST: Final = 1_000
+"""Commits examined at most; of more commits that were never pushed, the oldest are not claimed."""
+
+
+def unreached_trees(
+    txn: ReadTransaction, repository: Repository, start: Commit
+) -> frozenset[MetarangeId]:
+    """Return the trees of a commit and of its ancestors, as far as the bucket's refs lack them.
+
+    The refs in the bucket are those of the last fetch. The empty tree is not included.
+    """
+    refs, packed = RefStore(txn, repository.key), PackedStore(txn, repository.key)
+    shared = tracking.positions(txn, repository)
+    trees = {start.metarange_id}
+    waiting = [start.id]
+    pushed: list[CommitId] = []
+    seen: set[CommitId] = set()
+    while waiting and len(seen) < MOST:
+        commit_id = waiting.pop()
+        if commit_id in seen or commit_id in shared:
+            continue
+        seen.add(commit_id)
+        if packed.find_pack(commit_id) is not None:
+            pushed.append(commit_id)
+            continue
+        commit = refs.find_commit(commit_id)
+        if commit is not None:
+            trees.add(commit.metarange_id)
+            waiting += commit.parents
+    for commit_id in pushed:
+        try:
+            unreached = islice(iter_unreached(refs, commit_id, shared), MOST)
+            trees.update(commit.metarange_id for commit in unreached)
+        except DamagedHistory:
+            continue  # fsck reports it
+    return frozenset(trees - {EMPTY_TREE})

@@ -1,0 +1,315 @@
+"""Protect existing objects from garbage collection before this clone refers to them.
+
+An upload or a new tree may reuse an object that is garbage to all other clones. `GcGuard` follows
+the protocol of `lakecli.remote.collection`:
+
+- One GET returns the state. If there never was a collection, that is all.
+- An object older than half the grace period gets a new time, so that it is no candidate for now.
+- While objects are condemned, the used ones are first kept, then the state is read again.
+- While a sweep runs, the guard waits. After a sweep, it checks that everything still exists.
+
+A reading of the state is trusted for `MAX_STATE_AGE`: the collector waits that much longer.
+
+Every command that writes reads the state. Where nothing was ever collected, this module is all that
+it needs; `lakecli.remote` is imported for a state that exists.
+
+Nothing but `lakecli.repository.guard.claims`, `lakecli.repository.guard.claims`, uploads and the
+writing of trees calls it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from threading import Lock
+from time import sleep
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lakecli.base.elapsed import elapsed
+from lakecli.base.identity import h
+from lakecli.base.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
+from lakecli.errors import LostRace, PermissionDenied
+from lakecli.stores.base import ObjectInfo, ObjectNotFound
+
+if TYPE_CHECKING:
+    from lakecli.remote.collection_record import GcState
+    from lakecli.stores.base import ObjectStore
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+PARALLELISM: Final = 16
+"""Objects checked, or given a new time, at once."""
+
+
+def random_id() -> bytes:
+    """Return 16 random bytes."""
+    return os.urandom(16)
+
+
+class Swept(LostRace):
+    """Garbage collection deleted an object that was about to be used."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            f"garbage collection ran in {uri} at the same time; nothing refers to what was written",
+            hint="run the same command again",
+        )
+
+
+class GcGuard:
+    """The garbage collection protocol of a writer to one namespace. Safe to share between threads.
+
+    Args:
+        store: the namespace.
+        monotonic: returns seconds that only grow, also while the machine is asleep.
+        sleep: waits for some seconds.
+        new_id: returns random bytes.
+
+    Attributes:
+        sleep: as given.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        monotonic: Callable[[], float] = elapsed,
+        sleep: Callable[[float], None] = sleep,
+        new_id: Callable[[], bytes] = random_id,
+    ) -> None:
+        self._store = store
+        self._new_id = new_id
+        self._monotonic = monotonic
+        self.sleep = sleep
+        self._lock = Lock()
+        self._state: GcState | None = None
+        """What was read; ``None``: nothing, or there is none, as nothing was ever collected."""
+        self._read_at: float | None = None
+        self._clock: tuple[datetime, float] | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there ever was a collection, as far as this guard knows."""
+        return self._state is not None and not self._state.never_ran
+
+    def begin(self) -> None:
+        """Read the state, unless it was read recently; wait for a sweep to end.
+
+        Call it before checking whether objects exist.
+
+        Raises:
+            PermissionDenied: reading the state is not allowed, and it may exist.
+            SweepRunning: it does not end.
+        """
+        with self._lock:
+            if self._read_at is None or self._is_stale(self._read_at):
+                self._await_sweep()
+
+    def settle(
+        self, *, found: Collection[str], written: Collection[str], whole: bool = False
+    ) -> None:
+        """Make sure that objects outlive a collection; call it before anything refers to them.
+
+        Args:
+            found: keys of objects that existed already, or may have.
+            written: keys of all other objects; they are durable by now.
+            whole: the objects may refer to others not listed here; raise `Swept` instead of
+                rechecking them after a sweep.
+
+        Raises:
+            Swept: one has been deleted.
+            SweepRunning: a sweep does not end.
+        """
+        with self._lock:
+            is_stale = False
+            if self._read_at is None:
+                self._await_sweep()
+            else:
+                is_stale = self._is_stale(self._read_at)
+            if self._state is None and not is_stale:
+                return
+            from lakecli.remote.collection_record import NEVER_RAN, Phase
+
+            before = self._state or NEVER_RAN
+            while True:
+                keys = set(found)
+                if is_stale or before.phase is not Phase.IDLE:
+                    from lakecli.remote.collection import may_have_swept
+
+                    now = self._read() or NEVER_RAN
+                    if may_have_swept(before, now):
+                        self._await_sweep()
+                        if whole:
+                            raise Swept(self._store.uri)
+                        self._ages([*keys, *written])  # raises where one is gone
+                if is_stale:
+                    # Objects written long before this reading may be condemned by now.
+                    keys.update(written)
+                state = self._state
+                if state is None or state.never_ran or not keys:
+                    return
+                if state.phase is Phase.CONDEMNED and not self._keep(state, keys):
+                    # A change between the two readings is handled like a sweep before them.
+                    before = state
+                    continue
+                self._refresh(keys, state.grace / 2)
+                return
+
+    def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
+        """Make sure that the existing ones of some objects outlive a collection.
+
+        Returns:
+            The sizes of the existing ones; ``None`` if nothing was ever collected, and therefore
+            nothing was checked.
+
+        Raises:
+            Swept: one was deleted just now.
+            SweepRunning: a sweep does not end.
+        """
+        if not keys:
+            return {}
+        with self._lock:
+            if self._read_at is None or self._is_stale(self._read_at):
+                self._await_sweep()
+            while True:
+                state = self._state
+                if state is None or state.never_ran:
+                    return None
+                from lakecli.remote.collection_record import Phase
+
+                if state.phase is Phase.SWEEPING:
+                    self._await_sweep()
+                    continue
+                found = zip(keys, self._for_each(self._find, keys), strict=True)
+                infos = {key: info for key, info in found if info is not None}
+                # Checked after the state was read and before the keep: a sweep that deleted one
+                # of them has changed the state.
+                if not infos or state.phase is not Phase.CONDEMNED or self._keep(state, set(infos)):
+                    self._renew(infos, state.grace / 2)
+                    return {key: info.size for key, info in infos.items()}
+
+    def _find(self, key: str) -> ObjectInfo | None:
+        try:
+            return self._store.head(key)
+        except ObjectNotFound:
+            return None
+
+    def _is_stale(self, read_at: float) -> bool:
+        return self._monotonic() - read_at > MAX_STATE_AGE
+
+    def _read(self) -> GcState | None:
+        started = self._monotonic()
+        state = None
+        try:
+            data = self._store.get(GC_STATE, start=0, length=MAX_STATE_SIZE + 1)
+        except ObjectNotFound:
+            pass
+        except PermissionDenied as error:
+            self._check_absent(error)
+        else:
+            from lakecli.remote.collection_record import parse_state
+
+            state = parse_state(data)
+        self._state = state
+        self._read_at = started
+        return state
+
+    def _check_absent(self, error: PermissionDenied) -> None:
+        """Accept an unreadable state only if a listing proves that it does not exist.
+
+        Without permission to list, stores also deny access to missing objects. But a policy, or an
+        owner in another account, could hide an existing state; believing that nothing was ever
+        collected, a writer would then use what a sweep is about to delete.
+        """
+        try:
+            if all(info.key != GC_STATE for info in self._store.list(GC_STATE)):
+                return
+        except PermissionDenied:
+            raise error from None  # all credentials may be missing
+        raise PermissionDenied(
+            f"not allowed to read whether garbage is collected: {self._store.uri}/{GC_STATE}",
+            hint="allow reading it, and listing the namespace; see what is missing: lakecli doctor "
+            f"{self._store.uri}",
+        ) from error
+
+    def _await_sweep(self) -> None:
+        state = self._read()
+        if state is None:
+            return
+        from lakecli.remote.collection_record import Phase
+
+        if state.phase is Phase.SWEEPING:
+            from lakecli.base.retry import SWEEPS, Retries
+            from lakecli.remote.collection import wait_for_sweep
+
+            wait_for_sweep(
+                self._store, Retries(SWEEPS, sleep=self.sleep, monotonic=self._monotonic)
+            )
+            self._read()
+
+    def _keep(self, state: GcState, keys: set[str]) -> bool:
+        """Write a keep; tell whether the state is unchanged."""
+        from lakecli.remote.collection import write_keep
+
+        # Named by its content: keeping the same objects twice writes one record.
+        keep_id = h("\n".join(sorted(keys)).encode("ascii")).hex()[:32]
+        write_keep(self._store, state.epoch, keep_id, keys)
+        now = self._read()
+        return now is not None and (now.phase, now.epoch) == (state.phase, state.epoch)
+
+    def _refresh(self, keys: Iterable[str], limit: timedelta) -> None:
+        """Give what is older than `limit` a new time."""
+        ages = self._ages(sorted(keys))
+        old = [key for key, age in ages.items() if age > limit]
+        if old:
+            self._for_each(self._touch, old)
+
+    def _renew(self, infos: Mapping[str, ObjectInfo], limit: timedelta) -> None:
+        """Give those of some objects that are older than `limit` a new time."""
+        if not infos:
+            return
+        now = self._now()
+        old = [key for key, info in infos.items() if now - info.modified_at > limit]
+        if old:
+            self._for_each(self._touch, old)
+
+    def _ages(self, keys: Collection[str]) -> dict[str, timedelta]:
+        """Return how old objects are by the store's clock.
+
+        Raises:
+            Swept: one is gone.
+        """
+        if not keys:
+            return {}
+        now = self._now()
+        infos = self._for_each(self._store.head, keys)
+        return {key: now - info.modified_at for key, info in zip(keys, infos, strict=True)}
+
+    def _now(self) -> datetime:
+        from lakecli.remote.collection import store_now
+
+        if self._clock is None:
+            self._clock = store_now(self._store), self._monotonic()
+        then, at = self._clock
+        return then + timedelta(seconds=self._monotonic() - at)
+
+    def _touch(self, key: str) -> None:
+        # Each copy has a unique name: two writers that renew one object at once do not delete each
+        # other's copy.
+        from lakecli.remote.collection import REFRESHING
+        from lakecli.stores.capabilities import renew
+
+        renew(self._store, key, aside=REFRESHING + self._new_id().hex())
+
+    def _for_each(self, function: Callable[[A], B], items: Collection[A]) -> list[B]:
+        from concurrent.futures import ThreadPoolExecutor
+
+        try:
+            if len(items) == 1:
+                return [function(item) for item in items]
+            with ThreadPoolExecutor(PARALLELISM) as pool:
+                return list(pool.map(function, items))
+        except ObjectNotFound:
+            raise Swept(self._store.uri) from None

@@ -1,0 +1,9 @@
+"""Opening and closing: a lake, and the repositories in it.
+
+::
+
+    lake    the repositories of one home, in one local store: the entry point of the library
+
+It makes what `lakecli.repository.contract` describes out of all rooms below; nothing below imports
+it.
+"""

@@ -1,0 +1,291 @@
+"""A lake: the repositories of one home, in one local store.
+
+`Lake.open` is the entry point of the library. Everything that is not a function of its arguments
+comes in here, as a `Home` and a `Runtime`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from lakecli.base.directories import make_private
+from lakecli.base.model import RepositoryRecord
+from lakecli.errors import NotFound
+from lakecli.kv.env import LocalStore
+from lakecli.repository.contract import BranchMover, Home, OwnLake, Runtime
+from lakecli.repository.moving.mover import LOCAL_MOVER
+from lakecli.repository.records import clones
+
+if TYPE_CHECKING:
+    from lakecli.committed.cache import Reads, SstableCache
+    from lakecli.committed.tree_store import TreeStore
+    from lakecli.repository.guard.gc_guard import GcGuard
+    from lakecli.repository.moving.rebuilt_trees import RebuiltTrees
+    from lakecli.repository.reading.addresses import Resolver
+    from lakecli.repository.reading.reader import Reader
+    from lakecli.repository.records.notices import Notice
+    from lakecli.stores.base import ObjectStore
+
+
+class Lake:
+    """A lake is the set of repositories of one home. Close it, or use it as a context manager.
+
+    Safe to share between threads; close it when none of them uses it any more. Not usable in a
+    process forked after it was opened.
+    """
+
+    def __init__(self, home: Home, store: LocalStore, runtime: Runtime) -> None:
+        self.home = home
+        self.kv = store
+        self.runtime = runtime
+
+    @classmethod
+    def open(cls, home: Home, runtime: Runtime) -> Self:
+        """Open the local store, and create it at first use.
+
+        Raises:
+            PermissionDenied: the home is not writable.
+            Refused: a newer lakecli wrote the store, or it is on a network file system.
+        """
+        return cls(home, LocalStore.open(home.store), runtime)
+
+    def close(self) -> None:
+        """Close the local store; safe to repeat."""
+        self.kv.close()
+
+    def __enter__(self) -> Self:
+        """Return the lake itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def for_repository(self, name: str) -> Lake:
+        """Return this lake, opening stores as a repository's settings say."""
+        runtime = self.runtime.for_repository(name)
+        return self if runtime is self.runtime else Lake(self.home, self.kv, runtime)
+
+    def now(self) -> datetime:
+        """Return the present in whole seconds."""
+        return self.runtime.clock().replace(microsecond=0)
+
+    def random_number(self) -> float:
+        """Return a random number from 0 to 1."""
+        return int.from_bytes(self.runtime.new_id()[:4]) / 0xFFFFFFFF
+
+    def repositories(self, *, prefix: str = "", after: str = "") -> Iterator[RepositoryRecord]:
+        """Yield the record of each repository, ordered by name."""
+        with self.kv.read() as txn:
+            yield from clones.iter_repositories(txn, prefix=prefix, after=after)
+
+    def handle(self, record: RepositoryRecord) -> LocalRepository:
+        """Return a handle to the repository that a record describes; nothing is read."""
+        return LocalRepository(self, record)
+
+    def repository(self, name: str, *, mover: BranchMover = LOCAL_MOVER) -> LocalRepository:
+        """Return a handle to a repository of this lake.
+
+        Args:
+            name: of the repository.
+            mover: moves its branches.
+
+        Raises:
+            NotFound: no repository has that name.
+        """
+        with self.kv.read() as txn:
+            record = clones.find_repository(txn, name)
+            was_here = record is None and next(clones.iter_forgotten(txn, name), None) is not None
+        if record is None:
+            hint = "list them: lakecli repo list"
+            if was_here:
+                hint = f"it was deleted; see the operation log: lakecli op log lakefs://{name}"
+            raise NotFound(f"no repository {name!r} on this machine", hint=hint)
+        return LocalRepository(self, record, mover=mover)
+
+
+class LocalRepository:
+    """One repository of a lake; the verbs of `lakecli.repository` take it as first argument.
+
+    Safe to share between threads, with its store, trees and guard: any number of verbs may run at
+    once, and two that move one branch compare as two processes do.
+
+    Args:
+        lake: the lake that it belongs to.
+        record: what the local store holds of it.
+        mover: moves its branches.
+    """
+
+    def __init__(
+        self, lake: OwnLake, record: RepositoryRecord, *, mover: BranchMover = LOCAL_MOVER
+    ) -> None:
+        self.lake = lake.for_repository(record.name)
+        self.record = record
+        self.mover = LOCAL_MOVER if record.is_borrowed else mover
+        self.key = record.uuid.key
+        """The 16 bytes that this repository's rows in the local store begin with."""
+        self._store: ObjectStore | None = None
+        self._trees: TreeStore | None = None
+        self.reads: Reads | None = None
+        """How many reads of trees each tier answered; ``None`` if there were none."""
+        self.notices: list[Notice] = []
+        """What verbs found out, for the caller to show and to clear."""
+
+    def __enter__(self) -> Self:
+        """Return the repository itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Push what is still to be pushed, unless there was an error; close the lake.
+
+        Raises:
+            LostRace, AlreadyExists: a move would undo others' moves; it was not pushed.
+            Unreachable, PermissionDenied, …: it was not pushed; the next command tries again.
+        """
+        try:
+            if error is None:
+                self.mover.finish(self)
+        finally:
+            self.note_reads()
+            self.lake.close()
+
+    def reader(
+        self, ref: str, *, fill: bytes | str | None = None
+    ) -> AbstractContextManager[Reader]:
+        """Open a ref for reading many entries; a plain branch includes its uncommitted changes.
+
+        Args:
+            ref: a ref expression.
+            fill: a prefix of paths, ``""`` for all. Until the reader is closed, a thread reads the
+                entries below it into memory, for which half of ``cache.memory`` is used.
+
+        Raises:
+            UsageError: the expression is malformed.
+            NotFound: it names nothing.
+        """
+        from lakecli.repository.reading.reader import open_reader
+
+        return open_reader(self, ref, fill=fill)
+
+    @property
+    def syncs(self) -> bool:
+        """Whether what moves here goes to the bucket without a push: the setting ``sync``."""
+        return self.mover.command_id is not None
+
+    def notify(self, notice: Notice) -> None:
+        """Add a notice for the caller, unless it is there already."""
+        if notice not in self.notices:
+            self.notices.append(notice)
+
+    @property
+    def name(self) -> str:
+        """The name on this machine."""
+        return self.record.name
+
+    def is_here(self) -> bool:
+        """Tell whether this machine still has the repository, under this name."""
+        with self.lake.kv.read() as txn:
+            found = clones.find_repository(txn, self.name)
+        return found is not None and found.uuid == self.record.uuid
+
+    @property
+    def uri(self) -> str:
+        """``lakefs://name``."""
+        return f"lakefs://{self.record.name}"
+
+    def at(self, ref: str, path: str = "") -> str:
+        """Return the URI of a path, or of all of a ref, as it is typed."""
+        return f"{self.uri}/{ref}/{path}"
+
+    @property
+    def store_in_use(self) -> ObjectStore | None:
+        """The storage namespace if it was used already, else ``None``; imports nothing."""
+        return self._store
+
+    @property
+    def store(self) -> ObjectStore:
+        """The storage namespace; the first use imports its adapter, and sends no request."""
+        if self._store is None:
+            record, open_store = self.record, self.lake.runtime.open_store
+            self._store = open_store(record.storage_namespace, record.region)
+            if record.is_borrowed:
+                from lakecli.stores.overlay import OverlayStore
+
+                make_private(own := self.lake.home.objects_of(record.uuid))
+                self._store = OverlayStore(open_store(str(own), ""), self._store)
+        return self._store
+
+    @cached_property
+    def addresses(self) -> Resolver:
+        """Resolves the physical addresses of entries."""
+        from lakecli.repository.reading.addresses import Resolver
+        from lakecli.repository.reading.trust import trust_of
+
+        return Resolver(
+            lambda: self.store,
+            lambda: trust_of(self),
+            open_store=self.lake.runtime.open_store,
+            find_region=self.lake.runtime.prepare_namespace,
+            region=self.record.region,
+        )
+
+    @property
+    def trees(self) -> TreeStore:
+        """The committed trees in the storage namespace, cached in the lake's home."""
+        if self._trees is None:
+            from lakecli.committed.tree_store import TreeStore
+
+            self._trees = TreeStore(
+                self.store,
+                cache=self._table_cache,
+                range_entries=self.record.range_entries,
+                memory=self.lake.home.memory_size,
+                reads=self.reads,
+                guard=lambda: self.guard,
+                rebuilt=self._rebuilt,
+            )
+            self.reads = self._trees.reads
+        return self._trees
+
+    def _table_cache(self) -> SstableCache:
+        from lakecli.committed.cache import SstableCache
+
+        home = self.lake.home
+        place = os.path.join(home.cache, self.record.uuid)
+        return SstableCache(place, size_limit=home.cache_size)
+
+    def _rebuilt(self) -> RebuiltTrees:
+        from lakecli.repository.moving.rebuilt_trees import RebuiltTrees
+
+        return RebuiltTrees(self)
+
+    def forget_trees(self) -> None:
+        """Drop the trees in memory: a table that could not be read may be there now."""
+        self.note_reads()
+        self._trees = None
+
+    def note_reads(self) -> None:
+        """Keep the counts of reads of trees for `lakecli doctor`, those since the last call."""
+        if self._trees is not None:
+            self._trees.note_reads()
+
+    @cached_property
+    def guard(self) -> GcGuard:
+        """Protects what this process takes into use from garbage collection."""
+        from lakecli.repository.guard.gc_guard import GcGuard
+
+        runtime = self.lake.runtime
+        return GcGuard(
+            self.store, monotonic=runtime.elapsed, sleep=runtime.sleep, new_id=runtime.new_id
+        )

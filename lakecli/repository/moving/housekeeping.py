@@ -1,0 +1,221 @@
+"""Delete expired operations, about once a day and in small batches.
+
+An operation can be undone for 30 days. After that it is deleted with its images and the staging
+tokens that belong to it, unless a branch or a younger operation needs one of those: undo gives
+a token back to its branch, where the next commit seals it again. So a repository that was deleted
+here can be restored for 30 days; then its branches and staged changes are deleted too. Its commits
+stay: they are small, and a clone of the same repository may be reading them.
+
+Copies of staged changes that a killed commit of a part has left are deleted after a day.
+
+A clock may be wrong for a while: a dead battery sets it to 1970. Sequence numbers order the log;
+dates only say where it expires, and only plausible ones (`expired_through`). One reading of the
+clock deletes nothing: a reading counts once another one, at least a day later, has confirmed it.
+
+::
+
+    META  housekeeping/clock -> the last reading and the last confirmed one, unix seconds in JSON
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from lakecli.base.model import StagingToken
+from lakecli.kv import operations as log
+from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.operations import Operation
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.pending import staging_tokens
+from lakecli.repository.records import clones
+from lakecli.staging import area
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import OwnLake, Repository
+
+KEPT_FOR: Final = timedelta(days=30)
+SLACK: Final = timedelta(days=1)
+"""How long the oldest operation may be expired before the log is cleaned."""
+
+BATCH: Final = 2_000
+"""Records deleted at one time, at most."""
+
+EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
+"""No operation is older: an earlier date comes from a clock that was never set."""
+
+CONFIRMED_AFTER: Final = timedelta(days=1)
+"""The least time between two readings of the clock, for the second to confirm the first."""
+
+ABANDONED_AFTER: Final = timedelta(days=1)
+"""How long after a copy was made its commit is taken for killed."""
+
+_CLOCK: Final = b"housekeeping/clock"
+
+
+def expired_through(
+    txn: ReadTransaction, repository: Repository, *, now: datetime, cutoff: datetime
+) -> int:
+    """Return the sequence number up to which a log is expired; 0 if nothing is.
+
+    Expiry ends at the first operation dated after the cutoff, whatever the dates that follow. Dates
+    in the future or before the first version of lakecli are ignored.
+
+    Args:
+        txn: a transaction.
+        repository: the repository of the log.
+        now: the present.
+        cutoff: operations dated before it are expired.
+    """
+    through = 0
+    for operation in log.iter_oldest_first(txn, repository.key):
+        if not EARLIEST <= operation.at <= now + SLACK:
+            continue
+        if operation.at >= cutoff:
+            break
+        through = operation.sequence
+    return through
+
+
+def tidy(repository: Repository) -> int:
+    """Delete about `BATCH` expired records at most, and return how many.
+
+    They are of this repository, and of those that were deleted on this machine.
+    """
+    lake = repository.lake
+    present = _confirmed_present(lake)
+    if present is None:
+        return 0
+    cutoff = present - KEPT_FOR
+    deleted = _expire_log(repository, cutoff)
+    deleted += _drop_copies(repository, present - ABANDONED_AFTER, limit=BATCH)
+    with lake.kv.read() as txn:
+        forgotten = list(clones.iter_all_forgotten(txn))
+    for record in forgotten:
+        if deleted >= BATCH:
+            break
+        deleted += _forget(lake.handle(record), cutoff, limit=BATCH - deleted)
+    return deleted
+
+
+def _confirmed_present(lake: OwnLake) -> datetime | None:
+    """Return the newest reading of the clock that a later one has confirmed, or ``None``."""
+    now = int(lake.now().timestamp())
+    with lake.kv.read() as txn:
+        data = txn.get(Table.META, _CLOCK)
+    last, confirmed = (None, None) if data is None else json.loads(data)
+    if confirmed is not None and confirmed > now:
+        confirmed = None  # the clock was wrong then, or is now
+    if last is None or not last <= now < last + CONFIRMED_AFTER.total_seconds():
+        if last is not None and last < now:
+            confirmed = last
+        with lake.kv.write() as txn:
+            txn.put(Table.META, _CLOCK, json.dumps([now, confirmed]).encode("ascii"))
+    return None if confirmed is None else datetime.fromtimestamp(confirmed, UTC)
+
+
+def _drop_copies(repository: Repository, before: datetime, *, limit: int) -> int:
+    """Delete copies of staged changes whose commit cannot land any more."""
+    from lakecli.repository.pending.intents import iter_begun
+
+    with repository.lake.kv.read() as txn:
+        if next(staging_tokens.iter_copies(txn, repository), None) is None:
+            return 0
+    deleted = 0
+    with repository.lake.kv.write() as txn:
+        begun = [each.landing for each in iter_begun(txn, repository) if each.landing is not None]
+        awaited = {token for landing in begun for token in landing.left}
+        for token, made in list(staging_tokens.iter_copies(txn, repository)):
+            if token in awaited or made >= before.timestamp() or deleted >= limit:
+                continue
+            dropped = area.drop(txn, token, limit=limit - deleted)
+            deleted += dropped
+            if area.is_empty(txn, token):
+                staging_tokens.forget(txn, token)
+                staging_tokens.settle_copy(txn, repository, token)
+    return deleted
+
+
+def _expire_log(repository: Repository, cutoff: datetime) -> int:
+    now = repository.lake.now()
+    with repository.lake.kv.read() as txn:
+        if not expired_through(txn, repository, now=now, cutoff=cutoff - SLACK):
+            return 0
+    deleted = 0
+    with repository.lake.kv.write() as txn:
+        through = expired_through(txn, repository, now=now, cutoff=cutoff)
+        needed = _needed_tokens(txn, repository, through)
+        while deleted < BATCH:
+            oldest = log.find_oldest(txn, repository.key)
+            if oldest is None or oldest.sequence > through:
+                break
+            deleted += _expire(txn, oldest, needed, limit=BATCH - deleted)
+    return deleted
+
+
+def _forget(repository: Repository, cutoff: datetime, *, limit: int) -> int:
+    """Delete the rest of a repository whose deletion can no longer be undone."""
+    from lakecli.repository.pending import tracking
+    from lakecli.repository.records import clones
+
+    with repository.lake.kv.read() as txn:
+        if not _is_gone(txn, repository, cutoff):
+            return 0
+    deleted = 0
+    with repository.lake.kv.write() as txn:
+        is_back = repository.record not in clones.iter_all_forgotten(txn)
+        if is_back or not _is_gone(txn, repository, cutoff):
+            return 0
+        refs = RefStore(txn, repository.key)
+        for branch in list(refs.iter_branches()):
+            for token in (branch.staging_token, *branch.sealed_tokens):
+                deleted += area.drop(txn, token, limit=limit - deleted)
+                if deleted >= limit:
+                    return deleted
+                staging_tokens.forget(txn, token)
+            refs.delete_branch(branch.name)
+        while (oldest := log.find_oldest(txn, repository.key)) is not None:
+            deleted += _expire(txn, oldest, set(), limit=limit - deleted)
+            if deleted >= limit:
+                return deleted
+        for token, _ in list(staging_tokens.iter_copies(txn, repository)):
+            area.drop(txn, token)
+            staging_tokens.settle_copy(txn, repository, token)
+        for table in (Table.TAGS, Table.INTENTS):
+            txn.delete_owned(table, repository.key)
+        tracking.forget_all(txn, repository)
+        clones.forget_for_good(txn, repository.record)
+    return deleted + 1
+
+
+def _is_gone(txn: ReadTransaction, repository: Repository, cutoff: datetime) -> bool:
+    now = repository.lake.now()
+    through = expired_through(txn, repository, now=now, cutoff=cutoff - SLACK)
+    newest = next(log.iter_operations(txn, repository.key), None)
+    return newest is None or newest.sequence <= through
+
+
+def _expire(txn: WriteTransaction, operation: Operation, needed: set[bytes], *, limit: int) -> int:
+    """Delete an operation's tokens, then the operation; stop at `limit`."""
+    deleted = 0
+    for token in map(StagingToken, operation.sealed):
+        if token in needed:
+            continue
+        deleted += area.drop(txn, token, limit=limit - deleted)
+        if deleted >= limit:
+            return deleted
+        staging_tokens.forget(txn, token)
+    return deleted + log.remove(txn, operation, limit=limit - deleted)
+
+
+def _needed_tokens(txn: WriteTransaction, repository: Repository, through: int) -> set[bytes]:
+    """Return the tokens of branches, and of operations that are not expired."""
+    needed: set[bytes] = set()
+    for branch in RefStore(txn, repository.key).iter_branches():
+        needed.update((branch.staging_token, *branch.sealed_tokens))
+    for operation in log.iter_operations(txn, repository.key):
+        if operation.sequence <= through:
+            break
+        needed.update(operation.sealed)
+    return needed

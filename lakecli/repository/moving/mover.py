@@ -1,0 +1,94 @@
+"""Moving a branch to a commit that was built: the protocol, and its form for this machine alone.
+
+A commit takes one way, in two forms:
+
+1. `lakecli.repository.moving.transaction` seals, builds the tree (its ranges are durable in the
+   storage namespace) and makes the commit. It hands branch, commit and `LocalMove` to the mover of
+   the `Repository` that it was given.
+2. `LocalMover` compares the branch with what the commit was built from and lands the commit in one
+   transaction of the local store. That makes it durable. A crash before leaves sealed changes.
+3. `lakecli.repository.sharing.automatic.SharedMover` writes the commit and an intent, which holds
+   the `LocalMove`, to the local store; moves the branch in the bucket by compare-and-set, which
+   makes the commit durable for everybody; and lands it in the transaction that deletes the intent.
+   A crash before the bucket's reply leaves the intent. The next command asks the bucket what became
+   of the move, and lands it or gives it up (`lakecli.repository.pending.intents`).
+
+Both forms land by `lakecli.repository.pending.branch_moves.land`, the only code that does. A
+`Repository` gets its mover when it is made and keeps it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lakecli.kv.env import Table, WriteTransaction
+from lakecli.repository.records.moves import CaughtUp, LocalMove, Resumed
+
+if TYPE_CHECKING:
+    from lakecli.base.model import Branch, Commit
+    from lakecli.repository.contract import Repository
+    from lakecli.repository.records.moves import LocalMove
+
+
+class LocalMover:
+    """Moves branches in the local store only."""
+
+    @property
+    def command_id(self) -> None:
+        """``None``: nothing goes to the bucket."""
+        return
+
+    def catch_up(self, repository: Repository) -> CaughtUp:
+        """Do nothing: nothing is fetched."""
+        del repository
+        return CaughtUp()
+
+    def move(
+        self, repository: Repository, branch: Branch, commit: Commit, landing: LocalMove
+    ) -> bool:
+        """Compare the branch with what the commit was built from, and land the commit."""
+        repository.lake.runtime.on_step("move")
+        with repository.lake.kv.write() as txn:
+            # A command that shares nothing imports nothing of sharing.
+            if not txn.has_owned(Table.INTENTS, repository.key):
+                return _compare_and_land(txn, repository, branch, commit, landing)
+        from lakecli.repository.pending.under_way import check_none_sent, when_none_under_way
+
+        def act(*, has_asked: bool) -> bool:
+            del has_asked
+            with repository.lake.kv.write() as txn:
+                check_none_sent(txn, repository, branch.name, ignores_stale=True)
+                return _compare_and_land(txn, repository, branch, commit, landing)
+
+        return when_none_under_way(repository, act)
+
+    def take_resumed(self) -> tuple[Resumed, ...]:
+        """Return nothing: nothing was to be sent."""
+        return ()
+
+    def finish(self, repository: Repository) -> None:
+        """Do nothing: nothing is to be sent."""
+
+
+def _compare_and_land(
+    txn: WriteTransaction,
+    repository: Repository,
+    branch: Branch,
+    commit: Commit,
+    landing: LocalMove,
+) -> bool:
+    """Land a commit if the branch still is what it was built from; return whether it is."""
+    from lakecli.repository.pending import staging_tokens
+    from lakecli.repository.pending.branch_moves import is_built_from, land
+    from lakecli.repository.reading.view import branch_at
+
+    present = branch_at(repository, txn, branch.name)
+    is_current = is_built_from(
+        present, branch.commit_id, landing.sealed
+    ) and staging_tokens.are_noted(txn, repository, landing.left)
+    if is_current:
+        land(txn, repository, branch.name, commit, landing)
+    return is_current
+
+
+LOCAL_MOVER: Final = LocalMover()

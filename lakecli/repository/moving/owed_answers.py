@@ -1,0 +1,183 @@
+"""The answer that a command is still to give about an operation that it has appended.
+
+A command that does something else when it is repeated, such as ``undo``, must not be repeated by
+somebody who only lacks its answer. It has a file until the answer was given, and a lock on the file
+for as long as its process lives. So a file without a lock is that of a command that was killed,
+and the same command gives its answer instead.
+
+::
+
+    answers/UUID-OPERATION, in the local store's directory -> moved: the refs that were moved in the
+                                                              bucket: kind, name, before, after
+
+The file is made in the transaction that appends the operation. It is an aid: without it, or where
+files cannot be locked, nothing fails.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from lakecli.base.directories import make_private
+from lakecli.base.ids import CommitId
+from lakecli.base.model import NAMED_KINDS
+from lakecli.base.parsing import MAX_SIZE, Unparsable, parse_json
+from lakecli.base.validation import Invalid, Record, choice, identifier, list_of, nullable, text
+from lakecli.repository.contract import Repository
+
+_POSITION: Final = nullable(identifier(CommitId))
+_MOVED: Final = Record(
+    {
+        "kind": choice(*NAMED_KINDS),
+        "name": text(1024, min_size=1),
+        "before": _POSITION,
+        "after": _POSITION,
+    }
+)
+_CONTENT: Final = Record({"moved": list_of(_MOVED.read, 100_000)})
+
+
+class Answer:
+    """A lock on the file of an answer.
+
+    Attributes:
+        operation: the ID of the operation that the answer is about.
+    """
+
+    _descriptor = -1  # as `__del__` finds it if an interrupt comes before `__init__`
+
+    def __init__(self, operation: bytes, path: str, flags: int) -> None:
+        self.operation = operation
+        self._path = path
+        self._descriptor = os.open(path, flags | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def lock(self) -> bool:
+        """Take the lock; return ``False`` if another process has it, or deleted the file.
+
+        Raises:
+            OSError: the file system has no locks.
+        """
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return os.fstat(self._descriptor).st_nlink == 1
+
+    def write(self, moved: Sequence[Mapping[str, object]]) -> None:
+        """Write the content, and make it and the file's name durable."""
+        os.write(self._descriptor, json.dumps({"moved": list(moved)}).encode("ascii"))
+        os.fsync(self._descriptor)
+        directory = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def moved(self) -> list[dict[str, Any]]:
+        """Return the refs that were moved in the bucket; none if the content is damaged."""
+        try:
+            content = parse_json(os.pread(self._descriptor, MAX_SIZE + 1, 0))
+            return list(_CONTENT.read(content)["moved"])
+        except (OSError, Unparsable, Invalid):
+            return []
+
+    def give(self) -> None:
+        """Record that the answer was given."""
+        with suppress(OSError):
+            os.unlink(self._path)
+        self.leave()
+
+    def leave(self) -> None:
+        """Leave the answer to the same command, repeated; safe to repeat."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        """Release the lock, in case an interrupt came before the caller could."""
+        self.leave()
+
+
+def begin(
+    repository: Repository, operation: bytes, moved: Sequence[Mapping[str, object]]
+) -> Answer | None:
+    """Record that an answer is to be given; return ``None`` if that cannot be recorded.
+
+    Args:
+        repository: the repository of the operation.
+        operation: the ID of the operation, which is appended in a transaction that is still open.
+        moved: the refs that are to be moved in the bucket.
+    """
+    directory = _directory(repository)
+    try:
+        make_private(directory)
+        answer = Answer(operation, _path(repository, operation), os.O_CREAT | os.O_EXCL)
+    except OSError:
+        return None
+    try:
+        answer.lock()
+        answer.write(moved)
+    except OSError:
+        answer.give()
+        return None
+    return answer
+
+
+def may_be_left(repository: Repository) -> bool:
+    """Return whether answers of a repository were not given yet."""
+    return bool(_names(repository))
+
+
+def is_left(repository: Repository, operation: bytes) -> bool:
+    """Return whether the answer about an operation was not given yet."""
+    return os.path.exists(_path(repository, operation))
+
+
+def is_owed(repository: Repository, operation: bytes) -> bool:
+    """Return whether the command that is to give the answer about an operation still runs.
+
+    Call it in a write transaction, as `take_left`.
+    """
+    try:
+        is_free = Answer(operation, _path(repository, operation), 0).lock()
+    except OSError:
+        return False
+    return not is_free and is_left(repository, operation)
+
+
+def take_left(repository: Repository) -> list[Answer]:
+    """Lock and return the answers that were not given by commands whose process is gone.
+
+    Call it in a write transaction: a command makes and locks its file in one.
+    """
+    taken = []
+    for name in _names(repository):
+        try:
+            operation = bytes.fromhex(name.rpartition("-")[2])
+            answer = Answer(operation, _path(repository, operation), 0)
+            if answer.lock():
+                taken.append(answer)
+        except (OSError, ValueError):  # another process has just given it; or it is no such file
+            continue
+    return taken
+
+
+def _names(repository: Repository) -> list[str]:
+    try:
+        names = os.listdir(_directory(repository))
+    except OSError:
+        return []
+    return [name for name in names if name.startswith(f"{repository.record.uuid}-")]
+
+
+def _path(repository: Repository, operation: bytes) -> str:
+    return f"{_directory(repository)}/{repository.record.uuid}-{operation.hex()}"
+
+
+def _directory(repository: Repository) -> str:
+    return f"{os.fspath(repository.lake.home.store)}/answers"

@@ -1,0 +1,290 @@
+"""Moving a branch: the one protocol that commit, merge, revert and cherry-pick go through.
+
+1. **Seal** the staging area, if its changes are to be committed: new writes go to a fresh token,
+   which remembers the commit it was started on.
+2. **Build** the tree from the head and the sealed changes. Its ranges and its metarange are in
+   the storage namespace, durably, before anything refers to them.
+3. **Move** the branch by the repository's `lakecli.repository.moving.mover.BranchMover`: only if it
+   still is what the commit was built from (head commit, exactly these sealed tokens), in one
+   transaction that appends the operation.
+
+A command that needs a branch without uncommitted changes seals it as well. What it seals has to be
+equal to the head, and step 3 takes those tokens off: what was staged before a move never acts
+after it.
+
+A commit of a working directory (`commit_on_top`) has no step 1: its changes are not staged, and
+what is staged stays on the branch.
+
+The store's write lock is held in steps 1 and 3 only. A crash between any two leaves garbage, never
+damage: sealed changes stay visible on the branch and the same command takes them up again.
+Whoever loses the comparison builds again on the new head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.base.model import Branch, Commit, MetarangeId, StagingToken
+from lakecli.errors import LostRace, NothingToDo
+from lakecli.kv import operations as log
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.moving import housekeeping
+from lakecli.repository.pending import operations, staging_tokens
+from lakecli.repository.pending.branch_moves import LEFT, is_built_from, newer_than
+from lakecli.repository.reading.view import View, branch_at
+from lakecli.repository.records import ref_changes
+from lakecli.repository.records.commits import ClaimedCommit, check_texts, describe_commit
+from lakecli.repository.records.moves import LocalMove
+from lakecli.staging import area
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import Repository
+
+MAX_ATTEMPTS: Final = 64
+
+
+class Draft(NamedTuple):
+    """A commit before it has an ID.
+
+    Attributes:
+        parents: first parent first; claimed by `lakecli.repository.guard.claims`.
+        also_counts: commits that count for the generation without being parents.
+    """
+
+    metarange_id: MetarangeId
+    parents: Sequence[ClaimedCommit]
+    message: str
+    committer: str
+    created_at: datetime
+    metadata: Mapping[str, str]
+    also_counts: Sequence[Commit] = ()
+
+
+def commit_staged(
+    repository: Repository,
+    name: str,
+    build: Callable[[View], Draft],
+    *,
+    kind: str,
+    leaves: Callable[[bytes], bool] | None = None,
+) -> Commit:
+    """Move a branch to a commit built from its head and its staging area.
+
+    What the commit leaves is copied to fresh tokens before the move, which puts them in the place
+    of the sealed ones. So undoing the move restores the staging area as it was.
+
+    Args:
+        repository: the repository of the branch.
+        name: the name of the branch.
+        build: gets the head with the sealed changes on top; called again after a lost race.
+        kind: the kind of operation, as the log shows it.
+        leaves: tells whether a path stays staged, since `build` leaves it out; ``None``: none.
+
+    Raises:
+        UsageError: message, committer or metadata are not UTF-8.
+        NotFound: no such branch.
+        LostRace: another commit took the staged changes, or the branch kept moving.
+    """
+    taken_by_us: tuple[StagingToken, ...] = ()
+    for _ in range(MAX_ATTEMPTS):
+        branch = seal(repository, name)
+        if taken_by_us and not set(taken_by_us) & set(branch.sealed_tokens):
+            _check_not_committed(repository, branch, taken_by_us)
+        taken_by_us = branch.sealed_tokens
+        try:
+            commit = _try(
+                repository, branch, build, kind=kind, sealed=branch.sealed_tokens, leaves=leaves
+            )
+        except NothingToDo:
+            if leaves is not None or _discard_unchanged(repository, branch, kind=kind):
+                raise
+            continue
+        if commit is not None:
+            return commit
+    raise _kept_moving(name)
+
+
+def commit_clean(
+    repository: Repository, name: str, build: Callable[[View], Draft], *, kind: str
+) -> Commit:
+    """Move a branch without uncommitted changes to a commit built from its head.
+
+    Staged records that are equal to the head are no changes; the move takes them off the branch.
+    What is staged meanwhile stays staged, on top of the new head.
+
+    Raises:
+        UsageError: message, committer or metadata are not UTF-8.
+        NotFound: no such branch.
+        DirtyBranch: it has uncommitted changes.
+        LostRace: the branch kept moving.
+    """
+    from lakecli.repository.moving.clean_branches import seal_clean
+
+    for _ in range(MAX_ATTEMPTS):
+        branch = seal_clean(repository, name, seal)
+        commit = _try(
+            repository,
+            branch,
+            build,
+            kind=kind,
+            sealed=branch.sealed_tokens,
+            must_be_clean=True,
+            from_staging=False,
+        )
+        if commit is not None:
+            return commit
+    raise _kept_moving(name)
+
+
+def commit_on_top(
+    repository: Repository, name: str, build: Callable[[View], Draft], *, kind: str
+) -> Commit:
+    """Move a branch to a commit built from its head; what is staged stays staged on top of it.
+
+    The caller refuses staged changes of the paths that the commit changes. Records that are staged
+    as the head has them would undo the commit;
+    `lakecli.repository.moving.clean_branches.unstage_equal` removes them.
+
+    Raises:
+        UsageError: message, committer or metadata are not UTF-8.
+        NotFound: no such branch.
+        LostRace: the branch kept moving.
+    """
+    for _ in range(MAX_ATTEMPTS):
+        with repository.lake.kv.read() as txn:
+            branch = branch_at(repository, txn, name)
+        commit = _try(repository, branch, build, kind=kind, sealed=(), from_staging=False)
+        if commit is not None:
+            return commit
+    raise _kept_moving(name)
+
+
+def _kept_moving(name: str) -> LostRace:
+    return LostRace(
+        f"branch {name} moved {MAX_ATTEMPTS} times while this was built", hint="try again"
+    )
+
+
+def seal(repository: Repository, name: str) -> Branch:
+    """Seal a branch's staging area if anything is in it, and return the branch.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    lake = repository.lake
+    lake.runtime.on_step("seal")
+    with lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        branch = branch_at(repository, txn, name)
+        if area.is_empty(txn, branch.staging_token):
+            return branch
+        sealed = branch._replace(
+            staging_token=staging_tokens.start(txn, repository, name, branch.commit_id),
+            sealed_tokens=(branch.staging_token, *branch.sealed_tokens),
+        )
+        refs.put_branch(sealed)
+        return sealed
+
+
+def _try(
+    repository: Repository,
+    branch: Branch,
+    build: Callable[[View], Draft],
+    *,
+    kind: str,
+    sealed: tuple[StagingToken, ...],
+    must_be_clean: bool = False,
+    from_staging: bool = True,
+    leaves: Callable[[bytes], bool] | None = None,
+) -> Commit | None:
+    """Build a commit and move the branch to it; return ``None`` if the branch moved meanwhile."""
+    lake = repository.lake
+    lake.runtime.on_step("build")
+    with lake.kv.read() as txn:
+        head = RefStore(txn, repository.key).get_commit(branch.commit_id)
+        view = View(repository, txn, commit=head, tokens=sealed, name=branch.name)
+        if must_be_clean:
+            from lakecli.repository.moving.clean_branches import check_clean
+
+            check_clean(view)
+            view = View(repository, txn, commit=head, tokens=(), name=branch.name)
+        draft = build(view)
+    if len({parent.id for parent in draft.parents}) < len(draft.parents):
+        raise ValueError(f"a commit on {branch.name} would have one parent twice")
+    check_texts(message=draft.message, committer=draft.committer, metadata=draft.metadata)
+    commit = describe_commit(
+        parents=draft.parents,
+        generation_parents=[*draft.parents, *draft.also_counts],
+        metarange_id=draft.metarange_id,
+        message=draft.message,
+        committer=draft.committer,
+        created_at=draft.created_at,
+        metadata=draft.metadata,
+    )
+    left: tuple[StagingToken, ...] = ()
+    if leaves is not None:
+        from lakecli.repository.staged.left_staged import copy_staged
+
+        left = copy_staged(repository, branch, leaves)
+    landing = LocalMove(kind, sealed, from_staging=from_staging, left=left)
+    if not repository.mover.move(repository, branch, commit, landing):
+        from lakecli.repository.staged.left_staged import drop_unused
+
+        drop_unused(repository, name=branch.name, tokens=left)
+        return None
+    lake.runtime.on_step("tidy")
+    housekeeping.tidy(repository)
+    return commit
+
+
+def _check_not_committed(
+    repository: Repository, branch: Branch, gone: Sequence[StagingToken]
+) -> None:
+    """Refuse to go on if another commit took the staged changes that this one had sealed.
+
+    If they were discarded or undone instead, what is left is committed.
+
+    Raises:
+        LostRace: naming the head, which has them.
+    """
+    taken = set(gone)
+    with repository.lake.kv.read() as txn:
+        for operation in log.iter_operations(txn, repository.key):
+            if not taken.isdisjoint(operation.sealed):
+                break
+        else:
+            return
+    if any(ref_changes.moves_commit(change) for change in operation.refs) and (
+        operation.kind == "commit" and LEFT not in operation.metadata
+    ):
+        raise LostRace(
+            f"another commit took the staged changes of {branch.name}: {branch.commit_id}",
+            hint=f"show it: lakecli show commit {repository.uri}/{branch.commit_id}",
+        )
+
+
+def _discard_unchanged(repository: Repository, branch: Branch, *, kind: str) -> bool:
+    """Take sealed areas that hold no change off a branch, as one operation.
+
+    Left there, they would hide what a merge or a fetch brings later.
+
+    Returns:
+        Whether the branch still was what the commit was built from; if not, there may be changes
+        now.
+    """
+    sealed = branch.sealed_tokens
+    if not sealed:
+        return True
+    repository.lake.runtime.on_step("discard")
+    with repository.lake.kv.write() as txn:
+        refs = RefStore(txn, repository.key)
+        before = refs.find_branch(branch.name)
+        if before is None or not is_built_from(before, branch.commit_id, sealed):
+            return False
+        after = before._replace(sealed_tokens=newer_than(before, sealed))
+        refs.put_branch(after)
+        changes = [ref_changes.branch_change(before, after)]
+        operations.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
+    return True

@@ -1,0 +1,228 @@
+"""Intents: moves in the bucket that were begun here and whose outcome is not recorded.
+
+Intents: moves of refs in the bucket that this clone has begun and whose outcome is not recorded.
+
+Each has one write ID, random and made once. It is in the local store before the first request, so
+that after a crash the next command finds out what became of the move, and repeats it as the same
+one. The move of a branch to a commit that was built here also has the `LocalMove` that is to
+follow.
+
+Finishing what an interrupted command left: moves whose outcome was never recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lakecli.base.ids import CommitId, PackId, WriteId
+from lakecli.base.layout import MAX_SEQUENCE
+from lakecli.base.model import NAMED_KINDS, RefKind
+from lakecli.base.validation import (
+    LATEST,
+    Invalid,
+    Record,
+    choice,
+    identifier,
+    nullable,
+    or_empty,
+    text,
+    whole,
+)
+from lakecli.errors import IntegrityError
+from lakecli.kv.bucket import IntentStore
+from lakecli.kv.env import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.operations import iter_operations
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.move import Intent, Outcome, Result
+from lakecli.repository.pending import operations, tracking
+from lakecli.repository.pending.branch_moves import land
+from lakecli.repository.records import ref_changes
+from lakecli.repository.records.moves import Finished, LocalMove, State
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import Repository
+
+_ID_FIELD: Final = "write_id"
+"""Rows without it are notes of `lakecli.repository.pending.unsent`."""
+
+_MAX_TEXT: Final = 1 << 20
+
+
+def _moment(value: object) -> datetime:
+    """Return the time that so many seconds since 1970 are; raises `Invalid`."""
+    return datetime.fromtimestamp(whole(0, int(LATEST.timestamp()))(value), UTC)
+
+
+_ROW: Final = Record(
+    {
+        "kind": choice(*NAMED_KINDS),
+        "name": text(1024, min_size=1),
+        "write_id": identifier(WriteId),
+        "before": nullable(identifier(CommitId)),
+        "after": nullable(identifier(CommitId)),
+        "who": text(_MAX_TEXT),
+        "at": _moment,
+        "why": text(_MAX_TEXT),
+        "pack": or_empty(identifier(PackId)),
+        "since": whole(0, MAX_SEQUENCE),
+        "local": nullable(LocalMove.from_fields),
+        "sent": nullable(_moment),
+    }
+)
+
+
+class Begun(NamedTuple):
+    """A move that was begun.
+
+    Attributes:
+        intent: the move.
+        landing: what is to follow on this machine once the bucket has taken the commit; ``None``
+            for a push, which sends what has happened here already.
+        sent: when its last request was sent, by this machine's clock; ``None``: none was, or it is
+            a move that no local command waits for.
+    """
+
+    intent: Intent
+    landing: LocalMove | None
+    sent: datetime | None = None
+
+    @property
+    def id(self) -> bytes:
+        """The key of its row."""
+        return bytes.fromhex(self.intent.write_id)
+
+
+def iter_begun(txn: ReadTransaction, repository: Repository) -> Iterator[Begun]:
+    """Yield the moves that were begun and whose outcome is not recorded.
+
+    Raises:
+        IntegrityError: one of them cannot be read.
+    """
+    for _, fields in IntentStore(txn, repository.key).iter():
+        if _ID_FIELD in fields:
+            yield _load(fields)
+
+
+def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
+    """Record a move that is about to be sent, and drop other moves of the same ref.
+
+    What was sent is kept: another process may be waiting for the outcome.
+    """
+    rows = IntentStore(txn, repository.key)
+    for other in list(iter_begun(txn, repository)):
+        same_ref = (other.intent.kind, other.intent.name) == (begun.intent.kind, begun.intent.name)
+        if same_ref and other.sent is None:
+            rows.delete(other.id)
+    _put(txn, repository, begun)
+
+
+def mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun, at: datetime) -> bool:
+    """Record that a request is about to be sent; return ``False`` if the move was dropped."""
+    if IntentStore(txn, repository.key).find(begun.id) is None:
+        return False
+    _put(txn, repository, begun._replace(sent=at))
+    return True
+
+
+def drop(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
+    """Delete a move that was never sent, or whose sender is gone."""
+    IntentStore(txn, repository.key).delete(begun.id)
+
+
+def record_outcome(
+    txn: WriteTransaction, repository: Repository, begun: Begun, result: Result
+) -> None:
+    """Record what became of a move, and land it if it has a landing; repeating changes nothing."""
+    applied = result.outcome == Outcome.APPLIED
+    # Where somebody else moved the ref, fetch brings that: a lease means what was fetched.
+    if applied and result.ref is not None:
+        tracking.track(txn, repository, result.ref)
+    is_new = IntentStore(txn, repository.key).delete(begun.id)
+    intent = begun.intent
+    if not applied:
+        return
+    tracking.put_pushed_at(txn, repository, repository.lake.now())
+    if begun.landing is None:
+        if not is_new:
+            return  # another process has recorded it
+        metadata = {
+            "ref": intent.name,
+            "kind": intent.kind,
+            "before": intent.before or "",
+            "after": intent.after or "",
+            ref_changes.MOVE: intent.write_id,
+        }
+        operations.append(txn, repository, kind="push", metadata=metadata)
+    elif intent.after is not None and (is_new or not _was_landed(txn, repository, begun)):
+        # Another process may have landed it, or dropped it for another move: then landing it again
+        # changes nothing, or adds what is missing. But it may have been undone since.
+        commit = RefStore(txn, repository.key).get_commit(intent.after)
+        land(txn, repository, intent.name, commit, begun.landing, move=intent.write_id)
+
+
+def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
+    """Return whether an operation of the log has moved the branch here to what was sent."""
+    wanted = (RefKind.BRANCH, begun.intent.name, begun.intent.after)
+    return any(
+        (change.kind, change.name, ref_changes.commit_of(change.after)) == wanted
+        for operation in iter_operations(txn, repository.key)
+        for change in operation.refs
+    )
+
+
+def _put(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
+    fields = {
+        **begun.intent._asdict(),
+        "at": int(begun.intent.at.timestamp()),
+        "local": None if begun.landing is None else begun.landing.to_fields(),
+        "sent": None if begun.sent is None else int(begun.sent.timestamp()),
+    }
+    IntentStore(txn, repository.key).put(begun.id, fields)
+
+
+def _load(row: Mapping[str, Any]) -> Begun:
+    try:
+        fields = _ROW.read(row)
+    except Invalid as error:
+        raise IntegrityError(
+            f"an unfinished move of {row.get('kind')} {row.get('name')} in the local store cannot "
+            f"be read: {error}",
+            hint="the store may be damaged: move it away and clone the repository again",
+        ) from error
+    sent = fields.pop("sent")
+    landing = fields.pop("local")
+    return Begun(Intent(**fields), landing, sent)
+
+
+def finish_pending(repository: Repository) -> list[Finished]:
+    """Find out what became of the moves that interrupted commands began, and record it.
+
+    The bucket is asked only if there are any. Nothing is sent: an open move is made by the command
+    that began it, when it is repeated.
+
+    Raises:
+        Unreachable: the store does not answer; nothing changed.
+    """
+    with repository.lake.kv.read() as txn:
+        if not txn.has_owned(Table.INTENTS, repository.key):
+            return []
+
+        begun = list(iter_begun(txn, repository))
+    if not begun:
+        return []
+    from lakecli.remote.move import Outcome, look_up
+
+    finished = []
+    for each in begun:
+        result = look_up(repository.store, each.intent)
+        if result is None:
+            finished.append(Finished(each.intent, State.OPEN))
+            continue
+        repository.lake.runtime.on_step("track")
+        with repository.lake.kv.write() as txn:
+            record_outcome(txn, repository, each, result)
+        applied = result.outcome == Outcome.APPLIED
+        finished.append(Finished(each.intent, State.APPLIED if applied else State.LOST))
+    return finished

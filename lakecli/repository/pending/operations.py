@@ -1,0 +1,70 @@
+"""Appending operations to the log of a repository."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakecli.kv.env import Table, WriteTransaction
+from lakecli.stores.uri import is_local
+
+if TYPE_CHECKING:
+    from lakecli.base.model import StagingToken
+    from lakecli.kv.operations import Operation, RefChange, StagingChange
+    from lakecli.repository.contract import Repository
+
+
+def append(
+    txn: WriteTransaction,
+    repository: Repository,
+    *,
+    kind: str,
+    refs: Sequence[RefChange] = (),
+    staging: Sequence[StagingChange] = (),
+    sealed: Sequence[StagingToken] = (),
+    metadata: Mapping[str, str] | None = None,
+    id: bytes | None = None,
+    is_shared: bool = False,
+    is_undo: bool = False,
+) -> Operation:
+    """Append an operation to the log, in the transaction that makes its changes.
+
+    Where sharing is automatic, the refs that it moved are noted, to be moved in the bucket too.
+
+    Args:
+        txn: that transaction.
+        repository: the repository of the log.
+        kind: the command's words, such as ``branch create``.
+        refs: each ref that it changed, before and after.
+        staging: the areas that it wrote to.
+        sealed: tokens that belong to the operation from now on, until it expires.
+        metadata: what else the log should show.
+        id: the ID under which images were saved already; ``None``: a fresh one.
+        is_shared: whether the bucket has these moves already.
+        is_undo: whether it undoes moves; those that the bucket has are noted by its command.
+    """
+    from lakecli.kv import operations as log
+
+    lake = repository.lake
+    operation = log.Operation(
+        id=lake.runtime.new_id() if id is None else id,
+        repository=repository.key,
+        at=lake.now(),
+        command=lake.runtime.command,
+        kind=kind,
+        refs=tuple(refs),
+        staging=tuple(staging),
+        sealed=tuple(sealed),
+        metadata=dict(metadata or {}),
+    )
+    store = repository.store_in_use
+    if store is not None and not is_local(store.uri):  # a directory has this machine's clock
+        from lakecli.repository.pending import clock
+
+        clock.notify_clock(repository)
+    # A command that shares nothing imports nothing of sharing.
+    if operation.refs and (repository.syncs or txn.has_owned(Table.INTENTS, repository.key)):
+        from lakecli.repository.pending import unsent
+
+        unsent.note(txn, repository, operation, is_shared=is_shared, is_undo=is_undo)
+    return log.append(txn, operation)

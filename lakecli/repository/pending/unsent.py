@@ -1,0 +1,409 @@
+"""Notes of refs that moved here and are still to move in the bucket, and refs that are held.
+
+Where sharing is automatic, every operation that moves a ref leaves a note in its own transaction,
+with the ref's position before and after. Further moves of that ref, by any command, extend the
+note: from where the bucket is believed to stand, to where the ref stands here. `judge` decides
+whether that may be sent: only if the bucket stands exactly on the note's *before*, if the move is
+a fast-forward of what the bucket has, or if the bucket never had the ref.
+The note of a deletion has a lease, too: `lakecli.repository.pending.unsent`.
+
+What came from the bucket (clone, fetch, pull, sync) is never sent, and neither is undoing it. A ref
+on which that was undone is held: it does not follow the bucket until it moves there again.
+
+::
+
+    INTENTS  repository ‖ h(unsent 00 kind 00 name)[:16] -> unsent, kind, name, operation, before,
+                                                            after, by; replaces (renaming),
+                                                            lease (deletion)
+             repository ‖ h(held 00 kind 00 name)[:16]   -> held, kind, name; held: the write ID of
+                                                            the ref's last move in the bucket
+
+From where in the bucket a branch or tag may be deleted that is deleted here.
+
+As `git push --force-with-lease` deletes a branch: if it still stands where this clone last saw it.
+More is required, since a fetch may have run that nobody looked at: the branch here reaches that
+position, so whoever deletes it had all that is lost. A tag stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final
+
+from lakecli.base.identity import h
+from lakecli.base.model import CommitId, RefKind
+from lakecli.errors import LostRace
+from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore
+from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.operations import Operation, RefChange
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.known import iter_moves
+from lakecli.repository.records.moves import Unsent
+from lakecli.repository.records.ref_changes import commit_of, is_local
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import Repository
+
+
+RENAME: Final = "branch rename"
+"""The kind of the operation that makes a branch and deletes another one."""
+
+_UNSENT: Final = "unsent"
+_HELD: Final = "held"
+
+
+class Verdict(Enum):
+    """Whether a move made here may be made in the bucket."""
+
+    SEND = auto()
+    NOTHING = auto()
+    """The bucket has it already, with or without more on top."""
+    REFUSE = auto()
+    """The bucket stands elsewhere: the move would undo or delete what others did."""
+
+
+def note(
+    txn: WriteTransaction,
+    repository: Repository,
+    operation: Operation,
+    *,
+    is_shared: bool,
+    is_undo: bool,
+) -> None:
+    """Note the refs that an operation moves, in its transaction.
+
+    Args:
+        txn: that transaction.
+        repository: the repository of the refs.
+        operation: the operation, not appended yet.
+        is_shared: whether the bucket has these moves already.
+        is_undo: whether it undoes moves. Then only a note that still exists is changed; for what
+            the bucket has of them, the command makes notes of its own.
+
+    Raises:
+        LostRace: it deletes a ref of which the bucket has more than this clone.
+    """
+    rows = IntentStore(txn, repository.key)
+    renamed = _renamed(txn, repository, operation)
+    for change in operation.refs:
+        before, after = commit_of_ref(change)
+        if before == after:
+            continue
+        rows.delete(_row(_HELD, change.kind, change.name))
+        if is_shared or is_local(operation, change):
+            rows.delete(_row(_UNSENT, change.kind, change.name))
+            if repository.syncs and not is_shared:
+                hold(txn, repository, change)
+        else:
+            # Without automatic sharing, existing notes are kept right and none is made.
+            starts = repository.syncs and (not is_undo or _is_new(txn, repository, change))
+            replaces = renamed if before is None else ""
+            if after is None and starts:
+                check_deletion(txn, repository, change)
+            _extend(txn, repository, operation, change, starts=starts, replaces=replaces)
+
+
+def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> None:
+    """Refuse to delete a ref here that the bucket has and would keep; raises `LostRace`."""
+    found = find_unsent(txn, repository, deletion.kind, deletion.name)
+    check(txn, repository, deletion, found)
+
+
+def _is_new(txn: ReadTransaction, repository: Repository, change: RefChange) -> bool:
+    """Return whether a change makes a ref that the bucket never had, as far as is known."""
+    is_made = commit_of(change.before) is None
+    return is_made and TrackingStore(txn, repository.key).find(change.kind, change.name) is None
+
+
+def _renamed(txn: ReadTransaction, repository: Repository, operation: Operation) -> str:
+    """Return the name in the bucket of the branch that an operation renames; else ``""``."""
+    if operation.kind != RENAME:
+        return ""
+    (name,) = (each.name for each in operation.refs if each.after is None)
+    found = find_unsent(txn, repository, RefKind.BRANCH, name)
+    return found.replaces if found is not None and found.replaces else name
+
+
+def make(
+    repository: Repository,
+    kind: RefKind,
+    name: str,
+    *,
+    operation: str,
+    before: CommitId | None,
+    after: CommitId | None,
+) -> Unsent:
+    """Return a note of one move of a ref by this command; see `Unsent`."""
+    command_id = repository.mover.command_id
+    by = () if command_id is None else (command_id.hex(),)
+    id_ = _row(_UNSENT, kind, name)
+    return Unsent(id_, kind, name, operation, before, after, by)
+
+
+def put(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
+    """Write a note; it takes the place of another one of the same ref."""
+    fields: dict[str, Any] = {
+        _UNSENT: True,
+        "kind": move.kind,
+        "name": move.name,
+        "operation": move.operation,
+        "before": move.before,
+        "after": move.after,
+    }
+    fields |= {"replaces": move.replaces} if move.replaces else {}
+    fields |= {} if move.lease is None else {"lease": move.lease}
+    IntentStore(txn, repository.key).put(move.id, {**fields, "by": list(move.by)})
+
+
+def iter_unsent(txn: ReadTransaction, repository: Repository) -> Iterator[Unsent]:
+    """Yield the notes of a repository."""
+    for id_, fields in IntentStore(txn, repository.key).iter():
+        if fields.get(_UNSENT):
+            yield _load(id_, fields)
+
+
+def find_unsent(
+    txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
+) -> Unsent | None:
+    """Return the note of a ref, or ``None``."""
+    id_ = _row(_UNSENT, kind, name)
+    fields = IntentStore(txn, repository.key).find(id_)
+    return None if fields is None else _load(id_, fields)
+
+
+def is_held(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bool:
+    """Return whether a ref is held: moved back here, and not moved in the bucket since."""
+    id_ = _row(_HELD, tracked.kind, tracked.name)
+    fields = IntentStore(txn, repository.key).find(id_)
+    return fields is not None and fields[_HELD] == tracked.write_id
+
+
+def judge(
+    txn: ReadTransaction, repository: Repository, move: Unsent, there: CommitId | None
+) -> Verdict:
+    """Decide whether a move may be made in the bucket.
+
+    Args:
+        txn: the state of the local store, with the history of `there`.
+        repository: the repository of the ref.
+        move: the note.
+        there: the position of the ref in the bucket; ``None``: it does not exist there.
+    """
+    if there == move.after:
+        return Verdict.NOTHING
+    was_pushed = TrackingStore(txn, repository.key).find(move.kind, move.name) is not None
+    if there in (move.before, move.lease or move.before) or (there is None and not was_pushed):
+        return Verdict.SEND
+    # If both sides made a branch of this name, those are two branches.
+    if move.kind is RefKind.BRANCH and None not in (there, move.before, move.after):
+        return _judge_branch(txn, repository, move, there)
+    return Verdict.REFUSE
+
+
+def _judge_branch(
+    txn: ReadTransaction, repository: Repository, move: Unsent, there: CommitId | None
+) -> Verdict:
+    """Decide as `judge` does on a branch that exists before, after, and elsewhere in the bucket."""
+    assert there is not None
+    assert move.before is not None
+    assert move.after is not None
+    refs = RefStore(txn, repository.key)
+    goes_back = is_ancestor(refs, move.after, move.before)
+    if goes_back and is_ancestor(refs, move.before, there):
+        return Verdict.REFUSE
+    if is_ancestor(refs, there, move.after):
+        # What others have taken back there already is not brought back.
+        was_there = goes_back and _was_there(txn, repository, move)
+        return Verdict.NOTHING if was_there else Verdict.SEND
+    return Verdict.NOTHING if is_ancestor(refs, move.after, there) else Verdict.REFUSE
+
+
+def _was_there(txn: ReadTransaction, repository: Repository, move: Unsent) -> bool:
+    """Return whether the bucket's ref once stood where a move begins, as far as is known."""
+    moves = iter_moves(txn, repository.key, move.kind, move.name)
+    return any(move.before in (each.before, each.after) for each in moves)
+
+
+def forget(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
+    """Delete the note of a move that was sent or refused; moves added meanwhile stay noted."""
+    rows = IntentStore(txn, repository.key)
+    present = find_unsent(txn, repository, move.kind, move.name)
+    if present is None:
+        return
+    if (present.before, present.after) == (move.before, move.after):
+        rows.delete(move.id)
+    elif present.before == move.before:
+        put(txn, repository, present._replace(before=move.after, lease=None))
+
+
+def forget_rest_of_renaming(txn: WriteTransaction, repository: Repository, move: Unsent) -> None:
+    """Keep a branch in the bucket under its old name if its new name was refused there."""
+    if move.before is not None or not move.replaces:
+        return
+    rest = find_unsent(txn, repository, RefKind.BRANCH, move.replaces)
+    if rest is not None and rest.after is None:
+        IntentStore(txn, repository.key).delete(rest.id)
+
+
+def renew_hold(txn: WriteTransaction, repository: Repository, kind: RefKind, name: str) -> None:
+    """Keep a ref held where this clone has moved it in the bucket itself.
+
+    `op restore` may put a ref further back here than its own moves go back in the bucket.
+    """
+    rows, id_ = IntentStore(txn, repository.key), _row(_HELD, kind, name)
+    tracked = TrackingStore(txn, repository.key).find(kind, name)
+    fields = rows.find(id_)
+    if fields is not None and tracked is not None:
+        rows.put(id_, {**fields, _HELD: tracked.write_id})
+
+
+def note_taken_back(
+    txn: WriteTransaction, repository: Repository, move: Unsent, *, by: bytes
+) -> Unsent | None:
+    """Note the way back of a move that another process undid here while it was being sent.
+
+    Undoing a move that is still to be sent deletes its note, since nothing is left to send. If it
+    was on its way by then, the bucket has it nevertheless.
+
+    Args:
+        txn: the transaction that records the outcome of the move.
+        repository: the repository of the ref.
+        move: the move, which the bucket has now.
+        by: the `BranchMover.command_id` of the command that sent it.
+
+    Returns:
+        The note of the way back; ``None`` if the ref was not put back, or made again if deleted.
+    """
+    here = RefStore(txn, repository.key).position(move.kind, move.name)
+    was_undone = here == move.before != move.after or (move.after is None and here is not None)
+    is_noted = find_unsent(txn, repository, move.kind, move.name) is not None
+    if is_noted or not was_undone:
+        return None
+    back = move._replace(operation="undo", before=move.after, after=here, by=(by.hex(),))
+    put(txn, repository, back := back._replace(lease=None))
+    return back
+
+
+def commit_of_ref(change: RefChange) -> tuple[CommitId | None, CommitId | None]:
+    """Return the position of a branch or tag before and after a change."""
+    return commit_of(change.before), commit_of(change.after)
+
+
+def _extend(
+    txn: WriteTransaction,
+    repository: Repository,
+    operation: Operation,
+    change: RefChange,
+    *,
+    starts: bool,
+    replaces: str,
+) -> None:
+    """Extend the note of a ref by a move; with `starts`, make one if there is none."""
+    before, after = commit_of_ref(change)
+    found = find_unsent(txn, repository, change.kind, change.name)
+    if found is None and not starts:
+        return
+    lease = None if found is None else found.lease
+    if after is None:
+        lease = find(txn, repository, change)
+    by = () if found is None else found.by
+    command_id = repository.mover.command_id
+    if command_id is not None and command_id.hex() not in by:
+        by = (*by, command_id.hex())
+    if found is not None and found.after == before:
+        before = found.before
+    if before == after:
+        IntentStore(txn, repository.key).delete(_row(_UNSENT, change.kind, change.name))
+        return
+    id_ = _row(_UNSENT, change.kind, change.name)
+    kind, name = change.kind, change.name
+    replaces = replaces or ("" if found is None else found.replaces)
+    made = Unsent(id_, kind, name, operation.kind, before, after, by, replaces, lease)
+    put(txn, repository, made)
+
+
+def hold(txn: WriteTransaction, repository: Repository, change: RefChange) -> None:
+    """Hold a ref at the position that it was moved back to, until it moves in the bucket."""
+    tracked = TrackingStore(txn, repository.key).find(change.kind, change.name)
+    if tracked is not None and tracked.commit_id != commit_of(change.after):
+        fields = {_HELD: tracked.write_id, "kind": change.kind, "name": change.name}
+        id_ = _row(_HELD, change.kind, change.name)
+        IntentStore(txn, repository.key).put(id_, fields)
+
+
+def _load(id_: bytes, fields: Mapping[str, Any]) -> Unsent:
+    return Unsent(
+        id_,
+        RefKind(fields["kind"]),
+        fields["name"],
+        fields["operation"],
+        _commit_id(fields["before"]),
+        _commit_id(fields["after"]),
+        tuple(fields["by"]),
+        fields.get("replaces", ""),
+        _commit_id(fields.get("lease")),
+    )
+
+
+def _commit_id(text: str | None) -> CommitId | None:
+
+    return None if text is None else CommitId(text)
+
+
+def _row(what: str, kind: RefKind, name: str) -> bytes:
+
+    return h(f"{what}\0{kind}\0{name}".encode("utf-8", "surrogateescape"))[:16]
+
+
+def find(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> CommitId | None:
+    """Return the position in the bucket that a ref may be deleted from, or ``None``.
+
+    Args:
+        txn: the state of the local store, before the deletion or in it.
+        repository: the repository of the ref.
+        deletion: of the ref, here.
+    """
+    there, here = _there(txn, repository, deletion), commit_of(deletion.before)
+    if there is None or here is None or there == here:
+        return None if here is None else there
+    if deletion.kind is RefKind.BRANCH and is_ancestor(RefStore(txn, repository.key), there, here):
+        return there
+    return None
+
+
+def check(
+    txn: ReadTransaction, repository: Repository, deletion: RefChange, noted: Unsent | None
+) -> None:
+    """Refuse to delete a ref here that could not be deleted in the bucket after it.
+
+    Args:
+        txn: as of `find`.
+        repository: the repository of the ref.
+        deletion: of the ref, here.
+        noted: earlier moves of the ref that are still to be sent.
+
+    Raises:
+        LostRace: naming the position in the bucket.
+    """
+    there = _there(txn, repository, deletion)
+    if there is None or find(txn, repository, deletion) is not None:
+        return
+    if noted is not None and there in (noted.before, noted.lease):
+        return
+    name = deletion.name
+    what = (
+        f"the bucket has commits on {name} that are not here; it stands on {there}"
+        if deletion.kind is RefKind.BRANCH
+        else f"tag {name} is at {there} in the bucket, and elsewhere here"
+    )
+    raise LostRace(
+        f"{what}; nothing was changed",
+        hint="if nobody needs it, delete it in the bucket first: "
+        f"lakecli push --delete {repository.uri}/{name}",
+    )
+
+
+def _there(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> CommitId | None:
+    return TrackingStore(txn, repository.key).position(RefKind(deletion.kind), deletion.name)

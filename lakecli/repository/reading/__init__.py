@@ -1,0 +1,13 @@
+"""What a ref reads as, and where its bytes are.
+
+::
+
+    view          a ref as one tree: its commit, and staging on top
+    reader        the same for many paths, opened once
+    contents      the bytes of an object, verified
+    addresses     from an entry to the store and the key of its bytes; addresses of one version
+    trust         places outside the namespace, and which of them this user allows
+    presigner     URLs of entries
+    merge_base    the common ancestor of two refs
+    ref_moves     where branches and tags stood before
+"""

@@ -1,0 +1,169 @@
+"""Read an object's bytes and verify them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from blake3 import blake3
+
+from lakecli.base.identity import is_md5
+from lakecli.base.layout import data_digest
+from lakecli.base.model import Entry
+from lakecli.errors import IntegrityError, NotFound, Unreachable
+from lakecli.repository.reading.addresses import is_external, locate
+from lakecli.stores.base import ObjectInfo, ObjectNotFound
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import Repository
+    from lakecli.stores.base import ObjectStore
+
+PIECE: Final = 1 << 20
+"""Bytes read at a time."""
+
+RANGE: Final = 8 << 20
+"""Bytes of one request, after one request for all bytes has failed."""
+
+
+class Named(Protocol):
+    """What errors need of a repository."""
+
+    @property
+    def uri(self) -> str:
+        """``lakefs://name``."""
+
+
+def read_object(repository: Repository, entry: Entry) -> Iterator[bytes]:
+    """Yield an entry's bytes in pieces, and verify them at the end.
+
+    Raises:
+        NotFound: the data object is missing.
+        IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
+    """
+    store, key = locate(repository, entry)
+    return read_located(repository, store, key, entry)
+
+
+def read_located(repository: Named, store: ObjectStore, key: str, entry: Entry) -> Iterator[bytes]:
+    """Yield an entry's bytes from a store, as `read_object` does.
+
+    Args:
+        repository: named in errors.
+        store: the store that holds the bytes.
+        key: their key in `store`.
+        entry: the entry.
+
+    Raises:
+        NotFound: the data object is missing.
+        IntegrityError: raised after the last piece: the bytes are not those that were uploaded.
+    """
+    check = check_of(entry)
+    size = 0
+    try:
+        for piece in _pieces(store, key, entry.size):
+            if check is not None:
+                check.hasher.update(piece)
+            size += len(piece)
+            yield piece
+    except ObjectNotFound as error:
+        raise gone(repository, store, key) from error
+    if size != entry.size or (check is not None and not check.holds()):
+        raise damaged(repository, store, key)
+
+
+class Hasher(Protocol):
+    """What the standard library's hashes and BLAKE3 have in common."""
+
+    def update(self, data: bytes, /) -> object:
+        """Add bytes."""
+
+    def hexdigest(self) -> str:
+        """Return the digest in hex digits."""
+
+
+class ContentCheck(NamedTuple):
+    """The digest that an entry's bytes must have."""
+
+    hasher: Hasher
+    expected: str
+
+    def holds(self) -> bool:
+        """Return whether the bytes added to the hasher are the entry's."""
+        return self.hasher.hexdigest() == self.expected
+
+
+def check_of(entry: Entry) -> ContentCheck | None:
+    """Return how an entry's bytes can be verified; ``None``: only by their size.
+
+    lakecli names objects by their BLAKE3. lakeFS records the MD5 of a simple upload, in 32 hex
+    digits, and for a multipart upload another value, with a hyphen.
+    """
+    digest = content_digest(entry)
+    return None if digest is None else ContentCheck(hasher_of(digest), digest)
+
+
+def content_digest(entry: Entry) -> str | None:
+    """Return the digest of an entry's bytes: a BLAKE3 in 64 hex digits, or an MD5 in 32."""
+    digest = digest_of(entry)
+    if digest is None and not is_external(entry) and is_md5(entry.checksum):
+        return entry.checksum
+    return digest
+
+
+def md5_of(info: ObjectInfo) -> str:
+    """Return the MD5 of an object's bytes where its store reports it, else ``""``."""
+    etag = info.etag.strip('"')
+    return info.md5 or (etag if is_md5(etag) else "")
+
+
+def hasher_of(digest: str) -> Hasher:
+    """Return what computes a digest of this kind, a BLAKE3 or an MD5."""
+    if not is_md5(digest):
+        return blake3()
+    from hashlib import md5  # takes milliseconds to import
+
+    return md5(usedforsecurity=False)
+
+
+def digest_of(entry: Entry) -> str | None:
+    """Return the BLAKE3 of an entry's bytes, 64 hex digits, where its address says it."""
+    return None if is_external(entry) else data_digest(entry.physical_address)
+
+
+def gone(repository: Named, store: ObjectStore, key: str) -> NotFound:
+    """Return the error for a missing data object."""
+    return NotFound(
+        f"the data object is gone: {store.uri}/{key}",
+        hint=f"see what else is missing: lakecli fsck {repository.uri}",
+    )
+
+
+def damaged(repository: Named, store: ObjectStore, key: str) -> IntegrityError:
+    """Return the error for a data object with wrong bytes."""
+    return IntegrityError(
+        f"the data object is damaged: {store.uri}/{key}",
+        hint=f"see what else is: lakecli fsck {repository.uri} --data",
+    )
+
+
+def _pieces(store: ObjectStore, key: str, size: int) -> Iterator[bytes]:
+    """Yield an object's bytes; after a broken connection, continue range by range.
+
+    An object of one piece is read by one call, which stores do with fewer requests.
+    """
+    if 0 < size <= PIECE:
+        yield store.get(key)
+        return
+    position = 0
+    try:
+        with store.open(key) as source:
+            while piece := source.read(PIECE):
+                position += len(piece)
+                yield piece
+            return
+    except Unreachable:
+        if not position:
+            raise
+    while piece := store.get(key, start=position, length=RANGE):
+        position += len(piece)
+        yield piece

@@ -1,0 +1,118 @@
+"""Count the places outside the storage namespace that a repository's entries name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from lakecli.committed.check import Problem, check_metarange, check_range
+from lakecli.errors import LakeError, UsageError
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import is_outside, split_address, split_pin
+from lakecli.repository.reading.trust import Trust, place_of, trust_of
+
+SAMPLED_RANGES: Final = 16
+"""Ranges of the newest tree that are read as a sample."""
+
+MAX_PLACES: Final = 1_000
+"""Places counted separately; forged entries may name any number."""
+
+OTHERS: Final = "(other places)"
+NO_STORE: Final = "(addresses of no store)"
+
+
+class Place(NamedTuple):
+    """A place outside the namespace: a bucket, a directory, or a prefix in the namespace's bucket.
+
+    Attributes:
+        uri: its URI, or `OTHERS`, or `NO_STORE`.
+        objects: the number of entries that name an object in it.
+        allowed: whether this user allows reading them.
+    """
+
+    uri: str
+    objects: int
+    allowed: bool
+
+
+class Outside(NamedTuple):
+    """The outside places in a sample of the newest tree.
+
+    Attributes:
+        places: the most frequent first.
+        ranges_read: how many ranges were read.
+        ranges: how many ranges the tree has.
+    """
+
+    places: tuple[Place, ...]
+    ranges_read: int
+    ranges: int
+
+
+def place_of_address(namespace: str, address: str) -> str:
+    """Return the place of an address that is a full URI; see `places.place_of`."""
+    try:
+        return place_of(namespace, *split_address(split_pin(address).uri))
+    except UsageError:
+        return NO_STORE
+
+
+def count(counts: dict[str, int], place: str, objects: int = 1) -> None:
+    """Count objects in a place; after `MAX_PLACES` places, count the others together."""
+    if place not in counts and len(counts) >= MAX_PLACES:
+        place = OTHERS
+    counts[place] = counts.get(place, 0) + objects
+
+
+def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[Place, ...]:
+    """Return the counted places without the namespace itself, the most frequent first."""
+    trust = trust_of(repository)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(
+        Place(uri, objects, _is_allowed(trust, uri))
+        for uri, objects in ordered
+        if uri != trust.namespace
+    )
+
+
+def allowable(places: Iterable[Place], trust: Trust) -> list[str]:
+    """Return the places that are not allowed and could be."""
+    return [
+        place.uri
+        for place in places
+        if not place.allowed and _is_allowed(trust._replace(allowed=(place.uri,)), place.uri)
+    ]
+
+
+def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
+    """Count the outside places in the default branch, from at most `ranges` ranges of its tree.
+
+    The ranges are spread evenly over the tree. Unreadable ones are skipped: `fsck` reports them.
+    """
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        branch = refs.find_branch(repository.record.default_branch)
+        commit = None if branch is None else refs.find_commit(branch.commit_id)
+    if commit is None:
+        return Outside((), 0, 0)
+    records, _ = check_metarange(repository.trees, commit.metarange_id)
+    step = max(1, -(-len(records) // ranges))
+    counts: dict[str, int] = {}
+    chosen = records[::step]
+    for record in chosen:
+        for item in check_range(repository.trees, record):
+            if not isinstance(item, Problem) and is_outside(item.physical_address):
+                namespace = repository.record.storage_namespace
+                count(counts, place_of_address(namespace, item.physical_address))
+    return Outside(places_in(repository, counts), len(chosen), len(records))
+
+
+def _is_allowed(trust: Trust, uri: str) -> bool:
+    if uri in (OTHERS, NO_STORE):
+        return False
+    try:
+        trust.check(uri, "x")
+    except LakeError:  # of a bucket of which one prefix is allowed as well
+        return False
+    return True

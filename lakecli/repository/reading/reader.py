@@ -1,0 +1,184 @@
+"""Read many objects' entries of one ref: what is there at one moment, resolved and opened once.
+
+::
+
+    with lakecli.open("lakefs://sales") as sales, sales.reader("main") as reader:
+        entry = reader.stat("2026/orders.parquet")
+        for path, found in zip(paths, reader.stat_many(paths)):
+            …
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from lakecli.base.model import Commit, Entry
+from lakecli.committed.points import Fill
+from lakecli.committed.values import decode_entry
+from lakecli.errors import LakeError
+from lakecli.repository.reading.view import View, open_view
+from lakecli.staging import area
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import Repository
+
+BATCH: Final = 1_000
+"""Paths that `Reader.stat_many` looks up at a time."""
+
+
+class Reader:
+    """The entries of a ref as it was when the reader was opened; `Repository.reader` opens one.
+
+    Later commits and uploads do not change what it answers. Threads may share a reader: the tree of
+    a commit never changes, and one thread at a time reads the staging area. An iterator that it
+    returns belongs to one thread. Close it soon: while a reader of a branch with uncommitted
+    changes is open, the local store cannot reuse the space of what was deleted since. A closed
+    reader, and what is left of its iterators, raises `LakeError`.
+
+    A path is text, or bytes where it is not UTF-8.
+
+    Args:
+        view: of the ref.
+        filling: reads committed entries into memory, if that was asked for.
+
+    Attributes:
+        commit: the commit that the ref names.
+        has_changes: whether there are uncommitted changes on top of it.
+    """
+
+    def __init__(self, view: View, filling: Fill | None = None) -> None:
+        self._view = view
+        self._filling = filling
+        # What is empty at this moment stays so for this reader.
+        view.tokens = tuple(each for each in view.tokens if not area.is_empty(view.txn, each))
+        self._lock = Lock()
+        self._is_closed = False
+        self.has_changes = bool(view.tokens)
+        self.commit: Commit = view.commit
+
+    def stat(self, path: bytes | str) -> Entry:
+        """Return the entry at a path.
+
+        Raises:
+            NotFound: nothing is there.
+        """
+        key = os.fsencode(path)
+        if not self.has_changes:
+            self._check_open()
+            return self._view.entry(key)
+        with self._lock:
+            self._check_open()
+            return self._view.entry(key)
+
+    def find(self, path: bytes | str) -> Entry | None:
+        """Return the entry at a path, or ``None``."""
+        (value,) = self._values([os.fsencode(path)])
+        return None if value is None else decode_entry(value)
+
+    def exists(self, path: bytes | str) -> bool:
+        """Tell whether an object is at a path."""
+        return self._values([os.fsencode(path)])[0] is not None
+
+    def stat_many(self, paths: Iterable[bytes | str]) -> Iterator[Entry | None]:
+        """Yield the entry at each path, or ``None``, in the order of the paths.
+
+        Paths are read `BATCH` at a time, so the first answer waits for as many paths, or for the
+        end of the paths.
+        """
+        todo = iter(paths)
+        while batch := [os.fsencode(path) for path in islice(todo, BATCH)]:
+            for value in self._values(batch):
+                yield None if value is None else decode_entry(value)
+
+    def iter(
+        self, *, prefix: bytes | str = b"", start: bytes | str = b""
+    ) -> Iterator[tuple[bytes, Entry]]:
+        """Yield (path, entry) in path order.
+
+        Args:
+            prefix: only paths that begin with it; any text, not only whole components.
+            start: only paths no less than it.
+        """
+        with self._lock:  # it looks whether anything is staged
+            self._check_open()
+            found = self._view.scan(prefix=os.fsencode(prefix), start=os.fsencode(start))
+        if self.has_changes:
+            found = self._one_at_a_time(found)
+        for path, value in found:
+            yield path, decode_entry(value)
+            self._check_open()
+
+    def close(self) -> None:
+        """Answer no more questions, once a thread that reads the staging area has its answer."""
+        with self._lock:
+            self._is_closed = True
+
+    def wait_filled(self, timeout: float | None = None) -> bool:
+        """Wait until the thread ends that reads entries into memory; no read has to wait for it.
+
+        Args:
+            timeout: seconds to wait at most.
+
+        Returns:
+            Whether the committed entries below ``fill`` are all in memory. They are not if
+            ``cache.memory`` has no room for them, after the timeout, or without ``fill``.
+
+        Raises:
+            IntegrityError: a part of the tree is missing or damaged.
+            Unreachable, PermissionDenied, …: the bucket could not be read.
+        """
+        return self._filling is not None and self._filling.wait(timeout)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise LakeError("the reader is closed")
+
+    def _values(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return the encoded value of each path, staged ones first."""
+        if not self.has_changes:
+            self._check_open()
+            return self._view.find_many(keys)
+        with self._lock:
+            self._check_open()
+            return self._view.find_many(keys)
+
+    def _one_at_a_time(self, found: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield what an iterator over the staging area yields, while no other thread reads it."""
+        while True:
+            with self._lock:
+                self._check_open()
+                batch = list(islice(found, BATCH))
+            if not batch:
+                return
+            yield from batch
+
+
+@contextmanager
+def open_reader(
+    repository: Repository, ref: str, *, fill: bytes | str | None = None
+) -> Iterator[Reader]:
+    """Open a reader; see `Repository.reader`.
+
+    Raises:
+        UsageError: the expression is malformed.
+        NotFound: it names nothing.
+    """
+    with ExitStack() as stack, ExitStack() as transaction:
+        view = transaction.enter_context(open_view(repository, ref))
+        filling = None
+        if fill is not None:
+            points, tree = repository.trees.points, view.commit.metarange_id
+            filling = Fill(points, tree, prefix=os.fsencode(fill))
+            stack.callback(filling.close)
+        reader = Reader(view, filling)
+        if not reader.has_changes:
+            transaction.close()
+        try:
+            yield reader
+        finally:
+            reader.close()  # before its transaction

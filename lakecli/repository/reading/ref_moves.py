@@ -1,0 +1,250 @@
+"""How branches and tags moved, from the bucket and from the operation log of this clone.
+
+The moves of a shared ref are in the bucket. This clone keeps those that it has seen, and reads
+older ones only when they are needed. Its own moves after the newest shared one, not pushed yet, and
+before the first shared one come from its operation log; so do all moves of a ref that was never
+shared. Moves that were pushed together count as one, as all other clones saw them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.base.model import NAMED_KINDS, CommitId, RefKind
+from lakecli.kv.bucket import TrackingStore
+from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.operations import Operation, iter_operations
+from lakecli.refs.names import is_branch_name, is_tag_name
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote import known
+from lakecli.remote.ref_records import Move
+from lakecli.remote.reflog import iter_moves
+from lakecli.remote.refs import find_ref
+from lakecli.repository.records.ref_changes import FOLLOWED
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import Repository
+
+_MAKE_NO_COMMIT: Final = frozenset(
+    {"repo create", "branch create", "tag create", "clone", "fetch", "pull", FOLLOWED}
+    | {"undo", "redo", "op restore"}
+)
+"""Operations that only move refs, to commits that anybody made."""
+
+_READ_AHEAD: Final = 64
+"""Moves read from the bucket, and kept, at a time."""
+
+_MISDATED: Final = 64
+"""The longest run of operations with a wrong date that does not hide the operations before it."""
+
+
+class LoggedMove(NamedTuple):
+    """One move of a ref.
+
+    Attributes:
+        before: the commit before the move; ``None``: the ref did not exist.
+        after: the commit after the move; ``None``: the ref was deleted.
+        at: when, by the clock of the machine that made the move.
+        who: the committer who made the move, or ``""`` if unknown.
+        why: the kind of operation: ``commit``, ``push``, …
+        shared: whether the move is in the bucket.
+    """
+
+    before: CommitId | None
+    after: CommitId | None
+    at: datetime
+    who: str
+    why: str
+    shared: bool
+
+
+class Past:
+    """The moves of a repository's refs, as of one transaction; a `PastReader`."""
+
+    def __init__(self, repository: Repository, txn: ReadTransaction) -> None:
+        self._repository = repository
+        self._txn = txn
+
+    @property
+    def now(self) -> datetime:
+        """The present."""
+        return self._repository.lake.now()
+
+    def find_kind(self, name: str) -> RefKind | None:
+        """Return the kind of a ref that was seen in the bucket, branches first, or ``None``."""
+        tracking = TrackingStore(self._txn, self._repository.key)
+        for kind, is_name in zip(NAMED_KINDS, (is_branch_name, is_tag_name), strict=True):
+            if is_name(name) and tracking.find(kind, name) is not None:
+                return kind
+        return None
+
+    def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
+        """Return where a ref stood in the bucket when this clone last looked, or ``None``."""
+        return TrackingStore(self._txn, self._repository.key).position(kind, name)
+
+    def iter_moves(self, kind: RefKind, name: str) -> Iterator[LoggedMove]:
+        """Yield the moves of a ref, newest first.
+
+        Raises:
+            Unreachable: older moves are in the bucket, which does not answer.
+        """
+        shared = self._iter_shared(kind, name)
+        until = self._until()
+        if until is not None:
+            shared = (move for move in shared if move.at <= until)
+        first = next(shared, None)
+        if first is None:
+            yield from self._iter_own(kind, name)
+            return
+        newest = _logged(first)
+        own = _after(newest, list(self._iter_own(kind, name, since=newest.at)))
+        if not own or own[-1].before != newest.after:
+            own = _dated_wrong(newest, list(self._iter_own(kind, name))) or own
+        yield from own
+        oldest = first
+        for older in shared:
+            yield _logged(oldest)
+            oldest = older
+        if oldest.sequence > 1:
+            yield _logged(oldest)
+            return
+        yield from _first(oldest, list(islice(self._iter_own(kind, name), len(own), None)))
+
+    def _until(self) -> datetime | None:
+        """Return the date of the operation that the store is read as of, or ``None``."""
+        if self._txn.past is None:
+            return None
+        latest = next(iter_operations(self._txn, self._repository.key), None)
+        return None if latest is None else latest.at
+
+    def _iter_shared(self, kind: RefKind, name: str) -> Iterator[Move]:
+        """Yield the moves in the bucket: those that this clone has kept, then older ones."""
+        last = None
+        for move in known.iter_moves(self._txn, self._repository.key, kind, name):
+            if last is not None and move.sequence != last - 1:
+                break  # between two fetches it moved more often than they could see
+            last = move.sequence
+            yield move
+        tracked = TrackingStore(self._txn, self._repository.key).find(kind, name)
+        if tracked is None or last == 1:
+            return
+        yield from self._read_older(kind, name, tracked.sequence + 1 if last is None else last)
+
+    def _read_older(self, kind: RefKind, name: str, sequence: int) -> Iterator[Move]:
+        """Yield the moves in the bucket before a sequence number, and keep them."""
+        ref = find_ref(self._repository.store, kind, name)
+        if ref is None:
+            return
+        moves = iter_moves(self._repository.store, ref)
+        older = (move for move in moves if move.sequence < sequence)
+        while batch := list(islice(older, _READ_AHEAD)):
+            self._keep(kind, name, batch)
+            yield from batch
+
+    def _keep(self, kind: RefKind, name: str, moves: list[Move]) -> None:
+        kv = self._repository.lake.kv
+        if (
+            self._txn.past is None
+            and not kv.read_only
+            and not isinstance(self._txn, WriteTransaction)
+        ):
+            with kv.write() as txn:
+                known.put_moves(txn, self._repository.key, kind, name, moves)
+
+    def _iter_own(
+        self, kind: RefKind, name: str, *, since: datetime | None = None
+    ) -> Iterator[LoggedMove]:
+        """Yield this clone's own moves from its operation log, newest first."""
+        refs = RefStore(self._txn, self._repository.key)
+        operations: Iterable[Operation] = iter_operations(self._txn, self._repository.key)
+        if since is not None:
+            operations = _since(since, operations)
+        for operation in operations:
+            for move in _moves_of(operation, kind, name):
+                yield move._replace(who=_who(refs, move))
+
+
+def _since(since: datetime, operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Yield operations, newest first, back to a date; pass over short runs of wrong dates."""
+    older: list[Operation] = []
+    for operation in operations:
+        older.append(operation)
+        if operation.at >= since:
+            yield from older
+            older.clear()
+        elif len(older) == _MISDATED:
+            return
+
+
+def _after(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
+    """Return this clone's moves after the newest shared move, of those since its date.
+
+    A pushed move is dated a little before or after its push: it ends where the push went, and
+    later moves start there.
+    """
+    for position in reversed(range(len(own))):
+        if own[position].before == newest.after:
+            return own[: position + 1]
+    if own and own[0].after == newest.after:
+        return []
+    return [move for move in own if move.at > newest.at]
+
+
+def _dated_wrong(newest: LoggedMove, own: list[LoggedMove]) -> list[LoggedMove]:
+    """Return this clone's moves after the newest shared move, made while its clock was behind.
+
+    Args:
+        newest: the newest shared move.
+        own: all moves of this clone, newest first.
+    """
+    is_wrong = False
+    for position, move in enumerate(own[:_MISDATED]):
+        is_wrong = is_wrong or any(move.at < older.at for older in own[position:])
+        if move.after == newest.after:
+            return []
+        if move.before == newest.after:
+            return own[: position + 1] if is_wrong else []
+    return []
+
+
+def _first(first: Move, own: list[LoggedMove]) -> list[LoggedMove]:
+    """Return the first shared move and this clone's moves before it.
+
+    The first push of a ref and the local move to the same commit are one move, with the local date.
+
+    Args:
+        first: the first shared move.
+        own: this clone's moves, newest first.
+    """
+    earlier = [move for move in own if move.at <= first.at]
+    if earlier and earlier[0].after == first.after:
+        return [earlier[0]._replace(shared=True), *earlier[1:]]
+    if own and own[0].after == first.after:
+        return [_logged(first), *own[1:]]  # whatever the dates say
+    return [_logged(first), *earlier]
+
+
+def _moves_of(operation: Operation, kind: RefKind, name: str) -> Iterator[LoggedMove]:
+    """Yield the moves of a ref in one operation, the last first; staging alone is no move."""
+    for change in reversed(operation.refs):
+        if (change.kind, change.name) != (kind, name):
+            continue
+        before = None if change.before is None else change.before["commit_id"]
+        after = None if change.after is None else change.after["commit_id"]
+        if before != after:
+            yield LoggedMove(before, after, operation.at, "", operation.kind, shared=False)
+
+
+def _who(refs: RefStore, move: LoggedMove) -> str:
+    """Return the committer of the commit that a move created, or ``""`` if it created none."""
+    if move.after is None or move.why in _MAKE_NO_COMMIT:
+        return ""
+    commit = refs.find_commit(move.after)
+    return commit.committer if commit is not None and move.before in commit.parents else ""
+
+
+def _logged(move: Move) -> LoggedMove:
+    return LoggedMove(move.before, move.after, move.at, move.who, move.why, shared=True)

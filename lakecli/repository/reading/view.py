@@ -1,0 +1,304 @@
+"""The readable state of a ref: its committed tree, and for a branch the staging area on top.
+
+A view is consistent: branch record, staging and commit come from one read transaction, which stays
+open as long as the view.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, StagingToken
+from lakecli.errors import NotFound
+from lakecli.kv.env import ReadTransaction, Table
+from lakecli.refs.ref_store import RefStore
+
+if TYPE_CHECKING:
+    from lakecli.refs.reader import PastReader
+    from lakecli.refs.resolve import Resolved
+    from lakecli.repository.contract import Repository
+
+
+_NEIGHBOURS = 1_000
+"""Objects of a directory among which that one is sought that is probably meant."""
+
+
+class View:
+    """A readable state of a repository; `open_view` and `view_of_branch` create it.
+
+    It belongs to one thread, as its transaction does.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        txn: ReadTransaction,
+        *,
+        commit: Commit,
+        tokens: tuple[StagingToken, ...],
+        name: str,
+    ) -> None:
+        self.repository = repository
+        self.txn = txn
+        self.commit = commit
+        self.tokens = tokens
+        """Staging areas on top of the commit, newest first."""
+        self.name = name
+
+    def find(self, path: bytes) -> bytes | None:
+        """Return the encoded value at a path, or ``None``."""
+        from lakecli.staging import area
+
+        for token in self.tokens:
+            staged = area.get(self.txn, token, path)
+            if staged is not None:
+                return None if staged == area.TOMBSTONE else staged
+        return self.find_committed(path)
+
+    def find_many(self, paths: Sequence[bytes]) -> list[bytes | None]:
+        """Return the encoded value at each path, or ``None``."""
+        if not self._nothing_is_staged():
+            return [self.find(path) for path in paths]
+        if self.commit.metarange_id == EMPTY_TREE:
+            return [None] * len(paths)
+        return self.repository.trees.points.find_many(self.commit.metarange_id, paths)
+
+    def find_committed(self, path: bytes) -> bytes | None:
+        """Return the encoded value at a path in the commit, staging ignored, or ``None``."""
+        if self.commit.metarange_id == EMPTY_TREE:
+            return None  # nothing has to be imported to read it
+        from lakecli.committed.scan import find
+
+        return find(self.repository.trees, self.commit.metarange_id, path)
+
+    def entry(self, path: bytes) -> Entry:
+        """Return the entry at a path.
+
+        Raises:
+            NotFound: nothing is there.
+        """
+        from lakecli.committed.values import decode_entry
+
+        value = self.find(path)
+        if value is None:
+            below = path if path.endswith(b"/") else path + b"/"
+            is_prefix = next(self.scan(prefix=below), None) is not None
+            raise no_such_path(
+                self.repository,
+                self.name,
+                path,
+                is_prefix=is_prefix,
+                nearest=None if is_prefix else self.nearest(path),
+            )
+        return decode_entry(value)
+
+    def nearest(self, path: bytes) -> bytes | None:
+        """Return a path beside this one whose name is nearly the same, or ``None``.
+
+        It is among the first `_NEIGHBOURS` objects of the directory.
+        """
+        from difflib import get_close_matches
+
+        directory = path[: path.rfind(b"/") + 1]
+        beside = islice(self.scan(prefix=directory), _NEIGHBOURS)
+        names = {os.fsdecode(each[len(directory) :]) for each, _ in beside}
+        near = get_close_matches(os.fsdecode(path[len(directory) :]), names, n=1)
+        return directory + os.fsencode(near[0]) if near else None
+
+    def scan(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield (path, encoded value) in path order, from the first path at or after `start`."""
+        from lakecli.committed.scan import scan
+
+        committed = scan(
+            self.repository.trees, self.commit.metarange_id, start=start, prefix=prefix
+        )
+        if self._nothing_is_staged():
+            return committed
+        from lakecli.staging.area import overlay
+
+        return overlay(self.staged(prefix=prefix, start=start), committed)
+
+    def _nothing_is_staged(self) -> bool:
+        """Tell whether the staging areas are empty; as a rule without importing `area`, 0.3 ms."""
+        if self.txn.past is None:
+            keys = (self.txn.scan_keys(Table.STAGING, prefix=token) for token in self.tokens)
+            return all(next(each, None) is None for each in keys)
+        from lakecli.staging import area
+
+        return all(area.is_empty(self.txn, token) for token in self.tokens)
+
+    def staged(self, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield (path, encoded value or tombstone) of the staging areas, in path order."""
+        from lakecli.staging import area
+
+        streams = [area.scan(self.txn, token, start=start, prefix=prefix) for token in self.tokens]
+        if len(streams) == 1:
+            return streams[0]
+        from lakecli.staging.area import merge_newest
+
+        return merge_newest(streams)
+
+
+def no_such_path(
+    repository: Repository,
+    ref: str,
+    path: bytes,
+    *,
+    is_prefix: bool = False,
+    nearest: bytes | None = None,
+) -> NotFound:
+    """Return the error for a path that a ref does not have.
+
+    Args:
+        repository: the repository.
+        ref: the ref expression, as typed.
+        path: the path.
+        is_prefix: whether there are objects below the path.
+        nearest: a path that the ref has, and that is probably meant.
+    """
+    if nearest is not None:
+        return NotFound(
+            f"no object at {repository.at(ref, os.fsdecode(path))}",
+            hint=f"did you mean {repository.at(ref, os.fsdecode(nearest))}?",
+        )
+    parent = path.rstrip(b"/") if is_prefix else path.rstrip(b"/").rpartition(b"/")[0]
+    shown = os.fsdecode(parent + b"/") if parent else ""
+    there = "below it" if is_prefix else "there"
+    return NotFound(
+        f"no object at {repository.at(ref, os.fsdecode(path))}",
+        hint=f"list what is {there}: lakecli fs ls {repository.at(ref, shown)}",
+    )
+
+
+def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch:
+    """Return a branch.
+
+    Raises:
+        NotFound: no such branch; the hint names the command that lists them.
+    """
+    refs = RefStore(txn, repository.key)
+    branch = refs.find_branch(name)
+    if branch is None:
+        uri = repository.uri
+        hint = f"list them: lakecli branch list {uri}"
+        if refs.find_tag(name) is not None:
+            hint = (
+                f"it is a tag; a new branch there: lakecli branch create {uri}/NAME -s {uri}/{name}"
+            )
+        raise NotFound(f"no branch {name!r} in {uri}", hint=hint)
+    return branch
+
+
+def check_branch(repository: Repository, name: str) -> None:
+    """Require that a branch exists, where a ref expression is not allowed.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    with repository.lake.kv.read() as txn:
+        branch_at(repository, txn, name)
+
+
+def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> View:
+    """Return a branch with its staging area, for as long as the transaction lasts.
+
+    Raises:
+        NotFound: no such branch.
+    """
+    branch = branch_at(repository, txn, name)
+    return View(
+        repository,
+        txn,
+        commit=RefStore(txn, repository.key).get_commit(branch.commit_id),
+        tokens=(branch.staging_token, *branch.sealed_tokens),
+        name=name,
+    )
+
+
+def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -> Resolved:
+    """Resolve a ref expression for reading, with hints that name this repository.
+
+    Raises:
+        UsageError: it is malformed.
+        NotFound: it names nothing, or is ambiguous.
+    """
+    from lakecli.refs.expression import parse
+    from lakecli.refs.resolve import resolve
+
+    with _hinting(repository):
+        parsed = parse(expression)
+        past = past_of(repository, txn) if parsed.asks_for_moves else None
+        return resolve(parsed, RefStore(txn, repository.key), past)
+
+
+def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> Commit:
+    """Resolve a ref expression where a commit is needed; a plain branch means its head.
+
+    Raises:
+        UsageError: it is malformed, or names a staging area.
+        NotFound: it names nothing, or is ambiguous.
+    """
+    from lakecli.refs.expression import parse
+    from lakecli.refs.resolve import resolve_commit
+
+    with _hinting(repository):
+        parsed = parse(expression)
+        past = past_of(repository, txn) if parsed.asks_for_moves else None
+        return resolve_commit(parsed, RefStore(txn, repository.key), past)
+
+
+def past_of(repository: Repository, txn: ReadTransaction) -> PastReader:
+    """Return how the refs of a repository moved."""
+    from lakecli.repository.reading.ref_moves import Past
+
+    return Past(repository, txn)
+
+
+def settle(repository: Repository, expression: str) -> str:
+    """Return an expression that means the same and can be resolved without the bucket.
+
+    A write transaction that resolves it must not wait for the network, as other writers wait for
+    it.
+
+    Raises:
+        UsageError: it is malformed, or names a staging area.
+        NotFound: it names nothing, or is ambiguous.
+    """
+    if "@{" not in expression:
+        return expression
+    with repository.lake.kv.read() as txn:
+        return commit_at(repository, txn, expression).id
+
+
+@contextmanager
+def _hinting(repository: Repository) -> Iterator[None]:
+    try:
+        yield
+    except NotFound as error:
+        if error.hint is None:
+            default = repository.at(repository.record.default_branch).rstrip("/")
+            error.hint = (
+                f"see what there is: lakecli branch list {repository.uri}, lakecli tag list "
+                f"{repository.uri}, lakecli log {default}"
+            )
+        raise
+
+
+@contextmanager
+def open_view(repository: Repository, expression: str) -> Iterator[View]:
+    """Open the state that a ref expression names; a plain branch includes its staging area.
+
+    Raises:
+        UsageError: the expression is malformed.
+        NotFound: it names nothing.
+    """
+    with repository.lake.kv.read() as txn:
+        resolved = resolve_ref(repository, txn, expression)
+        tokens: tuple[StagingToken, ...] = ()
+        if resolved.staging and resolved.branch is not None:
+            tokens = (resolved.branch.staging_token, *resolved.branch.sealed_tokens)
+        yield View(repository, txn, commit=resolved.commit, tokens=tokens, name=expression)

@@ -1,0 +1,329 @@
+"""Automatic sharing: fetch before a command, move branches in the bucket first, push after it.
+
+Move local refs to the positions of the bucket's, where sharing is automatic.
+
+A branch follows the bucket if it has no commits of its own: it stands on an ancestor of the
+bucket's position, or where the bucket itself once stood. Uncommitted changes stay on it; committing
+them finds conflicts. A tag follows if it stands where the bucket's once stood. A ref that `undo` or
+`op restore` moved back to before a clone, fetch, pull or sync stays there until it moves in the
+bucket again, or until a pull.
+
+A `Repository` has a `SharedMover` where the setting ``sync`` is ``auto``.
+`SharedMover.catch_up` finishes what an interrupted command left, fetches, and lets local refs
+follow the bucket. Commits, merges and reverts move a branch in the bucket before they move it here.
+Every other move of a ref leaves a note in the transaction that makes it, which `finish` sends
+(`lakecli.repository.sharing.sending`). A command that is killed leaves its notes and the intent of
+its move to the next one.
+
+The way of a commit, what makes it durable and what a crash leaves:
+`lakecli.repository.moving.mover`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
+from lakecli.base.retry import REF_MOVES, Retries
+from lakecli.errors import IntegrityError, LakeError, LostRace, NotFound, Unreachable
+from lakecli.kv.bucket import Tracked, TrackingStore
+from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.operations import RefChange
+from lakecli.refs.graph import is_ancestor
+from lakecli.refs.ref_store import RefStore
+from lakecli.remote.known import iter_moves
+from lakecli.remote.move import Outcome
+from lakecli.repository.contract import Repository
+from lakecli.repository.moving.clean_branches import unstage_unchanged
+from lakecli.repository.pending import intents, operations, staging_tokens, unsent
+from lakecli.repository.pending.branch_moves import follow_head, is_built_from
+from lakecli.repository.pending.intents import finish_pending
+from lakecli.repository.pending.under_way import CommitUnderWay
+from lakecli.repository.records import ref_changes
+from lakecli.repository.records.moves import CaughtUp, LocalMove, Resumed, Unsent
+from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.sharing.publish import publish
+from lakecli.repository.sharing.sending import PutBack, push_note
+from lakecli.staging import area
+
+
+def follow(repository: Repository) -> int:
+    """Move local refs that have nothing of their own to the positions of the bucket's.
+
+    New refs are made here. Refs that were deleted in the bucket are deleted here, except branches
+    with staged changes. Refs whose moves are still to be sent, and refs that are held, stay.
+
+    Returns:
+        How many refs moved.
+    """
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        behind = [
+            tracked
+            for tracked in TrackingStore(txn, repository.key).iter()
+            if refs.position(tracked.kind, tracked.name) != tracked.commit_id
+            and not _stays(txn, repository, tracked)
+        ]
+    if not behind:
+        return 0
+    behind = [tracked for tracked in behind if _is_ready(repository, tracked)]
+    with repository.lake.kv.write() as txn:
+        positions = TrackingStore(txn, repository.key)
+        changes = [
+            change
+            for tracked in behind
+            # Another process may have pushed meanwhile: then this position is an old one.
+            if positions.find(tracked.kind, tracked.name) == tracked
+            and not _stays(txn, repository, tracked)
+            and (change := _FOLLOW[tracked.kind](txn, repository, tracked)) is not None
+        ]
+        if changes:
+            operations.append(
+                txn, repository, kind=ref_changes.FOLLOWED, refs=changes, is_shared=True
+            )
+    return len(changes)
+
+
+def _is_ready(repository: Repository, tracked: Tracked) -> bool:
+    """Unstage what equals the head on a branch that is to follow.
+
+    Returns:
+        Whether it may follow; not if that cannot be found out, or is being committed.
+    """
+    if tracked.kind is not RefKind.BRANCH or tracked.commit_id is None:
+        return True
+    with repository.lake.kv.read() as txn:
+        local = RefStore(txn, repository.key).find_branch(tracked.name)
+        if local is None or not _has_nothing_of_its_own(txn, repository, local, tracked):
+            return True
+    try:
+        unstage_unchanged(repository, tracked.name, tracked.commit_id)
+    except (IntegrityError, NotFound, CommitUnderWay):
+        return False
+    return True
+
+
+def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bool:
+    """Return whether a ref does not follow: a move of it is still to be sent, or it is held."""
+    key = (tracked.kind, tracked.name)
+    return (
+        unsent.find_unsent(txn, repository, *key) is not None
+        or unsent.is_held(txn, repository, tracked)
+        or any(
+            (begun.intent.kind, begun.intent.name) == key
+            for begun in intents.iter_begun(txn, repository)
+        )
+    )
+
+
+def _follow_branch(
+    txn: WriteTransaction, repository: Repository, tracked: Tracked
+) -> RefChange | None:
+    """Let a branch follow; return the change, or ``None`` if it stays as it is."""
+    refs = RefStore(txn, repository.key)
+    before = refs.find_branch(tracked.name)
+    if before is None:
+        if tracked.commit_id is None or refs.find_tag(tracked.name) is not None:
+            return None
+        token = staging_tokens.start(txn, repository, tracked.name, tracked.commit_id)
+        after = Branch(tracked.name, tracked.commit_id, token)
+        refs.put_branch(after)
+        return ref_changes.branch_change(None, after)
+    if not _has_nothing_of_its_own(txn, repository, before, tracked):
+        return None
+    if tracked.commit_id is None:
+        areas = (before.staging_token, *before.sealed_tokens)
+        is_staged = any(not area.is_empty(txn, token) for token in areas)
+        if is_staged or before.name == repository.record.default_branch:
+            return None
+        refs.delete_branch(before.name)
+        return ref_changes.branch_change(before, None)
+    after = before._replace(commit_id=tracked.commit_id)
+    refs.put_branch(after)
+    follow_head(txn, before, after, has_seen=False)
+    return ref_changes.branch_change(before, after)
+
+
+def _follow_tag(
+    txn: WriteTransaction, repository: Repository, tracked: Tracked
+) -> RefChange | None:
+    """Let a tag follow; return the change, or ``None`` if it stays as it is."""
+    refs = RefStore(txn, repository.key)
+    before = refs.find_tag(tracked.name)
+    if before is None:
+        if tracked.commit_id is None or refs.find_branch(tracked.name) is not None:
+            return None
+    elif not _was_in_bucket(txn, repository, RefKind.TAG, before):
+        return None
+    if tracked.commit_id is None:
+        refs.delete_tag(tracked.name)
+        return ref_changes.tag_change(before, None)
+    after = Tag(tracked.name, tracked.commit_id)
+    refs.put_tag(after)
+    return ref_changes.tag_change(before, after)
+
+
+_FOLLOW: Final = {RefKind.BRANCH: _follow_branch, RefKind.TAG: _follow_tag}
+
+
+def _has_nothing_of_its_own(
+    txn: ReadTransaction, repository: Repository, local: Branch, tracked: Tracked
+) -> bool:
+    """Return whether the bucket has or had all that a local branch has."""
+    refs = RefStore(txn, repository.key)
+    if tracked.commit_id is not None:
+        if refs.find_commit(tracked.commit_id) is None:
+            return False  # its pack is not listed yet
+        if is_ancestor(refs, local.commit_id, tracked.commit_id):
+            return True
+    # Somebody moved it back or deleted it.
+    return _was_in_bucket(txn, repository, RefKind.BRANCH, local)
+
+
+def _was_in_bucket(
+    txn: ReadTransaction, repository: Repository, kind: RefKind, local: Branch | Tag
+) -> bool:
+    """Return whether the bucket's ref once stood where the local one does, as far as is known."""
+    moves = iter_moves(txn, repository.key, kind, local.name)
+    return any(local.commit_id in (move.before, move.after) for move in moves)
+
+
+class SharedMover:
+    """Moves branches in the bucket before they move here, for the length of one command.
+
+    Args:
+        command_id: random bytes that identify the command.
+        who: returns who moves refs, for the shared reflog; called when one is moved.
+        sleep: waits for so many seconds.
+        put_back: undoes a deletion or renaming here that the bucket refuses.
+    """
+
+    def __init__(
+        self,
+        command_id: bytes,
+        *,
+        who: Callable[[], str],
+        sleep: Callable[[float], None],
+        put_back: PutBack,
+    ) -> None:
+        self._command_id = command_id
+        self._who = who
+        self._sleep = sleep
+        self._put_back = put_back
+        self._lost = 0
+        self._resumed: tuple[Resumed, ...] = ()
+
+    @property
+    def command_id(self) -> bytes:
+        """The bytes that identify this command in the notes of refs that it moves."""
+        return self._command_id
+
+    def catch_up(self, repository: Repository) -> CaughtUp:
+        """Finish what earlier commands left, fetch, and let local refs follow."""
+        finished = finish_pending(repository)
+        fetch(repository)
+        errors: list[LakeError] = []
+        resumed: list[Resumed] = []
+        for note in _notes(repository):
+            try:
+                self._push(repository, note)
+            except Unreachable:
+                raise
+            except LakeError as error:
+                errors.append(error)
+                if _is_noted(repository, note):
+                    continue
+                resumed.append(Resumed(note, error))
+            else:
+                resumed.append(Resumed(note, None))
+        follow(repository)
+        self._resumed = tuple(resumed)
+        return CaughtUp(tuple(finished), tuple(errors))
+
+    def take_resumed(self) -> tuple[Resumed, ...]:
+        """Return what `catch_up` has resumed, the first time; then nothing."""
+        taken, self._resumed = self._resumed, ()
+        return taken
+
+    def move(
+        self, repository: Repository, branch: Branch, commit: Commit, landing: LocalMove
+    ) -> bool:
+        """Move the branch in the bucket, then land the commit here."""
+        with repository.lake.kv.read() as txn:
+            present = RefStore(txn, repository.key).find_branch(branch.name)
+            if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
+                return False  # another process of this machine has moved it, and may have fetched
+            before = TrackingStore(txn, repository.key).position(RefKind.BRANCH, branch.name)
+            _check_ahead(txn, repository, branch, before)
+        with repository.lake.kv.write() as txn:
+            if not staging_tokens.are_noted(txn, repository, landing.left):
+                return False
+            staging_tokens.note_copies(txn, repository, landing.left)
+            RefStore(txn, repository.key).put_commit(commit)
+        result = publish(
+            repository,
+            RefKind.BRANCH,
+            branch.name,
+            before=before,
+            after=commit.id,
+            who=self._who(),
+            why=landing.operation,
+            landing=landing,
+        )
+        if result.outcome == Outcome.APPLIED:
+            self._lost = 0
+            return True
+        self._back_off(repository)
+        _fetch_and_follow(repository)
+        return False
+
+    def finish(self, repository: Repository) -> None:
+        """Send the notes of refs that this command moved here."""
+        for note in _notes(repository):
+            if self._command_id.hex() in note.by:
+                self._push(repository, note)
+
+    def _push(self, repository: Repository, note: Unsent) -> None:
+
+        command_id, put_back = self._command_id, self._put_back
+        push_note(repository, note, who=self._who, command_id=command_id, put_back=put_back)
+
+    def _back_off(self, repository: Repository) -> None:
+        retries = Retries(REF_MOVES, sleep=self._sleep, random=repository.lake.random_number)
+        retries.pause(self._lost)
+        self._lost += 1
+
+
+def _notes(repository: Repository) -> list[Unsent]:
+    """Return the notes, deletions last: a renamed branch always has a name in the bucket."""
+    with repository.lake.kv.read() as txn:
+        notes = list(unsent.iter_unsent(txn, repository))
+    return sorted(notes, key=lambda note: note.after is None)
+
+
+def _is_noted(repository: Repository, move: Unsent) -> bool:
+    with repository.lake.kv.read() as txn:
+        return unsent.find_unsent(txn, repository, move.kind, move.name) is not None
+
+
+def _check_ahead(
+    txn: ReadTransaction, repository: Repository, branch: Branch, before: CommitId | None
+) -> None:
+    """Refuse to move a branch in the bucket that lacks what the bucket has.
+
+    Raises:
+        LostRace: they have diverged.
+    """
+    refs = RefStore(txn, repository.key)
+    if before is not None and not is_ancestor(refs, before, branch.commit_id):
+        raise LostRace(
+            f"branch {branch.name} here and in the bucket have diverged",
+            hint=f"merge them: lakecli pull {repository.uri}/{branch.name}",
+        )
+
+
+def _fetch_and_follow(repository: Repository) -> None:
+
+    fetch(repository)
+    follow(repository)

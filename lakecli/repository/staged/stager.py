@@ -1,0 +1,231 @@
+"""Write to staging areas, in short transactions that form one operation of the log.
+
+If another command writes between two of them, the rest is a separate operation: undo takes the
+newest first, so the log must have the order of the writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.base.model import Branch, Entry, MetarangeId, StagingToken
+from lakecli.kv import operations as log
+from lakecli.kv.env import ReadTransaction, WriteTransaction
+from lakecli.kv.operations import Operation, StagingChange
+from lakecli.refs.ref_store import RefStore
+from lakecli.repository.guard import claims
+from lakecli.repository.guard.claims import claim_head
+from lakecli.repository.pending import operations
+from lakecli.repository.reading.view import View, branch_at, view_of_branch
+from lakecli.staging import area
+from lakecli.staging.area import ClaimedValue
+
+if TYPE_CHECKING:
+    from lakecli.repository.contract import Repository
+
+BATCH: Final = 8_192
+"""Records written in one transaction, for which other processes wait."""
+
+MAX_ATTEMPTS: Final = 64
+"""How often records that change while they are read are read again, at most."""
+
+
+class Seen(NamedTuple):
+    """The state of some paths of a branch when it was read.
+
+    Attributes:
+        branch: its name.
+        tree: the tree of its head.
+        staged: paths, and the staged value, tombstone, or ``None`` of each.
+    """
+
+    branch: str
+    tree: MetarangeId
+    staged: Sequence[tuple[bytes, bytes | None]]
+
+    @classmethod
+    def of(cls, view: View, branch: str, paths: Iterable[bytes]) -> Seen:
+        """Return the state of some paths in the view of a branch."""
+        staged = [(path, _staged_value(view.txn, view.tokens, path)) for path in paths]
+        return cls(branch, view.commit.metarange_id, staged)
+
+
+def _staged_value(
+    txn: ReadTransaction, tokens: Iterable[StagingToken], path: bytes
+) -> bytes | None:
+    found = (area.get(txn, token, path) for token in tokens)
+    return next((value for value in found if value is not None), None)
+
+
+def _is_as_seen(txn: WriteTransaction, repository: Repository, seen: Seen) -> bool:
+    """Tell whether a branch is as it was seen; trees are compared by ID, not read."""
+    branch = branch_at(repository, txn, seen.branch)
+    tokens = (branch.staging_token, *branch.sealed_tokens)
+    head = RefStore(txn, repository.key).get_commit(branch.commit_id)
+    is_same_tree = head.metarange_id == seen.tree
+    for path, staged in seen.staged:
+        if _staged_value(txn, tokens, path) != staged or (staged is None and not is_same_tree):
+            return False
+    return True
+
+
+class Stager:
+    """Stages changes on branches of one repository, as one operation where possible.
+
+    Belongs to one thread at a time.
+
+    Args:
+        repository: the repository of the branches.
+        branch: the branch to stage on, unless `write` names another.
+        kind: the kind of the operation, as the log shows it.
+    """
+
+    def __init__(self, repository: Repository, branch: str, *, kind: str) -> None:
+        self._repository = repository
+        self._branch = branch
+        self._kind = kind
+        self._operation: Operation | None = None
+
+    def write(
+        self,
+        changes: Sequence[tuple[bytes, ClaimedValue]],
+        *,
+        branch: str | None = None,
+        whole: bool = False,
+    ) -> None:
+        """Stage (path, claimed value or tombstone), in ascending order of paths.
+
+        Args:
+            changes: what to stage.
+            branch: the branch to stage on, if not the stager's own.
+            whole: stage all changes in one transaction, so that nobody sees a part of them.
+
+        Raises:
+            NotFound: no such branch.
+        """
+        name = self._branch if branch is None else branch
+        size = max(len(changes), 1) if whole else BATCH
+        for start in range(0, len(changes), size):
+            part = changes[start : start + size]
+            with self._repository.lake.kv.write() as txn:
+                present = branch_at(self._repository, txn, name)
+                self._log(txn, present, [path for path, _ in part])
+                area.put_many(txn, present.staging_token, part)
+
+    def write_unless_changed(
+        self, parts: Sequence[tuple[str, Sequence[tuple[bytes, ClaimedValue]]]], seen: Seen
+    ) -> bool:
+        """Stage changes of one or two branches in one transaction, or nothing at all.
+
+        Args:
+            parts: branches and what to stage on each, in ascending order of paths.
+            seen: the state that the changes are based on.
+
+        Returns:
+            Whether that state was unchanged; if not, nothing was staged.
+
+        Raises:
+            NotFound: no such branch.
+        """
+        with self._repository.lake.kv.write() as txn:
+            if not _is_as_seen(txn, self._repository, seen):
+                return False
+            for name, changes in parts:
+                present = branch_at(self._repository, txn, name)
+                self._log(txn, present, [path for path, _ in changes])
+                area.put_many(txn, present.staging_token, changes)
+        return True
+
+    def unstage(self, paths: Sequence[bytes]) -> None:
+        """Unstage paths, given in ascending order, so that they read as committed again.
+
+        If a sealed area has a path too, the committed value is staged over it.
+
+        Raises:
+            NotFound: no such branch.
+            CommitUnderWay: another process is sending what is sealed to the bucket.
+        """
+        from lakecli.repository.pending.under_way import when_none_under_way
+
+        for start in range(0, len(paths), BATCH):
+            part = paths[start : start + BATCH]
+            while not when_none_under_way(self._repository, partial(self._unstage, part)):
+                pass  # another commit has come between
+
+    def _unstage(self, part: Sequence[bytes], *, has_asked: bool) -> bool:
+        """Unstage some paths, unless the head has moved since it was claimed."""
+        with self._repository.lake.kv.read() as txn:
+            view = view_of_branch(self._repository, txn, self._branch)
+            head = claim_head(view).id if view.tokens[1:] else None
+        with self._repository.lake.kv.write() as txn:
+            refs = RefStore(txn, self._repository.key)
+            branch = branch_at(self._repository, txn, self._branch)
+            if branch.sealed_tokens:
+                from lakecli.repository.pending.under_way import check_none_sent
+
+                check_none_sent(txn, self._repository, branch.name, has_asked=has_asked)
+                if branch.commit_id != head:
+                    return False
+            self._log(txn, branch, part)
+            below = View(
+                self._repository,
+                txn,
+                commit=refs.get_commit(branch.commit_id),
+                tokens=branch.sealed_tokens,
+                name=branch.name,
+            )
+            covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
+            if any(covered):
+                from lakecli.repository.pending import staging_tokens
+
+                refs.put_branch(staging_tokens.outdate(txn, self._repository, branch))
+        return True
+
+    def _log(self, txn: WriteTransaction, branch: Branch, paths: Sequence[bytes]) -> None:
+        """Record in the operation that these paths are about to be written."""
+        change = StagingChange(branch.name, branch.staging_token)
+        begun = self._operation
+        if begun is None or begun.sequence != log.last_sequence(txn, self._repository.key):
+            self._operation = operations.append(
+                txn,
+                self._repository,
+                kind=self._kind,
+                staging=[change],
+                metadata=None if begun is None else {"continues": begun.id.hex()},
+            )
+        elif change not in begun.staging:
+            # Another area, or a commit that failed has sealed the first one since.
+            self._operation = begun._replace(staging=(*begun.staging, change))
+            log.rewrite(txn, self._operation)
+        assert self._operation is not None
+        log.save_images(txn, self._operation.id, branch.staging_token, paths)
+
+
+def stage_entry(
+    repository: Repository, branch: str, path: bytes, entry: Entry, *, kind: str
+) -> None:
+    """Stage one entry, unless the branch has the same one already; its object is claimed.
+
+    Raises:
+        NotFound: no such branch.
+        Gone: the object of the entry is not in the bucket.
+    """
+    from lakecli.committed.values import identity_of
+
+    value = claims.claim_entry(repository, path, entry)
+    with repository.lake.kv.read() as txn:
+        present = view_of_branch(repository, txn, branch).find(path)
+    if present is None or identity_of(present) != identity_of(value):
+        Stager(repository, branch, kind=kind).write([(path, value)])
+
+
+def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:
+    """Unstage one path; return whether its value in a sealed area had to be covered."""
+    sealed = any(area.get(txn, each, path) is not None for each in below.tokens)
+    if not sealed:
+        area.remove(txn, token, path)
+        return False
+    area.put_many(txn, token, [(path, claims.committed_value(below, path))])
+    return True

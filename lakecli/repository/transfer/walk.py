@@ -1,0 +1,210 @@
+"""Walk a directory that is to be uploaded."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakecli.errors import UsageError
+from lakecli.repository.transfer.own_files import is_own
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
+
+
+class LinkPolicy(StrEnum):
+    """How to treat symbolic links and special files below an uploaded directory."""
+
+    FAIL = "fail"
+    FOLLOW = "follow"
+    SKIP = "skip"
+
+
+class Found(NamedTuple):
+    """A file below the root: its path on disk, its relative name, and why it cannot be read."""
+
+    path: bytes
+    relative: bytes
+    problem: str | None = None
+
+
+class _Directory(NamedTuple):
+    path: bytes
+    relative: bytes
+    above: frozenset[tuple[int, int]]
+    """Device and inode of each directory above this one."""
+
+
+def walk(root: bytes, policy: LinkPolicy) -> Iterator[Found]:
+    """Yield every regular file below a directory, in byte order of the relative names.
+
+    Symbolic links and special files are yielded with a problem, left out, or followed, as the
+    policy says; sockets, pipes and devices are never followed. A directory that cannot be read is a
+    problem, and so is a link that leads to one of its own parents. A directory whose name is not
+    that of data (`is_own`) is yielded like a file, and not entered.
+    """
+    # A stack of what remains to be yielded, since directories may nest deeper than Python recurses.
+    waiting: list[Iterator[Found | _Directory]] = [iter([_Directory(root, b"", frozenset())])]
+    while waiting:
+        item = next(waiting[-1], None)
+        if item is None:
+            waiting.pop()
+        elif isinstance(item, Found):
+            yield item
+        else:
+            waiting.append(_list(item, policy))
+
+
+def named(root: bytes, names: Iterable[bytes], policy: LinkPolicy) -> Iterator[Found]:
+    """Yield the files of some relative names below a directory, in the order of the names.
+
+    A name that is no file, or leaves the directory, is yielded with a problem. Symbolic links and
+    special files are treated as by `walk`, also those above a file.
+    """
+    for name in names:
+        path = os.path.join(root, name)
+        problem, is_special = _problem_of(root, name, follow=policy is LinkPolicy.FOLLOW)
+        if not (is_special and policy is LinkPolicy.SKIP):
+            yield Found(path, name, problem)
+
+
+def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, bool]:
+    """Return why a name cannot be uploaded, and whether that is a matter of the policy."""
+    parts = name.split(b"/")
+    if any(part in (b"", b".", b"..") for part in parts):
+        return "not a relative name without '.' and '..'", False
+    path = root
+    try:
+        for part in parts:
+            path = os.path.join(path, part)
+            status = os.stat(path, follow_symlinks=follow)
+            if stat.S_ISLNK(status.st_mode):
+                return "a symbolic link", True
+    except OSError as error:
+        return (error.strerror or str(error)).lower(), False
+    if stat.S_ISREG(status.st_mode):
+        return None, False
+    if stat.S_ISDIR(status.st_mode):
+        return "is a directory", False
+    return "a special file (pipe, socket or device)", True
+
+
+def by_own_names(sources: Sequence[Path]) -> list[Found]:
+    """Return files with their own names, in the order of these.
+
+    Raises:
+        UsageError: two have the same name.
+    """
+    found: dict[bytes, Found] = {}
+    for source in sources:
+        name = os.fsencode(source.name)
+        path = os.path.realpath(os.fsencode(source))
+        if name in found:
+            raise UsageError(
+                f"two files have the name {source.name!r}", hint="upload them one by one"
+            )
+        problem = "is a directory; upload it by itself with -r" if source.is_dir() else None
+        found[name] = Found(path, name, problem)
+    return [found[name] for name in sorted(found)]
+
+
+def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False) -> int:
+    """Open a file or directory below a root, and follow no link in any component.
+
+    Args:
+        root: the root, which may be a link itself.
+        relative: the path below it; ``b""`` for the root.
+        flags: of `os.open`.
+        follow: follow links.
+
+    Raises:
+        OSError: it cannot be opened; with ``ELOOP`` or ``ENOTDIR``, because of a link.
+    """
+    if follow or not relative:
+        return os.open(os.path.join(root, relative), flags)
+    *directories, name = relative.split(b"/")
+    current = os.open(root, OPEN_DIRECTORY)
+    try:
+        for each in directories:
+            above = current
+            current = os.open(each, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+            os.close(above)
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=current)
+    finally:
+        os.close(current)
+
+
+def opener_below(root: bytes, policy: LinkPolicy) -> Callable[[bytes, int], int]:
+    """Return what opens the files that `walk` and `named` yield, in place of `os.open`.
+
+    Between the walk and the reading, another process may put a link in the place of a directory.
+    Unless the policy is to follow links, such a file is not opened.
+    """
+    lead = os.path.join(root, b"")
+    follow = policy is LinkPolicy.FOLLOW
+    return lambda path, flags: open_below(lead, path.removeprefix(lead), flags, follow=follow)
+
+
+def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[Found | _Directory]:
+    path, prefix, above = directory
+    root = path[: len(path) - len(prefix)]
+    follow = policy is LinkPolicy.FOLLOW
+    try:
+        # Another process may have put a link in the place of a directory that was listed.
+        descriptor = open_below(root, prefix, OPEN_DIRECTORY, follow=follow)
+    except OSError as error:
+        yield Found(path, prefix, (error.strerror or str(error)).lower())
+        return
+    try:
+        status = os.fstat(descriptor)
+        with os.scandir(descriptor) as listing:
+            kinds = [(_kind(entry, follow=follow), os.fsencode(entry.name)) for entry in listing]
+    except OSError as error:
+        yield Found(path, prefix, (error.strerror or str(error)).lower())
+        return
+    finally:
+        os.close(descriptor)
+    here = (status.st_dev, status.st_ino)
+    if here in above:
+        yield Found(path, prefix, "a symbolic link that leads back into itself")
+        return
+    above |= {here}
+    # A directory sorts as its contents do, by the name with the slash.
+    kinds.sort(key=lambda item: item[1] + b"/" if item[0] == "directory" else item[1])
+    lead = prefix + b"/" if prefix else b""
+    for kind, name in kinds:
+        file, relative = os.path.join(path, name), lead + name
+        if kind == "file":
+            yield Found(file, relative)
+        elif kind == "directory" and is_own(name):
+            yield Found(file, relative, "is a directory")
+        elif kind == "directory":
+            yield _Directory(file, relative, above)
+        elif policy is not LinkPolicy.SKIP:
+            yield Found(file, relative, f"a {kind}")
+
+
+def _kind(entry: os.DirEntry[str], *, follow: bool) -> str:
+    try:
+        if entry.is_file(follow_symlinks=follow):
+            return "file"
+        if entry.is_dir(follow_symlinks=follow):
+            return "directory"
+        if entry.is_symlink():
+            return "broken symbolic link" if follow else "symbolic link"
+    except OSError as error:  # a link to itself, or through a directory that we may not read
+        return f"symbolic link that cannot be followed ({(error.strerror or str(error)).lower()})"
+    return "special file (pipe, socket or device)"
+
+
+def size_of(found: Found) -> int:
+    """Return the size of a file in bytes; 0 if it is unknown."""
+    try:
+        return os.stat(found.path).st_size
+    except OSError:
+        return 0
