@@ -26,7 +26,7 @@ from lakecli.exports.records import MARKER, Failure, Hands, Job, Outcome, Part
 from lakecli.exports.target import WHOLE, Item, open_target
 from lakecli.repository.check.objects import Recorded, change_of
 from lakecli.repository.reading.contents import read_located
-from lakecli.repository.transfer.destination import NoRoom, State, UnsafeName
+from lakecli.repository.transfer.destination import FileComparison, NoRoom, UnsafeName
 from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import Action, Step
@@ -162,7 +162,7 @@ class _Export:
     def _export(self, item: Item, entry: Entry, found: ObjectInfo | None) -> None:
         outcome = self.outcome
         state = self.target.state_of(item, found)
-        if state is State.SAME:
+        if state is FileComparison.SAME:
             self._hands.progress.advance(size=entry.size)
             with self._lock:
                 outcome.unchanged.add(entry.size)
@@ -172,11 +172,11 @@ class _Export:
         if not self._job.dry_run:
             by_store, is_whole = self._write(item, entry)
         with self._lock:
-            (outcome.new if state is State.MISSING else outcome.changed).add(entry.size)
+            (outcome.new if state is FileComparison.MISSING else outcome.changed).add(entry.size)
             outcome.bare += not is_whole
             if by_store:
                 outcome.by_store.add(entry.size)
-        action = Action.NEW if state is State.MISSING else Action.CHANGED
+        action = Action.NEW if state is FileComparison.MISSING else Action.CHANGED
         self._list(action, item.path, entry.size)
 
     def _list(self, action: Action, path: bytes, size: int = 0, error: str = "") -> None:

@@ -16,7 +16,7 @@ from lakecli.engine.store_location import open_by_uri
 from lakecli.errors import Refused, UsageError
 from lakecli.exports.records import Job
 from lakecli.repository.reading.contents import digest_of
-from lakecli.repository.transfer.destination import Destination, State
+from lakecli.repository.transfer.destination import Destination, FileComparison
 from lakecli.stores.base import ANY, Attributes, ObjectInfo, ObjectNotFound
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.streams import ReadStream
@@ -96,12 +96,12 @@ class DirectoryTarget:
         del name
         return None
 
-    def state_of(self, item: Item, found: ObjectInfo | None) -> State:
+    def state_of(self, item: Item, found: ObjectInfo | None) -> FileComparison:
         """Compare a file with its object, by its bytes where their digest is known."""
         del found
         assert item.entry is not None
         if item.name.endswith(b"/"):
-            return State.MISSING
+            return FileComparison.MISSING
         return self._compare(item.name, item.entry)
 
     def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
@@ -134,9 +134,9 @@ class DirectoryTarget:
         if item.name.endswith(b"/"):
             return False  # a directory goes with the last file in it
         state = self._compare(item.name, item.old)
-        if state is State.DIFFERENT:
+        if state is FileComparison.DIFFERENT:
             raise Changed
-        return state is State.SAME
+        return state is FileComparison.SAME
 
     def delete(self, item: Item) -> None:
         """Delete a file, and the directories that it leaves empty."""
@@ -146,7 +146,7 @@ class DirectoryTarget:
         """Close the directory."""
         self._destination.close()
 
-    def _compare(self, name: bytes, entry: Entry) -> State:
+    def _compare(self, name: bytes, entry: Entry) -> FileComparison:
         return self._destination.state_of(
             name,
             size=entry.size,
@@ -173,18 +173,18 @@ class BucketTarget:
             return None
         return self._listed.find(name)
 
-    def state_of(self, item: Item, found: ObjectInfo | None) -> State:
+    def state_of(self, item: Item, found: ObjectInfo | None) -> FileComparison:
         """Compare an object by size and by the identity in its metadata."""
         assert item.entry is not None
         if found is None:
-            return State.MISSING
+            return FileComparison.MISSING
         if found.size != item.entry.size:
-            return State.DIFFERENT
+            return FileComparison.DIFFERENT
         try:
             carried = self._store.head(found.key).metadata.get(IDENTITY)
         except ObjectNotFound:
-            return State.MISSING
-        return State.SAME if carried == item.identity else State.DIFFERENT
+            return FileComparison.MISSING
+        return FileComparison.SAME if carried == item.identity else FileComparison.DIFFERENT
 
     def write(self, item: Item, pieces: Iterator[bytes]) -> bool:
         """Send an object: a small one after it is verified, a large one while it is read.

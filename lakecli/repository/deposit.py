@@ -18,7 +18,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
-from lakecli.repository.upload import Upload, UploadOptions, is_same
+from lakecli.repository.upload import Uploader, UploadOptions, is_same
 from lakecli.staging.area import TOMBSTONE
 
 
@@ -49,7 +49,7 @@ def deposit(
     check_path(path)
     with repository.lake.kv.read() as txn:
         branch_at(repository, txn, branch)
-    upload = Upload(repository, branch, options, is_single=True)
+    upload = Uploader(repository, branch, options, is_single=True)
     (present,) = upload.present([path])
     expected = upload.expected(present)
     if isinstance(source, Path):

@@ -39,10 +39,10 @@ from lakecli.repository.reading.trust import real_path, remembered
 from lakecli.repository.reading.view import View, no_such_path, open_view
 from lakecli.repository.transfer.destination import (
     Destination,
+    FileComparison,
     NoRoom,
-    State,
     UnsafeName,
-    Unwritable,
+    UnwritableFile,
 )
 from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import (
@@ -51,9 +51,9 @@ from lakecli.repository.transfer.parallel import (
     Workers,
     part_retries,
 )
+from lakecli.repository.transfer.parts import PartFetcher
 from lakecli.repository.transfer.plan import Action, Step
-from lakecli.repository.transfer.readers import FileState
-from lakecli.repository.transfer.receive import Fetcher
+from lakecli.repository.transfer.readers import FileStamp
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy, walk
 from lakecli.stores.base import BucketNotFound
@@ -65,9 +65,9 @@ LOOK_AHEAD: Final = 1_024
 
 
 _ACTIONS: Final = {
-    State.MISSING: Action.NEW,
-    State.SAME: Action.UNCHANGED,
-    State.DIFFERENT: Action.CHANGED,
+    FileComparison.MISSING: Action.NEW,
+    FileComparison.SAME: Action.UNCHANGED,
+    FileComparison.DIFFERENT: Action.CHANGED,
 }
 
 
@@ -146,7 +146,7 @@ def download_object(
     """
     entry, target = _find_target(repository, ref, path, target)
     with Destination(os.fsencode(target.parent)) as destination:
-        Download(repository, options).fetch(destination, os.fsencode(target.name), entry)
+        Downloader(repository, options).fetch(destination, os.fsencode(target.name), entry)
     return entry
 
 
@@ -231,7 +231,7 @@ def download_tree(
                 f"{count:,} files would be deleted, more than {mirror.max_delete:,}",
                 hint="list them: --dry-run",
             )
-        download = TreeDownload(repository, options, below, surplus)
+        download = TreeDownloader(repository, options, below, surplus)
         download.fetch_all(destination, download.records(view, ref, names))
         if surplus.files and not download.report.failures:
             download.delete(destination, view)
@@ -290,7 +290,7 @@ def _opened(
         yield view, destination, surplus
 
 
-class Download:
+class Downloader:
     """One download command; fetches objects to files. Safe to share between threads."""
 
     def __init__(self, repository: Repository, options: DownloadOptions) -> None:
@@ -300,7 +300,7 @@ class Download:
 
         self._fetcher = None
         if not is_local(repository.store.uri):
-            self._fetcher = Fetcher(
+            self._fetcher = PartFetcher(
                 repository,
                 workers=self.workers,
                 retries=part_retries(self.workers, repository.lake.random_number),
@@ -327,7 +327,7 @@ class Download:
             self._options.progress.advance(size=len(piece))
 
 
-class TreeDownload(Download):
+class TreeDownloader(Downloader):
     """A recursive download by several threads.
 
     Args:
@@ -430,7 +430,7 @@ class TreeDownload(Download):
                 if name:
                     destination.make_directory(name[:-1])
                 return
-            if self._state(destination, name, entry, mtime=entry.file_mtime) is State.SAME:
+            if self._state(destination, name, entry, mtime=entry.file_mtime) is FileComparison.SAME:
                 with self._lock:
                     self.report.unchanged += 1
                 self._options.progress.advance(items=1, size=entry.size)
@@ -438,7 +438,7 @@ class TreeDownload(Download):
             size = self.fetch(destination, name, entry)
         except NoRoom:
             raise
-        except (Unwritable, NotFound, IntegrityError, UsageError, Refused) as error:
+        except (UnwritableFile, NotFound, IntegrityError, UsageError, Refused) as error:
             # Without the namespace all objects fail; without a bucket outside it only some.
             if isinstance(error, BucketNotFound) and not is_external(entry):
                 raise
@@ -456,7 +456,7 @@ class TreeDownload(Download):
 
     def _state(
         self, destination: Destination, name: bytes, entry: Entry, *, mtime: int | None = None
-    ) -> State:
+    ) -> FileComparison:
         """Compare a file with an object; one that is the same gets the time, if given."""
         return destination.state_of(
             name,
@@ -473,7 +473,7 @@ class TreeDownload(Download):
             self.report.failures.append((path, error.message))
 
 
-class _TreePlan(TreeDownload):
+class _TreePlan(TreeDownloader):
     """A recursive download that compares and writes nothing."""
 
     def __init__(
@@ -528,7 +528,7 @@ class _Surplus(NamedTuple):
         failures: directories that cannot be read, and why.
     """
 
-    files: list[tuple[bytes, FileState]]
+    files: list[tuple[bytes, FileStamp]]
     failures: list[tuple[bytes, str]]
 
     @classmethod
@@ -563,7 +563,7 @@ class _Surplus(NamedTuple):
             if stat.S_ISDIR(status.st_mode):
                 found.failures.append((each.path, each.problem or "cannot be read"))
             elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-                found.files.append((name, FileState.of(status)))
+                found.files.append((name, FileStamp.of(status)))
         if found.files and not objects.any:
             raise Refused(
                 f"there is no object below {view.repository.uri}/{view.name}/{os.fsdecode(below)}, "

@@ -24,9 +24,8 @@ from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.repository.transfer.expected import Expected
 from lakecli.repository.transfer.ingest import Ingest, Ingested
-from lakecli.repository.transfer.readers import SpecialFile
+from lakecli.repository.transfer.readers import ExpectedObject, SpecialFile
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.staging.area import TOMBSTONE
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
     from lakecli.repository.guard.claims import Change
     from lakecli.repository.transfer.parallel import Memory, Workers
-    from lakecli.repository.transfer.send import Sender
+    from lakecli.repository.transfer.parts import Sender
     from lakecli.stores.uploads import Uploads
 
 
@@ -66,7 +65,7 @@ class UploadOptions(NamedTuple):
     progress: Progress = NO_PROGRESS
 
 
-class Upload:
+class Uploader:
     """One upload: brings bytes in, makes entries of them and stages these.
 
     Several threads may bring files in; one at a time may stage.
@@ -135,7 +134,7 @@ class Upload:
     def _sender(self, uploads: Uploads, memory: Memory, progress: Progress) -> Sender:
         """Return the sender of large files to a namespace that accepts parts."""
         from lakecli.repository.transfer.parallel import part_retries
-        from lakecli.repository.transfer.send import Sender
+        from lakecli.repository.transfer.parts import Sender
 
         return Sender(
             self._repository,
@@ -158,7 +157,7 @@ class Upload:
             view = view_of_branch(self._repository, txn, self._branch)
             return view.find_many(list(paths))
 
-    def expected(self, present: bytes | None) -> Expected | None:
+    def expected(self, present: bytes | None) -> ExpectedObject | None:
         """Return the object of an encoded entry of the branch, if a file may turn out to be it."""
         if present is None:
             return None
@@ -170,10 +169,10 @@ class Upload:
             return None  # it will be replaced
         digest = data_digest(entry.physical_address)
         if digest is not None:
-            return Expected(digest, entry.size)
+            return ExpectedObject(digest, entry.size)
         if not is_md5(entry.checksum) or not self._agrees(entry):
             return None
-        return Expected(entry.checksum, entry.size, partial(self._exists, entry))
+        return ExpectedObject(entry.checksum, entry.size, partial(self._exists, entry))
 
     def _agrees(self, entry: Entry) -> bool:
         """Return whether an entry has the content type and the metadata that are asked for."""
@@ -341,7 +340,7 @@ def upload_file(
     """
     check_path(path)
     check_branch(repository, branch)
-    upload = Upload(repository, branch, options, is_single=True)
+    upload = Uploader(repository, branch, options, is_single=True)
     (present,) = upload.present([path])
     # A link that the user names is followed; one inside a directory is not.
     name = os.path.realpath(os.fsencode(source))
@@ -360,7 +359,7 @@ def upload_file(
         raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
     entry = upload.record_one(path, ingested, present, has_mtime=True)
     if upload.sends_parts:
-        from lakecli.repository.transfer.send import drop_leftovers
+        from lakecli.repository.transfer.parts import drop_leftovers
 
         drop_leftovers(repository)
     return entry
@@ -376,7 +375,7 @@ def upload_stream(
     """Upload a stream, such as standard input, and stage its entry."""
     check_path(path)
     check_branch(repository, branch)
-    upload = Upload(repository, branch, options, is_single=True)
+    upload = Uploader(repository, branch, options, is_single=True)
     (present,) = upload.present([path])
     options.progress.expect(items=1)
     ingested = upload.ingest.stream(source, expected=upload.expected(present))

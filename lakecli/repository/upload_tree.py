@@ -32,11 +32,11 @@ from lakecli.repository.records.notices import Notice
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, beside
+from lakecli.repository.transfer.parts import drop_leftovers
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
-from lakecli.repository.transfer.send import drop_leftovers
 from lakecli.repository.transfer.walk import Found, by_own_names, named, opener_below, size_of, walk
-from lakecli.repository.upload import Upload, UploadOptions, check_branch, is_same
+from lakecli.repository.upload import Uploader, UploadOptions, check_branch, is_same
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ class _Tree:
 
     def __init__(self, target: _Target, files: _Files, *, writes: bool) -> None:
         repository, branch, self._prefix, self._options = target
-        self._upload = Upload(repository, branch, self._options, writes=writes)
+        self._upload = Uploader(repository, branch, self._options, writes=writes)
         self._now = repository.lake.now
         self._files = files
 

@@ -24,7 +24,7 @@ from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile, changed
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.transfer.walk import LinkPolicy, open_below
-from lakecli.repository.upload import Upload, UploadOptions
+from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.index import state_of
@@ -195,7 +195,7 @@ class _Committing:
     def _upload(self, scan: Scan, chosen: Mapping[bytes, LocalChange]) -> None:
         """Bring the files into the namespace, and remember their entries."""
         prefix = self._worktree.link.prefix
-        upload = Upload(self._repository, self._branch, self._options.uploading)
+        upload = Uploader(self._repository, self._branch, self._options.uploading)
         files = [path for path, change in chosen.items() if change.type is not ChangeType.REMOVED]
         for path in files:
             check_path(prefix + path)
@@ -228,7 +228,7 @@ class _Committing:
         self._values = dict(sorted(values.items()))
 
     def _ingest(
-        self, upload: Upload, path: bytes, change: LocalChange
+        self, upload: Uploader, path: bytes, change: LocalChange
     ) -> tuple[Ingested, os.stat_result] | None:
         """Bring in a file as the scan has seen it; ``None`` if it is another one by now."""
         status: os.stat_result | None = None
@@ -264,7 +264,7 @@ class _Committing:
         return done, status
 
     def _entry(
-        self, upload: Upload, path: bytes, ingested: Ingested, status: os.stat_result
+        self, upload: Uploader, path: bytes, ingested: Ingested, status: os.stat_result
     ) -> Entry:
         where = self._worktree.link.prefix + path
         entry = upload.entry(where, ingested, at=self._repository.lake.now(), has_mtime=True)

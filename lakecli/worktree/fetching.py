@@ -30,10 +30,10 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-from lakecli.repository.download import Download, DownloadOptions
+from lakecli.repository.download import Downloader, DownloadOptions
 from lakecli.repository.reading.addresses import is_external, locate
 from lakecli.repository.reading.contents import damaged, digest_of, gone
-from lakecli.repository.transfer.destination import Destination, NoRoom, State, translated
+from lakecli.repository.transfer.destination import Destination, FileComparison, NoRoom, translated
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.own_files import INCOMING
 from lakecli.repository.transfer.parallel import FailureBudget
@@ -135,7 +135,7 @@ class Fetcher:
         self._progress = options.progress
         self._root = os.fsencode(worktree.root)
         self._incoming = os.path.join(self._root, INCOMING)
-        self._download = Download(worktree.repository, options)
+        self._download = Downloader(worktree.repository, options)
         self._can_reflink = True
         self._is_local = is_local(worktree.repository.store.uri)
         self._budget = FailureBudget()
@@ -199,7 +199,7 @@ class Fetcher:
             here = place.destination.state_of(
                 name, size=entry.size, digest=digest_of(entry), mtime=entry.file_mtime
             )
-            if here is State.SAME:
+            if here is FileComparison.SAME:
                 self._progress.advance(items=1, size=entry.size)
                 return Fetched(wanted, name)
         self._download.fetch(place.destination, name, entry)

@@ -26,7 +26,7 @@ from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard.claims import claim_uploaded
 from lakecli.repository.pending import operations
 from lakecli.repository.transfer.walk import opener_below
-from lakecli.repository.upload import Upload, UploadOptions
+from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.staging import area
 from lakecli.staging.area import ClaimedValue
 from lakecli.worktree.fetching import Expected, Wanted
@@ -117,7 +117,7 @@ def _bring_in(
     repository = worktree.repository
     changes: list[tuple[bytes, bytes]] = []
     uploaded = []
-    upload = Upload(repository, worktree.link.ref, options)
+    upload = Uploader(repository, worktree.link.ref, options)
     opener = opener_below(os.fsencode(worktree.root), options.links)
     statuses: list[os.stat_result] = []
 

@@ -176,16 +176,16 @@ def test_an_unreadable_directory_prevents_the_deletions(
 def test_what_changes_meanwhile_stays(
     cli: Cli, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakecli.repository.download import TreeDownload
+    from lakecli.repository.download import TreeDownloader
 
-    real = TreeDownload.fetch_all
+    real = TreeDownloader.fetch_all
 
-    def fetch_all(self: TreeDownload, *args: object) -> None:
+    def fetch_all(self: TreeDownloader, *args: object) -> None:
         (target / "gone").write_text("changed meanwhile")
         (target / "fresh").write_text("new")
         real(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(TreeDownload, "fetch_all", fetch_all)
+    monkeypatch.setattr(TreeDownloader, "fetch_all", fetch_all)
     assert cli.ok(*mirror(str(target)), "--json").json["deleted"] == 2
     assert {"gone", "fresh"} <= set(files(target))
 

@@ -232,13 +232,13 @@ def test_download_takes_the_size_of_parts(
 
     demo.commit("first", {"a": "1"})
     seen: list[int] = []
-    real = download.Download.__init__
+    real = download.Downloader.__init__
 
     def init(self: object, repository: object, options: download.DownloadOptions) -> None:
         seen.append(options.part_size)
         real(self, repository, options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(download.Download, "__init__", init)
+    monkeypatch.setattr(download.Downloader, "__init__", init)
     target = cli.directory / "got"
     cli.ok("fs", "download", "lakefs://demo/main/a", target)
     cli.ok("fs", "download", "lakefs://demo/main/a", target, "--part-size", "65536")

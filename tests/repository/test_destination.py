@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakecli.errors import IntegrityError
 from lakecli.repository.transfer import destination as module
-from lakecli.repository.transfer.destination import Destination, NoRoom, UnsafeName, Unwritable
+from lakecli.repository.transfer.destination import Destination, NoRoom, UnsafeName, UnwritableFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,7 +196,7 @@ def test_files_are_written_by_many_threads(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("code", "error"),
-    [("EACCES", Unwritable), ("EROFS", Unwritable), ("ENOSPC", NoRoom), ("EDQUOT", NoRoom)],
+    [("EACCES", UnwritableFile), ("EROFS", UnwritableFile), ("ENOSPC", NoRoom), ("EDQUOT", NoRoom)],
 )
 def test_a_disk_error_leaves_no_file(
     root: Path, monkeypatch: pytest.MonkeyPatch, code: str, error: type[Exception]

@@ -13,9 +13,13 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.repository.transfer.expected import Expected
 from lakecli.repository.transfer.ingest import SMALL, Ingest
-from lakecli.repository.transfer.readers import FileChanged, SpecialFile, VerifyingReader
+from lakecli.repository.transfer.readers import (
+    ExpectedObject,
+    FileChanged,
+    SpecialFile,
+    VerifyingReader,
+)
 from lakecli.stores.local.store import LocalStore
 from lakecli.stores.memory.store import MemoryStore
 from tests.support.recorded_progress import RecordedProgress
@@ -160,7 +164,7 @@ def test_an_expected_object_that_exists_is_not_written(
     first.flush()
     counting = Writes(store)
     again = ingest(counting)
-    expected = Expected(digest(contents(size)), size)
+    expected = ExpectedObject(digest(contents(size)), size)
     assert again.file(path, expected=expected).digest == expected.digest
     again.flush()
     assert counting.names == []
@@ -172,7 +176,7 @@ def test_an_expected_object_that_is_lost_is_written(
 ) -> None:
     data = contents(size)
     bringing = ingest(store)
-    bringing.file(file(data), expected=Expected(digest(data), size))
+    bringing.file(file(data), expected=ExpectedObject(digest(data), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
 
@@ -187,7 +191,7 @@ def test_a_writer_without_read_permission_can_write(
 
     data, store = contents(size), WriteOnly()
     bringing = ingest(store)
-    bringing.file(file(data), expected=Expected(digest(data), size))
+    bringing.file(file(data), expected=ExpectedObject(digest(data), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
 
@@ -198,7 +202,7 @@ def test_a_file_other_than_expected_is_written(
 ) -> None:
     data = contents(size)
     bringing = ingest(store)
-    bringing.file(file(data), expected=Expected(digest(b"other"), size))
+    bringing.file(file(data), expected=ExpectedObject(digest(b"other"), size))
     bringing.flush()
     assert store.get(data_key(digest(data))) == data
 
@@ -215,7 +219,7 @@ def test_a_large_file_is_hashed_only_once(
     def hashes_again(*_: object) -> None:
         pytest.fail("read again")
 
-    monkeypatch.setattr("lakecli.repository.transfer.expected.blake3", hashes_again)
+    monkeypatch.setattr("lakecli.repository.transfer.readers.blake3", hashes_again)
     assert ingest(store, cache).file(path).digest == digest(contents(LARGE))
 
 
@@ -260,7 +264,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
                     opened.write(b"XXXX")
         return real(*arguments)
 
-    monkeypatch.setattr("lakecli.repository.transfer.expected.blake3", change_it)
+    monkeypatch.setattr("lakecli.repository.transfer.readers.blake3", change_it)
     monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", change_it)
     bringing = ingest(store)
     with pytest.raises(FileChanged):

@@ -14,7 +14,7 @@ from lakecli.base.layout import data_key
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachable, Unsupported
 from lakecli.repository.download import DownloadOptions, download_object, download_tree
-from lakecli.repository.transfer.destination import Destination, NoRoom, State, UnsafeName
+from lakecli.repository.transfer.destination import Destination, FileComparison, NoRoom, UnsafeName
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.base import ANY
 from lakecli.stores.memory.store import MemoryStore
@@ -275,21 +275,21 @@ def test_the_state_of_a_destination_is_found(tmp_path: Path) -> None:
     digest = h(b"data").hex()
     with Destination(os.fsencode(tmp_path)) as destination:
         for name, size, known, expected in [
-            (b"f", 4, digest, State.SAME),
-            (b"f", 5, digest, State.DIFFERENT),
-            (b"f", 4, h(b"atad").hex(), State.DIFFERENT),
-            (b"f", 4, None, State.DIFFERENT),
-            (b"link", 4, digest, State.DIFFERENT),
-            (b"d", 4, digest, State.DIFFERENT),
-            (b"none", 4, digest, State.MISSING),
-            (b"none/at/all", 4, digest, State.MISSING),
+            (b"f", 4, digest, FileComparison.SAME),
+            (b"f", 5, digest, FileComparison.DIFFERENT),
+            (b"f", 4, h(b"atad").hex(), FileComparison.DIFFERENT),
+            (b"f", 4, None, FileComparison.DIFFERENT),
+            (b"link", 4, digest, FileComparison.DIFFERENT),
+            (b"d", 4, digest, FileComparison.DIFFERENT),
+            (b"none", 4, digest, FileComparison.MISSING),
+            (b"none/at/all", 4, digest, FileComparison.MISSING),
         ]:
             assert destination.state_of(name, size=size, digest=known) is expected, name
         for name in (b"link/x", b"f/x", b"../f"):
             with pytest.raises(UnsafeName):
                 destination.state_of(name, size=4, digest=digest)
     with Destination(os.fsencode(tmp_path / "new")) as destination:
-        assert destination.state_of(b"a/b", size=1, digest=None) is State.MISSING
+        assert destination.state_of(b"a/b", size=1, digest=None) is FileComparison.MISSING
     assert not (tmp_path / "new").exists()
 
 

@@ -16,9 +16,9 @@ from lakecli.base.progress import NO_PROGRESS
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import transfers
-from lakecli.repository.transfer import readers, send
+from lakecli.repository.transfer import parts, readers
+from lakecli.repository.transfer.parts import Section, SectionReader, drop_leftovers, read_contents
 from lakecli.repository.transfer.readers import FileChanged
-from lakecli.repository.transfer.send import Section, SectionReader, drop_leftovers, read_contents
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.capabilities import PART_SIZE
@@ -292,7 +292,7 @@ def test_another_part_size_starts_over(
 def test_parts_are_streamed_when_memory_is_short(
     repository: Repository, store: Bucket, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(send, "MOST_IN_MEMORY", SMALL_PART - 1)
+    monkeypatch.setattr(parts, "MOST_IN_MEMORY", SMALL_PART - 1)
     store.parts.before = fail_at(4, Unreachable("answered 503"), times=1)
     checksum = upload(repository, source)
     assert store.parts.streams == 10  # of eleven: the last part is small

@@ -354,7 +354,7 @@ def test_progress_counts_each_file_once(
     found = writer.Writer(reopen(repository, root), DownloadOptions(progress=progress))
     found.add(wanted)
     monkeypatch.setattr(
-        "lakecli.repository.download.Download.fetch", None
+        "lakecli.repository.download.Downloader.fetch", None
     )  # nothing is fetched again
     assert found.finish().downloaded == 1
     assert (progress.items, progress.size) == (1, len(large))

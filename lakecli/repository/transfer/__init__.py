@@ -7,9 +7,8 @@
     selection        which files: patterns as in ``.gitignore``
     plan             what a transfer would do, and its totals
     parallel         many objects at once, in bounded memory
-    readers          verified reading, and copying large files into a directory
-    ingest, send     files and streams brought in; large files sent in parts
-    expected         recognising what the branch has at a path already
-    destination      files written below a directory, also in parts
-    receive          large objects fetched in parts
+    readers          verified reading, and what an upload expects
+    ingest           files and streams brought into the namespace
+    destination      files written below a directory
+    parts            large objects of a bucket, sent and fetched in parts
 """

@@ -1,11 +1,9 @@
-"""A local directory to write files below, and never outside; and files that are filled in parts.
-
-A local file that collects a large object, filled in any order and resumed after a kill.
-
-A local directory to write files below, and never outside.
+"""A local directory to write files below, and never outside.
 
 Names come from a bucket and are not trusted: every component is checked, directories are entered
-one by one without following symbolic links, and a file gets its name only when it is complete.
+one by one without following symbolic links, and a file gets its name only when it is complete. A
+large object is collected in a `Partial` file, which is filled in any order and resumed after a
+kill.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import Final, NamedTuple, Self
 
 from lakecli.errors import PermissionDenied, Unreachable, UsageError
 from lakecli.repository.reading.contents import hasher_of
-from lakecli.repository.transfer.readers import PIECE, FileState
+from lakecli.repository.transfer.readers import PIECE, FileStamp
 
 
 class Partial(NamedTuple):
@@ -122,7 +120,7 @@ def open_exclusively(directory: int, name: bytes) -> int | None:
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class State(Enum):
+class FileComparison(Enum):
     """The file at the destination of an object, compared with the object."""
 
     MISSING = "missing"
@@ -134,7 +132,7 @@ class UnsafeName(UsageError):
     """A path that cannot be a file below the destination, or a destination that is no directory."""
 
 
-class Unwritable(PermissionDenied):
+class UnwritableFile(PermissionDenied):
     """A file or directory that this user may not write."""
 
 
@@ -186,7 +184,7 @@ class Destination:
 
         Raises:
             UnsafeName: the name leads out of the root, or cannot be a file.
-            Unwritable: the destination cannot be written.
+            UnwritableFile: the destination cannot be written.
             NoRoom: the disk is full.
         """
         components = _components(name)
@@ -204,7 +202,7 @@ class Destination:
         mtime: int | None = None,
         trusts_time: bool = False,
         check: Callable[[], None] = lambda: None,
-    ) -> State:
+    ) -> FileComparison:
         """Compare an existing file with the object that is to be written there.
 
         Args:
@@ -228,14 +226,13 @@ class Destination:
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
                 descriptor = os.open(components[-1], flags, dir_fd=directory)
         except FileNotFoundError:
-            return State.MISSING
-        except Unwritable:
-            return (
-                State.DIFFERENT
-            )  # the permissions of its directory decide whether it can be replaced
+            return FileComparison.MISSING
+        except UnwritableFile:
+            # The permissions of its directory decide whether it can be replaced.
+            return FileComparison.DIFFERENT
         except UnsafeName as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ELOOP:
-                return State.DIFFERENT  # a symbolic link, which is replaced
+                return FileComparison.DIFFERENT  # a symbolic link, which is replaced
             raise
         try:
             status = os.fstat(descriptor)
@@ -246,11 +243,11 @@ class Destination:
             else:
                 is_same = is_same and _has_digest(descriptor, digest, check)
             if not is_same:
-                return State.DIFFERENT
+                return FileComparison.DIFFERENT
             if mtime is not None and not is_timely:
                 with suppress(OverflowError, OSError):
                     os.utime(descriptor, (mtime, mtime))
-            return State.SAME
+            return FileComparison.SAME
         finally:
             os.close(descriptor)
 
@@ -269,7 +266,7 @@ class Destination:
 
         Raises:
             UnsafeName: as `write`.
-            Unwritable: the destination cannot be written.
+            UnwritableFile: the destination cannot be written.
             NoRoom: the disk is full.
         """
         components = _components(name)
@@ -298,7 +295,7 @@ class Destination:
 
         Raises:
             UnsafeName: as `write`.
-            Unwritable: the destination cannot be written.
+            UnwritableFile: the destination cannot be written.
         """
         with translated(self._path + b"/" + name), self._directory(_components(name)):
             pass
@@ -317,7 +314,7 @@ class Destination:
         self,
         name: bytes,
         *,
-        seen: FileState | None = None,
+        seen: FileStamp | None = None,
         keeps: Callable[[bytes], bool] = lambda _directory: False,
     ) -> bool:
         """Remove a file, if it exists, and the directories that it leaves empty.
@@ -334,7 +331,7 @@ class Destination:
 
         Raises:
             UnsafeName: as `write`, or a directory has this name.
-            Unwritable: the destination cannot be written.
+            UnwritableFile: the destination cannot be written.
         """
         components = _components(name)
         is_removed = False
@@ -345,7 +342,7 @@ class Destination:
         ):
             if seen is not None:
                 status = os.stat(components[-1], dir_fd=directory, follow_symlinks=False)
-                if FileState.of(status) != seen:
+                if FileStamp.of(status) != seen:
                     return False
             os.unlink(components[-1], dir_fd=directory)
             is_removed = True
@@ -454,7 +451,7 @@ def translated(name: bytes) -> Iterator[None]:
 
     Raises:
         UnsafeName: the name is too long, or a directory has it.
-        Unwritable: this user may not write there.
+        UnwritableFile: this user may not write there.
         NoRoom: the disk is full.
     """
     shown = os.fsdecode(name)
@@ -463,7 +460,7 @@ def translated(name: bytes) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise Unwritable(f"cannot write {shown!r}: {reason}") from error
+            raise UnwritableFile(f"cannot write {shown!r}: {reason}") from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoRoom(f"no room to write {shown!r}", hint="free some space") from error
         if error.errno in (

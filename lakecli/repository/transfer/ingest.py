@@ -1,15 +1,16 @@
 """Bringing files and streams into a storage namespace, under the digest of their contents.
 
 An object that exists there under the same name and with the same size is not sent again; nor is a
-file that has the MD5 of an object of lakeFS that the branch has at its path. A small file is read
-once. A large one is copied into a local namespace in one pass that also hashes it. For
-a bucket it is read twice, once to hash it and once to send it; the second reading is verified, so
-that a file which changes meanwhile is never stored under a wrong name.
+file that has the MD5 of an object of lakeFS that the branch has at its path. lakecli names its own
+objects by their BLAKE3; of an object that lakeFS uploaded whole only the MD5 is known, which its
+entry records.
 
-`lakecli.repository.transfer.send` resumes an upload to a bucket that was killed. A copy into a
+A small file is read once. A large one is copied into a local namespace in one pass that also hashes
+it. For a bucket it is read twice, once to hash it and once to send it; the second reading is
+verified, so that a file which changes meanwhile is never stored under a wrong name.
+
+`lakecli.repository.transfer.parts` resumes an upload to a bucket that was killed. A copy into a
 local namespace starts over, which costs less than verifying what was copied.
-
-Records of what was brought in.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import PermissionDenied
 from lakecli.kv.file_hashes import FileKey
-from lakecli.repository.transfer.expected import Digests, Expected, needs_md5
 from lakecli.repository.transfer.readers import (
     PIECE,
+    Digests,
+    ExpectedObject,
     OpenFile,
     PieceReader,
     SpecialFile,
     VerifyingReader,
     check_unchanged,
+    needs_md5,
     pieces_of,
     read_fully,
     read_whole,
@@ -48,7 +51,7 @@ from lakecli.stores.uri import is_local, parse
 if TYPE_CHECKING:
     from lakecli.repository.contract import ObjectGuard
     from lakecli.repository.transfer.parallel import Memory
-    from lakecli.repository.transfer.send import Sender
+    from lakecli.repository.transfer.parts import Sender
     from lakecli.stores.base import Batch, ObjectStore
 
 
@@ -145,7 +148,7 @@ class Ingest:
         self,
         path: bytes,
         *,
-        expected: Expected | None = None,
+        expected: ExpectedObject | None = None,
         opener: Callable[[bytes, int], int] = os.open,
     ) -> Ingested:
         """Bring in one file.
@@ -175,7 +178,7 @@ class Ingest:
         self,
         path: bytes,
         *,
-        expected: Expected | None = None,
+        expected: ExpectedObject | None = None,
         opener: Callable[[bytes, int], int] = os.open,
     ) -> Ingested | int:
         """Bring in one file as `file` does, or return the size of one that is not small.
@@ -199,7 +202,9 @@ class Ingest:
             os.close(descriptor)
         return done
 
-    def _read(self, descriptor: int, status: os.stat_result, expected: Expected | None) -> Ingested:
+    def _read(
+        self, descriptor: int, status: os.stat_result, expected: ExpectedObject | None
+    ) -> Ingested:
         size = status.st_size
         data = read_whole(descriptor, size)
         mtime = status.st_mtime_ns // 1_000_000_000
@@ -216,7 +221,7 @@ class Ingest:
         self,
         path: bytes,
         *,
-        expected: Expected | None = None,
+        expected: ExpectedObject | None = None,
         opener: Callable[[bytes, int], int] = os.open,
     ) -> Ingested:
         """Return what `file` would bring in, without writing anything.
@@ -238,7 +243,7 @@ class Ingest:
                     digest = self._hash(file, digests)
         return Ingested(digest, size, _seconds(status), is_kept=digests.are_expected())
 
-    def _bytes(self, data: bytes, expected: Expected | None) -> Done:
+    def _bytes(self, data: bytes, expected: ExpectedObject | None) -> Done:
         digests = Digests(expected, len(data))
         digests.update(data)
         digest = digests.hexdigest()
@@ -259,7 +264,7 @@ class Ingest:
         self._batch.put_content(key, data)
         return found
 
-    def _large(self, opened: OpenFile, path: bytes, *, expected: Expected | None) -> Done:
+    def _large(self, opened: OpenFile, path: bytes, *, expected: ExpectedObject | None) -> Done:
         key = _key_of(path, opened.status)
         size = opened.status.st_size
         # Only the BLAKE3 of a file is remembered; for its MD5 it is read.
@@ -282,7 +287,7 @@ class Ingest:
         self,
         file: BinaryIO,
         size: int,
-        expected: Expected | None,
+        expected: ExpectedObject | None,
         check: Callable[[], None] = lambda: None,
     ) -> Done:
         """Copy or send a file, unless it has the expected contents."""
@@ -291,7 +296,7 @@ class Ingest:
         recognised = self._recognise(file, size, expected)
         return recognised or self._copy(pieces_of(file), self._batch, Digests(None))[0]
 
-    def _recognise(self, file: BinaryIO, size: int, expected: Expected | None) -> Done | None:
+    def _recognise(self, file: BinaryIO, size: int, expected: ExpectedObject | None) -> Done | None:
         """Return the expected contents if the file has them and their object exists."""
         if expected is None or expected.size != size:
             return None
@@ -304,7 +309,7 @@ class Ingest:
         file.seek(0)
         return None
 
-    def stream(self, source: BinaryIO, *, expected: Expected | None = None) -> Ingested:
+    def stream(self, source: BinaryIO, *, expected: ExpectedObject | None = None) -> Ingested:
         """Bring in a stream of unknown length, such as standard input.
 
         Args:

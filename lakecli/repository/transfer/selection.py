@@ -6,14 +6,13 @@ other from the root. A pattern that matches a directory matches everything below
 pattern that matches decides; ``!`` before a pattern reverses it. An object is selected if it is
 included and not excluded. Without include patterns, every object is included.
 
-Patterns as in ``.gitignore``, matched in time that grows with the path times the pattern.
-
-They may come from a namespace, so no pattern may take longer. Each becomes a regular expression in
-which nothing is tried twice. What stands between two ``*`` of a component is searched from the left
-in an atomic group: if anything matches, the first occurrence does, since the next ``*`` takes
-whatever follows. The same holds for the components between two ``**``, and a component is an atomic
-group itself, because no ``*`` leaves it. So each group moves on along the path, and never goes back
-behind what an earlier one has found.
+Patterns are matched in time that grows with the path times the pattern: they may come from a
+namespace, so none may take longer. Each becomes a regular expression in which nothing is tried
+twice. What stands between two ``*`` of a component is searched from the left in an atomic group: if
+anything matches, the first occurrence does, since the next ``*`` takes whatever follows. The same
+holds for the components between two ``**``, and a component is an atomic group itself, because no
+``*`` leaves it. So each group moves on along the path, and never goes back behind what an earlier
+one has found.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
-"""Sending a large file to a bucket in parts, and resuming after a kill.
+"""Large objects of a bucket, sent and fetched in parts, and resumed after a kill.
 
-The file is read twice: first to hash the whole and every part, then to send it, when each part is
-hashed again. So no part is sent with other bytes than the name of the object promises, whatever the
-order of the parts, and an upload of a file that changes meanwhile is never completed.
+A file is sent by `Sender`. It is read twice: first to hash the whole and every part, then to send
+it, when each part is hashed again. So no part is sent with other bytes than the name of the object
+promises, whatever the order of the parts, and an upload of a file that changes meanwhile is never
+completed. It is recorded in the local store before its first part: the next run with the same
+contents asks the bucket which parts have arrived, and sends the others.
 
-An upload is recorded in the local store before its first part. The next run with the same contents
-asks the bucket which parts have arrived, and sends the others.
+An object is fetched by `PartFetcher`. Parts arrive in any order, in any free thread. Those that are
+contiguous from the start are hashed meanwhile, so that little is left to hash at the end, before
+the file gets its name.
 
-Aborting abandoned uploads in parts, at most once a day.
-
-Stores keep and bill the parts of an upload until it is completed or aborted. An upload is abandoned
-if another machine began it and it has received no part for a day, or if this machine began it and
-it has received none for a week. Only keys of data objects are considered.
+Stores keep and bill the parts of an upload until it is completed or aborted. `drop_leftovers`
+aborts abandoned ones, at most once a day: those that another machine began and that have received
+no part for a day, or that this machine began and that have received none for a week. Only keys of
+data objects are considered.
 """
 
 from __future__ import annotations
@@ -23,22 +25,27 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from threading import Lock
-from typing import BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import google_crc32c
 from blake3 import blake3
 
+from lakecli.base.identity import h
 from lakecli.base.layout import DATA, data_digest, data_key
+from lakecli.base.model import Entry
 from lakecli.base.progress import Progress
 from lakecli.base.retry import Retries
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.kv import transfers
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.expected import Digests
+from lakecli.repository.reading.addresses import locate
+from lakecli.repository.reading.contents import damaged, digest_of, gone
+from lakecli.repository.transfer.destination import Destination, Partial
 from lakecli.repository.transfer.parallel import Memory, Workers
-from lakecli.repository.transfer.readers import PIECE, FileChanged, changed
+from lakecli.repository.transfer.readers import PIECE, Digests, FileChanged, changed
 from lakecli.stores.base import ANY, ObjectNotFound
 from lakecli.stores.capabilities import PART_SIZE, uploads_of
+from lakecli.stores.ranges import open_range
 from lakecli.stores.seekable import Seekable
 from lakecli.stores.uploads import (
     Part,
@@ -48,6 +55,9 @@ from lakecli.stores.uploads import (
     Uploads,
     part_size_of,
 )
+
+if TYPE_CHECKING:
+    from lakecli.stores.base import ObjectStore
 
 MOST_IN_MEMORY: Final = 16 << 20
 """Bytes of the largest part that is read whole; a larger one is read while it is sent."""
@@ -65,7 +75,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class FileContents:
     """A file, as first read; `digest` is its BLAKE3 in 64 hex digits."""
 
     digest: str
@@ -81,7 +91,7 @@ def read_contents(
     smallest: int = PART_SIZE,
     progress: Progress,
     digests: Digests | None = None,
-) -> Contents:
+) -> FileContents:
     """Read and hash `size` bytes of a file from its position.
 
     Args:
@@ -112,7 +122,7 @@ def read_contents(
         sections.append(Section(number, start, length, hasher.digest(), crc32c))
     if file.read(1):
         raise changed("read")
-    return Contents(whole.hexdigest(), size, part_size, sections)
+    return FileContents(whole.hexdigest(), size, part_size, sections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +150,13 @@ class Sender:
     _lock: Lock = field(default_factory=Lock)
     _at_work: dict[str, Lock] = field(default_factory=dict)
 
-    def read(self, file: BinaryIO, size: int, digests: Digests) -> Contents:
+    def read(self, file: BinaryIO, size: int, digests: Digests) -> FileContents:
         """Read and hash a file before it is sent."""
         return read_contents(
             file, size, smallest=self.part_size, progress=self.progress, digests=digests
         )
 
-    def send(self, descriptor: int, contents: Contents, *, check: Callable[[], None]) -> None:
+    def send(self, descriptor: int, contents: FileContents, *, check: Callable[[], None]) -> None:
         """Send a file, unless the namespace holds its contents.
 
         Args:
@@ -176,7 +186,7 @@ class Sender:
                 except UploadNotFound as error:
                     raise Unreachable(f"the store has lost parts: {error.message}") from error
 
-    def _upload(self, descriptor: int, contents: Contents, check: Callable[[], None]) -> None:
+    def _upload(self, descriptor: int, contents: FileContents, check: Callable[[], None]) -> None:
         key = data_key(contents.digest)
         upload, arrived = self._resume(contents) or self._begin(contents)
         missing = [each for each in contents.sections if each.number not in arrived]
@@ -205,7 +215,7 @@ class Sender:
         self.uploads.complete(key, upload, parts, ANY)
         self._forget(contents.digest)
 
-    def _resume(self, contents: Contents) -> tuple[UploadId, dict[int, Part]] | None:
+    def _resume(self, contents: FileContents) -> tuple[UploadId, dict[int, Part]] | None:
         """Return the unfinished upload of these contents, and its parts that are correct."""
         begun = self._find(contents.digest)
         if begun is None or begun.part_size != contents.part_size:
@@ -223,7 +233,7 @@ class Sender:
                 right[part.number] = part
         return upload, right
 
-    def _begin(self, contents: Contents) -> tuple[UploadId, dict[int, Part]]:
+    def _begin(self, contents: FileContents) -> tuple[UploadId, dict[int, Part]]:
         key = data_key(contents.digest)
         upload = self.uploads.start(key)
         repository = self.repository
@@ -252,7 +262,7 @@ class Sender:
                     return
         yield SectionReader(descriptor, section, progress=self.progress)
 
-    def _is_present(self, contents: Contents) -> bool:
+    def _is_present(self, contents: FileContents) -> bool:
         try:
             return self.repository.store.head(data_key(contents.digest)).size == contents.size
         except ObjectNotFound:
@@ -405,3 +415,154 @@ def _forget(
         with repository.lake.kv.write() as txn:
             for digest in old:
                 transfers.delete(txn, repository.key, digest)
+
+
+SPAN: Final = 64 << 20
+"""Most bytes of one request, which fetches several parts; each complete part is kept."""
+
+REQUESTS: Final = 4
+"""Fewest requests for an object with as many parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartFetcher:
+    """Fetches large objects; safe to share between threads.
+
+    Attributes:
+        repository: that the objects belong to.
+        workers: the threads of the command, which fetch the parts.
+        retries: of each request.
+        part_size: in bytes.
+        progress: counts the bytes of each complete part. It is called often, so that it can
+            interrupt the work.
+    """
+
+    repository: Repository
+    workers: Workers
+    retries: Retries
+    part_size: int
+    progress: Progress
+
+    def takes(self, entry: Entry) -> bool:
+        """Return whether an object is fetched in parts: it has several, and its digest is known."""
+        return entry.size > 2 * self.part_size and digest_of(entry) is not None
+
+    def fetch(self, entry: Entry, destination: Destination, name: bytes, *, mtime: int) -> None:
+        """Fetch an object to a file.
+
+        Raises:
+            NotFound: the data object is gone.
+            IntegrityError: the object in the store is damaged; nothing was written.
+            Unreachable: the store does not answer; the next run resumes.
+            Unsupported: the server does not support ranges.
+        """
+        store, key = locate(self.repository, entry)
+        try:
+            found = store.head(key)
+        except ObjectNotFound as error:
+            raise gone(self.repository, store, key) from error
+        if found.size != entry.size:
+            raise damaged(self.repository, store, key)
+        tag = h(f"{key} {entry.size} {self.part_size} ".encode() + name)[:16].hex().encode()
+        with destination.partial(name, tag, size=entry.size) as partial:
+            assembly = _Assembly(partial, entry.size, self.part_size)
+            is_resumed = bool(assembly.complete)
+            try:
+                self._fill(store, key, assembly)
+            except BaseException:
+                if not assembly.complete:
+                    partial.drop()
+                raise
+            if is_resumed and assembly.digest() != digest_of(entry):
+                partial.clear()
+                self.progress.advance(size=-entry.size)
+                assembly = _Assembly(partial, entry.size, self.part_size)
+                self._fill(store, key, assembly)
+            if assembly.digest() != digest_of(entry):
+                partial.drop()
+                raise damaged(self.repository, store, key)
+            partial.finish(mtime=mtime)
+
+    def _fill(self, store: ObjectStore, key: str, assembly: _Assembly) -> None:
+        self.progress.advance(size=assembly.size_of(assembly.complete))
+        self.workers.share(
+            assembly.spans(),
+            lambda span: self.retries.call(lambda: self._fetch(store, key, assembly, span)),
+        )
+
+    def _fetch(self, store: ObjectStore, key: str, assembly: _Assembly, span: range) -> None:
+        """Fetch the missing parts of a span with one request."""
+        missing = [number for number in span if number not in assembly.complete]
+        if not missing:
+            return  # an earlier try broke off after the last one
+        position = missing[0] * self.part_size
+        length = assembly.size_of(missing)
+        with open_range(store, key, start=position, length=length) as source:
+            for number in missing:
+                end = position + assembly.size_of([number])
+                while position < end and (piece := source.read(min(PIECE, end - position))):
+                    self.progress.advance()
+                    assembly.partial.write(piece, position)
+                    position += len(piece)
+                if position != end:
+                    raise Unreachable(f"the answer ended early: {store.uri}/{key}")
+                assembly.finished(number)
+                self.progress.advance(size=assembly.size_of([number]))
+
+
+class _Assembly:
+    """The parts of one object, and the hash of those that are contiguous from the start."""
+
+    def __init__(self, partial: Partial, size: int, part_size: int) -> None:
+        self.partial = partial
+        self.count = -(-size // part_size)
+        self.complete = partial.complete_parts(self.count)
+        self._size = size
+        self._part_size = part_size
+        self._hashing = Lock()
+        self._hasher = blake3()
+        self._hashed = 0
+
+    def size_of(self, numbers: set[int] | list[int]) -> int:
+        """Return the sum of the bytes of some parts."""
+        return sum(min(self._part_size, self._size - each * self._part_size) for each in numbers)
+
+    def spans(self) -> Iterator[range]:
+        """Yield the missing parts, in runs that one request fetches."""
+        most = max(1, min(SPAN, self._size // REQUESTS) // self._part_size)
+        first = 0
+        while first < self.count:
+            end = first
+            while end < self.count and end not in self.complete and end - first < most:
+                end += 1
+            if end > first:
+                yield range(first, end)
+            first = max(end, first + 1)
+
+    def finished(self, number: int) -> None:
+        """Record a complete part; hash what is contiguous, unless another thread is hashing."""
+        self.partial.mark(number)
+        self.complete.add(number)
+        if self._hashing.acquire(blocking=False):
+            try:
+                self._hash()
+            finally:
+                self._hashing.release()
+
+    def digest(self) -> str:
+        """Return the BLAKE3 of the contiguous parts, 64 hex digits."""
+        with self._hashing:
+            self._hash()
+            return self._hasher.hexdigest()
+
+    def _hash(self) -> None:
+        while self._hashed in self.complete:
+            position = self._hashed * self._part_size
+            end = position + self.size_of([self._hashed])
+            while position < end:
+                piece = self.partial.read(position, min(PIECE, end - position))
+                if not piece:
+                    return  # another process has truncated the file
+                self._hasher.update(piece)
+                position += len(piece)
+            self._hashed += 1
