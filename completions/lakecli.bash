@@ -44,7 +44,7 @@ __lakecli_options() {
     'branch show') REPLY='--at-op' ;;
     'cat-sst') REPLY='--amount -f --file' ;;
     'check-ignore') REPLY='--why' ;;
-    'checkout') REPLY='-f --force --no-progress -p --parallelism' ;;
+    'checkout') REPLY='-b --create -f --force --no-progress -p --parallelism' ;;
     'cherry-pick') REPLY='--allow-empty --allow-empty-commit -m --parent-number' ;;
     'clone') REPLY='--conf -d --default-branch --engine --from-lakefs --master --rebuild --refs --take-over' ;;
     'commit') REPLY='--allow-empty --allow-empty-commit --allow-empty-message -m --message --meta --path --prefix --strategy' ;;
@@ -87,7 +87,7 @@ __lakecli_options() {
     'local list') REPLY='--prune' ;;
     'local pull') REPLY='--follow --force --no-progress -p --parallelism --skip' ;;
     'local status') REPLY='--exclude --follow --include -l --local --skip' ;;
-    'log') REPLY='--after --amount --at-op --author --dot --first-parent --format --graph --grep --limit --no-merges --objects --oneline --prefixes --show-meta-range-id --since --stop-at --until' ;;
+    'log') REPLY='--after --amount --at-op --author --dot --first-parent --format --graph --grep --limit -n --no-merges --objects --oneline --prefixes --show-meta-range-id --since --stop-at --until' ;;
     'merge') REPLY='--allow-empty --depth --dry-run --force -m --message --meta --squash --stat --strategy' ;;
     'op log') REPLY='--amount' ;;
     'op redo') REPLY='' ;;
@@ -285,6 +285,7 @@ __lakecli_value() {
     'log --author') REPLY='nothing' ;;
     'log --format') REPLY='nothing' ;;
     'log --grep') REPLY='nothing' ;;
+    'log -n') REPLY='nothing' ;;
     'log --objects') REPLY='nothing' ;;
     'log --prefixes') REPLY='nothing' ;;
     'log --since') REPLY='nothing' ;;

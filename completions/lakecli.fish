@@ -198,6 +198,8 @@ function __lakecli_options
                 '--why' 'Show the deciding pattern, and files that are not excluded'
         case 'checkout'
             printf '%s\t%s\n' \
+                '-b' 'Create the branch REF first, where the directory is' \
+                '--create' 'Create the branch REF first, where the directory is' \
                 '-f' 'Overwrite changed files that differ in REF' \
                 '--force' 'Overwrite changed files that differ in REF' \
                 '--no-progress' 'Show no progress' \
@@ -537,6 +539,7 @@ function __lakecli_options
                 '--graph' 'Draw the graph of commits, one line each' \
                 '--grep' 'Only commits whose message matches' \
                 '--limit' 'With --amount, do not report that there are more commits' \
+                '-n' 'Show at most N; 0 or -1 for all' \
                 '--no-merges' 'Leave out merge commits' \
                 '--objects' 'Only commits that changed these paths' \
                 '--oneline' 'Show the short ID and the subject of each commit' \
@@ -997,6 +1000,8 @@ function __lakecli_value
         case 'log --format'
             echo 'nothing'
         case 'log --grep'
+            echo 'nothing'
+        case 'log -n'
             echo 'nothing'
         case 'log --objects'
             echo 'nothing'

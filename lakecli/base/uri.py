@@ -70,6 +70,18 @@ def is_namespace(text: str) -> bool:
     return re.match(_NAMESPACE, text, re.IGNORECASE) is not None
 
 
+class NotUri(UsageError):
+    """A text is no ``lakefs://`` URI.
+
+    Attributes:
+        text: the text, as typed.
+    """
+
+    def __init__(self, text: str, *, hint: str) -> None:
+        super().__init__(f"not a lakefs:// URI: {text!r}", hint=hint)
+        self.text = text
+
+
 def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
     """Parse a repository, ref or path URI.
 
@@ -97,10 +109,7 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
                 hint="3 to 63 of a-z, 0-9 and '-', not starting with '-'",
             )
     else:
-        raise UsageError(
-            f"not a lakefs:// URI: {text!r}",
-            hint=_meant(full) or _NO_DEFAULT,
-        )
+        raise NotUri(text, hint=_meant(full) or _NO_DEFAULT)
     if not rest:
         return LakeUri(repository)
     ref, slash, path = rest.partition("/")

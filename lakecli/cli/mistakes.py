@@ -1,31 +1,107 @@
-"""What somebody meant who typed a command of Git, or left out the second word of one of ours."""
+"""What somebody meant who typed a line of git, lakectl, aws or a Unix shell, or left something out.
+
+`HABITS` is the one table for unknown commands, unknown options and words too many: `run` asks it
+when a line cannot be understood. Where the meaning is clear and harmless, `instead` makes the line
+work: ``lakecli branch`` lists branches, and ``fs cp`` of a file uploads it.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from lakecli.base.uri import SCHEME
+from lakecli.cli.tree import COMMANDS, GROUPS
 
-GIT: Final = {
+if TYPE_CHECKING:
+    from lakecli.cli.context import Context
+
+_DOWNLOAD: Final = "lakecli fs download PATH DEST; with -r all below PATH"
+_UPLOAD: Final = "lakecli fs upload FILE PATH; with -r a directory"
+_BUCKET: Final = "the bucket is the only remote, so it is not named: lakecli"
+
+HABITS: Final = {
     "add": "lakecli commit takes all files of a linked directory; elsewhere: lakecli fs upload",
     "am": "apply a commit to a branch: lakecli cherry-pick",
     "archive": "files of a ref: lakecli fs download -r; in a bucket: lakecli export",
+    "auth": "who may do what is up to the bucket: lakecli help security",
+    "branch -D": "lakecli branch delete BRANCH",
+    "branch -d": "lakecli branch delete BRANCH",
+    "branch -m": "lakecli branch rename BRANCH NAME",
+    "branch -M": "lakecli branch rename BRANCH NAME",
+    "branch protect": "who may write to a branch is up to the bucket: lakecli help security",
+    "cat": "lakecli fs cat PATH",
+    "cherry-pick --abort": "it is made whole or not at all; take the last one back: lakecli undo",
+    "cherry-pick --continue": "it is made whole or not at all: lakecli cherry-pick REF BRANCH",
+    "clone http": "a storage namespace is s3://BUCKET/PREFIX, gs://…, az://…: lakecli clone "
+    "s3://BUCKET/PREFIX lakefs://NAME",
+    "clone lakefs://": "files of a ref in a directory: lakecli local clone "
+    "lakefs://REPOSITORY/REF/ DIRECTORY",
+    "commit --amend": "take the commit back, and commit again: lakecli undo",
+    "commit -a": "all changes are committed anyway: lakecli commit -m MESSAGE",
+    "commit -m …": 'quote the message: lakecli commit -m "hello world"',
+    "config --get": "lakecli config get KEY",
+    "config --global": "lakecli config set KEY VALUE",
+    "config --list": "lakecli config list",
+    "config user.": "lakecli config get KEY, or lakecli config set KEY VALUE",
+    "cp": "lakecli fs cp SOURCE DEST",
     "describe": "the tags: lakecli tag list; the commit of a ref: lakecli rev-parse",
+    "fetch --all": "a fetch brings all branches and tags: lakecli fetch",
+    "fetch --prune": "a fetch notes what was deleted, too: lakecli fetch",
+    "fetch origin": f"{_BUCKET} fetch",
+    "find": "lakecli fs find PATH --name PATTERN",
+    "fs get": _DOWNLOAD,
+    "fs head": "lakecli fs stat PATH",
+    "fs mkdir": "there are no directories without objects: lakecli fs upload -r DIRECTORY PATH",
+    "fs put": _UPLOAD,
+    "fs rename": "lakecli fs mv SOURCE DEST",
+    "fs rsync": "lakecli fs upload -r --delete, or lakecli fs download -r --delete",
+    "fs sync": "lakecli fs upload -r --delete, or lakecli fs download -r --delete",
+    "get": _DOWNLOAD,
+    "grep": "names: lakecli fs find PATH --name PATTERN; contents: lakecli fs cat PATH | grep TEXT",
     "init": "a repository: lakecli repo create; a directory linked with one: lakecli local init",
+    "log --limit": "at most three commits: lakecli log --amount 3",
+    "log --stat": "what a commit changed: lakecli diff REF~1 REF",
+    "log -p": "what a commit changed: lakecli diff REF~1 REF",
+    "login": "credentials are those of the cloud's own tools: lakecli help clouds",
+    "ls": "lakecli fs ls PATH",
     "ls-files": "lakecli fs ls -r lakefs://REPOSITORY/BRANCH/",
     "ls-remote": "lakecli status lakefs://REPOSITORY",
     "ls-tree": "lakecli fs ls lakefs://REPOSITORY/REF/",
+    "merge --abort": "a merge is made whole or not at all; take the last one back: lakecli undo",
+    "merge --continue": "a merge is made whole or not at all: lakecli merge SOURCE BRANCH "
+    "--strategy source-wins",
     "merge-base": "lakecli find-merge-base",
+    "mv": "lakecli fs mv SOURCE DEST",
+    "pull --rebase": "a pull merges: lakecli pull",
+    "pull origin": f"{_BUCKET} pull BRANCH",
+    "push --force": "over what others pushed, with a lease: lakecli push --force-with-lease",
+    "push -f": "over what others pushed, with a lease: lakecli push --force-with-lease",
+    "push origin": f"{_BUCKET} push BRANCH",
+    "put": _UPLOAD,
     "rebase": "commits of one branch onto another: lakecli cherry-pick",
     "remote": "the bucket of a repository is its only remote; lakecli repo list shows it",
     "reset": "discard uncommitted changes: lakecli branch reset",
     "revert": "lakecli branch revert",
+    "rm": "lakecli fs rm PATH",
+    "show": "the commit of a ref: lakecli show commit REF",
     "stash": "uncommitted changes stay on their branch; start another one: lakecli branch create",
+    "stat": "lakecli fs stat PATH",
+    "status -s": "lakecli status",
     "switch": "another ref in a linked directory: lakecli checkout; a new branch: lakecli branch "
     "create",
+    "sync": "lakecli fs upload -r --delete, or lakecli fs download -r --delete",
+    "tag -a": "lakecli tag create TAG REF",
+    "tag -d": "lakecli tag delete TAG",
     "worktree": "another linked directory: lakecli local clone",
 }
-"""The command that does what a word of Git does."""
+"""Beginnings of lines, with what to type instead.
+
+A word stands for itself or, from its third letter on, for words that begin with it; an option may
+stand anywhere behind the words, also as ``-am``; ``…`` are words too many.
+"""
 
 _URI_SHOWS: Final = {
     "branch": "branch show",
@@ -37,22 +113,85 @@ _URI_SHOWS: Final = {
     "show": "show commit",
     "tag": "tag show",
 }
-_LISTS: Final = ("branch", "tag")
+_LISTED: Final = ("branch", "repo", "tag")
+_TOO_MANY: Final = r"unexpected extra argument|not a lakefs:// URI: '[^/]*'$"
 
 
-def meant(words: tuple[str, ...], next_word: str) -> str | None:
-    """Return a hint for a line that is no command, or ``None``.
+def instead(words: tuple[str, ...], rest: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of the command that a line means; as a rule they are its own.
 
     Args:
-        words: the words of a group, or none.
-        next_word: the word that does not follow them.
+        words: the words of a command or a group.
+        rest: the line after them.
     """
-    if not words:
-        return GIT.get(next_word)
-    if next_word.startswith(SCHEME) and words[0] in _URI_SHOWS:
-        command = _URI_SHOWS[words[0]]
-        if words[0] in _LISTS and "/" not in next_word.removeprefix(SCHEME).rstrip("/"):
-            command = f"{words[0]} list"
-        argument = "" if command == "repo list" else f" {next_word}"
-        return f"did you mean lakecli {command}{argument}?"
+    if len(words) == 1 and words[0] in _LISTED:
+        is_whole = not rest or (len(rest) == 1 and _names_repository(rest[0]))
+        return (*words, "list") if is_whole else words
+    if words == ("fs", "cp"):
+        named = [word for word in rest if not word.startswith("-")]
+        if len(named) == 2:  # noqa: PLR2004 - source and destination
+            source, destination = named
+            if destination.startswith(SCHEME) and _is_file(source):
+                return ("fs", "upload")
+            if source.startswith(SCHEME) and destination.startswith((".", "/", "~")):
+                return ("fs", "download")
+    return words
+
+
+def _is_file(word: str) -> bool:
+    return "://" not in word and Path(word).exists()
+
+
+def _names_repository(word: str) -> bool:
+    return word.startswith(SCHEME) and "/" not in word.removeprefix(SCHEME).rstrip("/")
+
+
+def meant_line(line: Sequence[str], error: str) -> str | None:
+    """Return what to type in place of a line that cannot be understood, or ``None``.
+
+    Args:
+        line: the command line without the name of the program.
+        error: the message of the error.
+    """
+    typed = [word for word in line if word not in {"help", "--json"}]
+    if len(typed) > 1 and typed[1].startswith(SCHEME) and typed[0] in _URI_SHOWS:
+        return f"did you mean lakecli {_URI_SHOWS[typed[0]]} {typed[1]}?"
+    found = [each for each in HABITS if _begins(typed, each.split(), error)]
+    return HABITS[max(found, key=len)] if found else None
+
+
+def _begins(typed: Sequence[str], habit: Sequence[str], error: str) -> bool:
+    """Tell whether a line is a habit; a command of a group, such as ``show commit``, is none."""
+    is_of_group = " ".join(typed[:2]) in COMMANDS and habit[0] in GROUPS
+    return not is_of_group and _begins_with(typed, habit, error)
+
+
+def _begins_with(typed: Sequence[str], habit: Sequence[str], error: str) -> bool:
+    for place, word in enumerate(habit):
+        if word == "…":
+            return re.search(_TOO_MANY, error) is not None
+        if word.startswith("-"):
+            if not any(_is_option(each, word) for each in typed[place:]):
+                return False
+        elif place >= len(typed) or not _is_word(typed[place], word, is_first=place == 0):
+            return False
+    return True
+
+
+def _is_option(typed: str, option: str) -> bool:
+    if option.startswith("--"):
+        return typed.partition("=")[0] == option
+    return typed.startswith("-") and not typed.startswith("--") and typed[:2] == option
+
+
+def _is_word(typed: str, word: str, *, is_first: bool) -> bool:
+    return typed == word or (not is_first and len(word) > 2 and typed.startswith(word))  # noqa: PLR2004
+
+
+def meant_repository(text: str, context: Context) -> str | None:
+    """Return the URI that a text without ``lakefs://`` means, if it names a repository here."""
+    name, _, rest = text.partition("/")
+    known = [record.name for record in context.lake().repositories()]
+    if name in known:
+        return f"did you mean {SCHEME}{name}{'/' + rest if rest else ''}?"
     return None

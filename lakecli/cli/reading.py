@@ -104,6 +104,13 @@ def read_ref(text: str, context: Context) -> LakeUri:
     return uri.parse_ref(text, base=base_of(text, context), anywhere=context.takes_namespace(text))
 
 
+def read_ref_of(other: LakeUri, text: str, context: Context) -> LakeUri:
+    """Read a ref; one that is no URI is of the same repository as another URI of the line."""
+    if "/" in text or context.base_uri:
+        return read_ref(text, context)
+    return uri.parse_ref(text, base=f"{other._replace(ref=None)}/")
+
+
 def base_of(text: str, context: Context) -> str:
     """Return what to put before the text of a ref to make it a URI."""
     if text.startswith("lakefs://"):

@@ -12,12 +12,14 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from lakecli.base.uri import NotUri
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.line.action import find_action
 from lakecli.cli.line.argv import Globals, normalise, split
+from lakecli.cli.mistakes import instead
 from lakecli.cli.text import one_line
 from lakecli.cli.tree import COMMANDS, GROUPS, find_command, is_prefix
-from lakecli.errors import ErrorKind, LakeError, is_interrupt
+from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
 
 if TYPE_CHECKING:
     from lakecli.cli.logs import Logs
@@ -34,8 +36,30 @@ def run(argv: Sequence[str], environment: Environment) -> int:
         return run_within(argv, environment, given)
     except BaseException as error:  # noqa: BLE001 - the one boundary
         return _report(
-            error, Context(environment, given, argv), interrupted=bool(environment.interrupts)
+            _with_habit(error, argv, environment),
+            Context(environment, given, argv),
+            interrupted=bool(environment.interrupts),
         )
+
+
+def _with_habit(
+    error: BaseException, argv: Sequence[str], environment: Environment
+) -> BaseException:
+    """Return an error, with a hint that explains what was probably meant by the line."""
+    if isinstance(error, UsageError):
+        from lakecli.cli.mistakes import meant_line, meant_repository
+
+        hint = meant_line(argv, error.message)
+        if hint is None and isinstance(error, NotUri):
+            context = Context(environment, Globals(), argv)
+            try:
+                hint = meant_repository(error.text, context)
+            except LakeError:
+                hint = None
+            finally:
+                context.close()
+        error.hint = hint or error.hint
+    return error
 
 
 def run_within(argv: Sequence[str], environment: Environment, given: Globals) -> int:
@@ -118,6 +142,8 @@ def _parse(
             return lambda context: _show_help(context, (), topic)
     if given.version:
         words, rest = ("version",), []
+    if not given.help:
+        words = instead(words, rest)
     joined = " ".join(words)
     if joined not in COMMANDS:
         if not rest and (given.help or not words):
@@ -154,11 +180,12 @@ def _find_plugin(
         UsageError: there is none, so the command is unknown.
     """
     from lakecli.cli.plugins import find_plugin, run_plugin
+    from lakecli.cli.topics import topic_names
 
     plugin = find_plugin(rest[0], environ) if rest and not words else None
     if plugin is None:
         normalise(rest, given, ())
-        find_command(words, rest[0] if rest else None)
+        find_command(words, rest[0] if rest else None, topics=topic_names())
         raise AssertionError(words)
     passed = ["--help"] if given.help else rest[1:]
     return lambda context: run_plugin(context, plugin, passed)

@@ -9,7 +9,7 @@ start 18 ms). Help of groups, man pages and completion scripts build all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from keyword import iskeyword
 from typing import Final, NamedTuple
@@ -107,12 +107,15 @@ def is_prefix(words: tuple[str, ...]) -> bool:
     return words in _BEGINNINGS
 
 
-def find_command(words: tuple[str, ...], next_word: str | None) -> Command:
+def find_command(
+    words: tuple[str, ...], next_word: str | None, *, topics: Sequence[str] = ()
+) -> Command:
     """Return the command of these words.
 
     Args:
         words: the longest beginning of the command line that begins a command.
         next_word: the word after them, for the error.
+        topics: the topics of help, one of which may be meant.
 
     Raises:
         UsageError: the words are not a whole command; the hint names similar commands.
@@ -126,20 +129,21 @@ def find_command(words: tuple[str, ...], next_word: str | None) -> Command:
         if next_word is not None and not words:
             raise UsageError(f"unknown option {next_word} before a command", hint=helps)
         raise UsageError(f"{' '.join((PROGRAM, *words))} needs a command", hint=helps)
-    from lakecli.cli.mistakes import meant
-
-    hint = meant(words, next_word) or _suggest(words, asked) or helps
+    hint = _suggest(words, asked, topics) or helps
     raise UsageError(f"unknown command {asked!r}", hint=hint)
 
 
-def _suggest(words: tuple[str, ...], asked: str) -> str | None:
+def _suggest(words: tuple[str, ...], asked: str, topics: Sequence[str]) -> str | None:
     from difflib import get_close_matches
 
     if words:
         candidates = [name for name in COMMANDS if name.startswith(" ".join(words) + " ")]
     else:
         candidates = list(dict.fromkeys(name.split()[0] for name in COMMANDS))
+        pages = {name: f"help {name}" for name in topics if name not in candidates}
+        candidates += pages
     # `lakecli unset` and `lakecli delete` lack their group.
     whole = [name for name in COMMANDS if name.split()[-1] == asked][:3]
     near = whole or get_close_matches(asked, candidates, n=3)
+    near = [name if words else pages.get(name, name) for name in near]
     return f"did you mean {' or '.join(f'{PROGRAM} {name}' for name in near)}?" if near else None

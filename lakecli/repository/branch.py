@@ -152,10 +152,10 @@ def _not_default(repository: Repository, txn: ReadTransaction, name: str, verb: 
     if name == repository.record.default_branch:
         raise Refused(
             f"cannot {verb} the default branch {name}",
-            hint=f"throw away its uncommitted changes: lakecli branch reset {repository.uri}/{name}"
+            hint=f"it stays as long as its repository: lakecli repo delete {repository.uri}"
             if verb == "delete"
             else f"make another branch of it: lakecli branch create {repository.uri}/NAME "
-            f"--source {repository.uri}/{name}",
+            f"--source {name}",
         )
     return branch
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from lakecli.cli.mistakes import GIT
+from lakecli.cli.mistakes import HABITS
 from lakecli.cli.tree import COMMANDS
 
 if TYPE_CHECKING:
@@ -108,10 +109,7 @@ MISTAKES = (
         "did you mean lakecli show commit lakefs://demo/main?",
     ),
     Mistake("branch lakefs://demo/main", "unknown", "lakecli branch show lakefs://demo/main?"),
-    Mistake("branch lakefs://demo", "unknown", "lakecli branch list lakefs://demo?"),
-    Mistake("tag lakefs://demo/", "unknown", "did you mean lakecli tag list lakefs://demo/?"),
     Mistake("fs lakefs://demo/main/", "unknown", "did you mean lakecli fs ls lakefs://demo/main/?"),
-    Mistake("repo lakefs://demo", "unknown", "did you mean lakecli repo list?"),
     # A value that is missing.
     Mistake(
         "tag create lakefs://demo/v2 lakefs://demo/main --at-op",
@@ -143,15 +141,54 @@ def test_a_mistake_is_explained(cli: Cli, demo: Demo, mistake: Mistake) -> None:
     assert mistake.hint in hint
 
 
-@pytest.mark.parametrize("word", sorted(set(GIT) - {words.split()[0] for words in COMMANDS}))
-def test_a_word_of_git_is_explained(cli: Cli, word: str) -> None:
-    result = cli(word, "-x", "something")
-    assert result.exit_code == 2
-    assert result.stderr == f"error: unknown command '{word}'\nhint: {GIT[word]}\n"
+@pytest.mark.parametrize("line", sorted(HABITS))
+def test_a_line_of_another_program_is_explained(cli: Cli, demo: Demo, line: str) -> None:
+    demo.commit("first", {"a": "1"})
+    typed = line.replace("…", "hello world").replace("http", "https://example.com/x/y")
+    typed = typed.replace("config user.", "config user.name").replace("lakefs://", "lakefs://demo")
+    words = typed.split() + ["dir"] * line.startswith("clone")
+    result = cli(*words)
+    assert result.exit_code == 2, result.stderr
+    assert result.stderr.endswith(f"hint: {HABITS[line]}\n")
 
 
 def test_hints_name_commands_that_exist() -> None:
-    for hint in GIT.values():
+    groups = {words.split()[0] for words in COMMANDS}
+    for hint in HABITS.values():
         for part in hint.split("lakecli ")[1:]:
-            words = part.replace(";", " ").replace(",", " ").split()
-            assert {" ".join(words[:1]), " ".join(words[:2])} & set(COMMANDS), part
+            words = re.sub(r"[;,|:]", " ", part).split()
+            whole = {" ".join(words[:1]), " ".join(words[:2])} & {*COMMANDS, "help"}
+            assert whole or words[0] in groups - set(COMMANDS), part
+
+
+def test_what_is_clear_works(cli: Cli, demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo.commit("first", {"a": "1"})
+    demo.commit("second", {"a": "2"})
+    monkeypatch.chdir(cli.directory)
+    listed = cli.ok("branch", "list", "lakefs://demo").stdout
+    assert cli.ok("branch", "lakefs://demo").stdout == listed
+    assert cli.ok("log", "-n", "1", "--oneline", "lakefs://demo/main").stdout.count("\n") == 1
+    (cli.directory / "file.csv").write_text("file")
+    cli.ok("fs", "cp", "file.csv", "lakefs://demo/main/b")
+    cli.ok("fs", "cp", "lakefs://demo/main/b", "./copy.csv")
+    assert (cli.directory / "copy.csv").read_text() == "file"
+    cli.ok("commit", "lakefs://demo/main", "-m", "third")
+    cli.ok("local", "clone", "lakefs://demo/main/", "work")
+    monkeypatch.chdir(cli.directory / "work")
+    assert cli.ok("branch").stdout == cli.ok("branch", "list", "lakefs://demo").stdout
+    cli.ok("checkout", "-b", "tried")
+    assert "tried" in cli.ok("status").stderr + cli.ok("branch").stdout
+
+
+def test_the_nearest_names_are_suggested(cli: Cli, demo: Demo) -> None:
+    demo.commit("first", {"orders/january.csv": "1"})
+    for line, near in {
+        "fs stat lakefs://demo/main/orders/jan.csv": "lakefs://demo/main/orders/january.csv",
+        "log lakefs://demo/mian": "lakefs://demo/main",
+        "log lakefs://dem0/main": "lakefs://demo",
+        "use demo": "lakefs://demo",
+        "gc run demo": "lakefs://demo",
+        "help tutorail": "lakecli help tutorial",
+        "config get user.nam": "user.name",
+    }.items():
+        assert f"did you mean {near}?" in cli(*line.split()).stderr, line

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from lakecli.base.uri import LakeUri, parse_ref, ref_of
+from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.params import BranchUri
-from lakecli.cli.reading import Completion, Kind, read_ref
+from lakecli.cli.reading import Completion, Kind, read_ref_of
 from lakecli.cli.records import ref_record
 from lakecli.repository import branch as branches
 
@@ -31,7 +31,7 @@ def branch_create(
         lakecli branch create lakefs://demo/experiment -s lakefs://demo/main
         lakecli branch create lakefs://demo/rescue -s main~3
     """
-    start = _read_source(source, branch, context)
+    start = read_ref_of(branch, source, context)
     context.out.say(f"Source ref: {start}")
     repository = context.synced_repository(branch, start)
     created = branches.create(repository, ref_of(branch), source=ref_of(start))
@@ -39,10 +39,3 @@ def branch_create(
         lambda: ref_record(created),
         text=lambda: [f"created branch '{created.name}' {created.commit_id}"],
     )
-
-
-def _read_source(text: str, branch: LakeUri, context: Context) -> LakeUri:
-    """Read a ref; one that is no URI is of the repository of the branch."""
-    if "/" in text or context.base_uri:
-        return read_ref(text, context)
-    return parse_ref(text, base=f"{branch._replace(ref=None)}/")

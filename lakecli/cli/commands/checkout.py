@@ -12,6 +12,7 @@ from lakecli.cli.reading import Completion, Kind
 from lakecli.cli.working_directory import checkout_worktree
 from lakecli.cli.worktrees import open_worktree
 from lakecli.errors import UsageError
+from lakecli.repository import branch
 
 
 def checkout(
@@ -22,6 +23,9 @@ def checkout(
         Completion(Kind.REF),
     ],
     *,
+    create: Annotated[
+        bool, Option("-b", "--create", help="Create the branch REF first, where the directory is")
+    ] = False,
     force: Annotated[
         bool, Option("--force", "-f", help="Overwrite changed files that differ in REF")
     ] = False,
@@ -33,11 +37,13 @@ def checkout(
     commit that the directory is at, these files are listed and nothing happens. --force overwrites
     them; `undo` brings them back. At a tag or commit nothing can be committed.
 
-    `branch create` creates a branch; `local checkout` undoes all changes of the directory.
+    -b creates the branch REF at the ref of the directory, whose uncommitted changes stay. `branch
+    create` creates a branch anywhere; `local checkout` undoes all changes of the directory.
 
     Examples:
         lakecli checkout experiment
         lakecli checkout main~3
+        lakecli checkout -b experiment
     """
     worktree = open_worktree(context)
     if ref.startswith(SCHEME):
@@ -48,4 +54,6 @@ def checkout(
                 hint="clone the other repository into a directory of its own: lakecli local clone",
             )
         ref = ref_of(parsed)
+    if create:
+        branch.create(worktree.repository, ref, source=worktree.link.ref)
     checkout_worktree(context, worktree, ref=ref, discard=False, force=force, transfer=transfer)

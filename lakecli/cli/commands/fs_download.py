@@ -183,7 +183,9 @@ def _target(uri: LakeUri, destination: str) -> Path:
     name = os.fsdecode(path_of(uri).rpartition(b"/")[2])
     target = Path(destination)
     if destination.endswith("/") or target.is_dir():
-        if name in ("", ".", "..") or is_own(os.fsencode(name)):
+        if not name:
+            raise UsageError(f"{uri} is a directory", hint="all objects below it: -r")
+        if name in (".", "..") or is_own(os.fsencode(name)):
             raise UsageError(
                 f"the name of {uri} is not a valid file name", hint="name a file as DEST"
             )

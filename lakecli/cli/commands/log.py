@@ -17,7 +17,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.here import ref_here
 from lakecli.cli.history_graph import DOT_END, DOT_START, Drawn, dot_text, draw, ref_names
 from lakecli.cli.line.declare import Option
-from lakecli.cli.params import Amount, AtOp, RefOrFileUri, ShowMetarangeId
+from lakecli.cli.params import AtOp, RefOrFileUri, ShowMetarangeId
 from lakecli.cli.reading import Parser, read_list, read_patterns, read_time
 from lakecli.cli.records import commit_record
 from lakecli.cli.text import log_lines
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+_Amount = Annotated[
+    int, Option("--amount", "-n", min=-1, metavar="N", help="Show at most N; 0 or -1 for all")
+]
 _Limit = Annotated[
     bool,
     Option("--limit", help="With --amount, do not report that there are more commits"),
@@ -89,7 +92,7 @@ def log(
     context: Context,
     ref: RefOrFileUri = None,
     *,
-    amount: Amount = 0,
+    amount: _Amount = 0,
     limit: _Limit = False,
     after: _After = "",
     since: _Since = None,

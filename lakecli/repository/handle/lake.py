@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from lakecli.base.directories import make_private
 from lakecli.base.model import RepositoryRecord
 from lakecli.errors import NotFound
-from lakecli.kv.env import LocalStore
+from lakecli.kv.env import LocalStore, ReadTransaction
 from lakecli.repository.contract import BranchMover, Home, OwnLake, Runtime
 from lakecli.repository.moving.mover import LOCAL_MOVER
 from lakecli.repository.records import clones
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from lakecli.repository.reading.reader import Reader
     from lakecli.repository.records.notices import Notice
     from lakecli.stores.base import ObjectStore
+
+
+_NEIGHBOURS: Final = 1_000
+"""Repositories among which that one is sought that is probably meant."""
 
 
 class Lake:
@@ -101,13 +106,23 @@ class Lake:
         """
         with self.kv.read() as txn:
             record = clones.find_repository(txn, name)
+            near = [] if record else _nearest(txn, name)
             was_here = record is None and next(clones.iter_forgotten(txn, name), None) is not None
         if record is None:
             hint = "list them: lakecli repo list"
+            if near:
+                hint = f"did you mean lakefs://{near[0]}?"
             if was_here:
                 hint = f"it was deleted; see the operation log: lakecli op log lakefs://{name}"
             raise NotFound(f"no repository {name!r} on this machine", hint=hint)
         return LocalRepository(self, record, mover=mover)
+
+
+def _nearest(txn: ReadTransaction, name: str) -> list[str]:
+    from difflib import get_close_matches
+
+    names = (record.name for record in islice(clones.iter_repositories(txn), _NEIGHBOURS))
+    return get_close_matches(name, names, n=1)
 
 
 class LocalRepository:

@@ -229,7 +229,7 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
     from lakecli.refs.expression import parse
     from lakecli.refs.resolve import resolve
 
-    with _hinting(repository):
+    with _hinting(repository, txn, expression):
         parsed = parse(expression)
         past = past_of(repository, txn) if parsed.asks_for_moves else None
         return resolve(parsed, RefStore(txn, repository.key), past)
@@ -245,7 +245,7 @@ def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> 
     from lakecli.refs.expression import parse
     from lakecli.refs.resolve import resolve_commit
 
-    with _hinting(repository):
+    with _hinting(repository, txn, expression):
         parsed = parse(expression)
         past = past_of(repository, txn) if parsed.asks_for_moves else None
         return resolve_commit(parsed, RefStore(txn, repository.key), past)
@@ -275,10 +275,13 @@ def settle(repository: Repository, expression: str) -> str:
 
 
 @contextmanager
-def _hinting(repository: Repository) -> Iterator[None]:
+def _hinting(repository: Repository, txn: ReadTransaction, expression: str) -> Iterator[None]:
     try:
         yield
     except NotFound as error:
+        near = None if error.hint else _nearest_ref(RefStore(txn, repository.key), expression)
+        if near is not None:
+            error.hint = f"did you mean {repository.at(near).rstrip('/')}?"
         if error.hint is None:
             default = repository.at(repository.record.default_branch).rstrip("/")
             error.hint = (
@@ -286,6 +289,16 @@ def _hinting(repository: Repository) -> Iterator[None]:
                 f"{repository.uri}, lakecli log {default}"
             )
         raise
+
+
+def _nearest_ref(refs: RefStore, name: str) -> str | None:
+    """Return the branch or tag whose name is nearly the same, among the first ones."""
+    from difflib import get_close_matches
+
+    names = {each.name for each in islice(refs.iter_branches(), _NEIGHBOURS)}
+    names.update(each.name for each in islice(refs.iter_tags(), _NEIGHBOURS))
+    is_there = any(name.startswith(each) for each in names)
+    return None if is_there else next(iter(get_close_matches(name, names, n=1)), None)
 
 
 @contextmanager

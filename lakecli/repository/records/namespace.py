@@ -46,6 +46,8 @@ LAKEFS: Final = "lakefs"
 _NEED_SIZE: Final = 100
 _MOST_NEEDS: Final = 100
 
+_REPOSITORY: Final = "repository "
+
 KNOWN_NEEDS: Final = frozenset[str]()
 """The features, named in ``needs_read`` and ``needs_write``, that this version supports."""
 
@@ -220,7 +222,7 @@ def claim(store: ObjectStore, record: RepositoryRecord, *, retries: Retries | No
         if owner is None:
             raise _not_created(store, layout.REPOSITORY)
     if owner != record.uuid:
-        raise _taken(store, f"repository {owner}")
+        raise _taken(store, f"{_REPOSITORY}{owner}")
     _create(store, layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY, retries)
 
 
@@ -308,7 +310,7 @@ def find_lakefs_marker(store: ObjectStore) -> str | None:
 
 
 def _taken(store: ObjectStore, owner: str) -> NamespaceTaken:
-    return NamespaceTaken(
-        f"storage namespace {store.uri} belongs to {owner}",
-        hint="use another prefix or directory; a repository owns its namespace alone",
-    )
+    hint = "use another prefix or directory; a repository owns its namespace alone"
+    if owner.startswith(_REPOSITORY):
+        hint = f"clone it: lakecli clone {store.uri} lakefs://NAME; or {hint}"
+    return NamespaceTaken(f"storage namespace {store.uri} belongs to {owner}", hint=hint)
