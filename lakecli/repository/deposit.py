@@ -16,7 +16,7 @@ from lakecli.committed.encode import encode_entry
 from lakecli.errors import LostRace
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
-from lakecli.repository.reading.view import branch_at, view_of_branch
+from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.upload import Uploader, UploadOptions, is_same
 from lakecli.staging.area import TOMBSTONE
@@ -47,9 +47,8 @@ def deposit(
         FileChanged: the file changed.
     """
     check_path(path)
-    with repository.lake.kv.read() as txn:
-        branch_at(repository, txn, branch)
-    upload = Uploader(repository, branch, options, is_single=True)
+    check_branch(repository, branch)
+    upload = Uploader(repository, branch, options)
     (present,) = upload.present([path])
     expected = upload.expected(present)
     if isinstance(source, Path):

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -16,15 +16,18 @@ from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import check_path
 from lakecli.committed.encode import Contents, encode_contents, encode_entry
+from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.kv import file_hashes
 from lakecli.kv.file_hashes import FileKey
 from lakecli.repository.guard.claims import claim_uploaded, claim_values
 from lakecli.repository.reading.addresses import is_external, locate
-from lakecli.repository.reading.view import branch_at, view_of_branch
+from lakecli.repository.reading.contents import md5_of
+from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingest, Ingested
+from lakecli.repository.transfer.parallel import CheckedProgress, Memory, Workers, part_retries
 from lakecli.repository.transfer.readers import ExpectedObject, SpecialFile
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy
@@ -35,9 +38,6 @@ if TYPE_CHECKING:
     from lakecli.base.directories import StrPath
     from lakecli.repository.contract import Repository
     from lakecli.repository.guard.claims import Change
-    from lakecli.repository.transfer.parallel import Memory, Workers
-    from lakecli.repository.transfer.parts import Sender
-    from lakecli.stores.uploads import Uploads
 
 
 class UploadOptions(NamedTuple):
@@ -72,13 +72,13 @@ class Uploader:
 
     Attributes:
         sends_parts: whether the namespace takes large files in parts, which may be left over.
+        workers: the threads that bring in files, or the parts of one.
 
     Args:
         repository: to upload to.
         branch: to stage on.
         options: of the upload.
         writes: bring in what is found; else only compare.
-        is_single: one object is brought in, by one call from one thread.
     """
 
     def __init__(
@@ -88,7 +88,6 @@ class Uploader:
         options: UploadOptions,
         *,
         writes: bool = True,
-        is_single: bool = False,
     ) -> None:
         self._repository = repository
         self._branch = branch
@@ -104,13 +103,21 @@ class Uploader:
         self._new_hashes: list[tuple[FileKey, str, int]] = []
         uploads = uploads_of(repository.store)
         self.sends_parts = uploads is not None
-        progress, memory, sender = options.progress, None, None
-        if uploads is not None or not is_single:
-            from lakecli.repository.transfer.parallel import CheckedProgress, Memory
+        self.workers = Workers(options.parallelism)
+        progress, memory = CheckedProgress(options.progress, self.workers), Memory()
+        sender = None
+        if uploads is not None:
+            from lakecli.repository.transfer.parts import Sender
 
-            progress, memory = CheckedProgress(progress, self.workers), Memory()
-            if uploads is not None:
-                sender = self._sender(uploads, memory, progress)
+            sender = Sender(
+                repository,
+                uploads,
+                workers=self.workers,
+                retries=part_retries(self.workers, repository.lake.random_number),
+                memory=memory,
+                part_size=options.part_size,
+                progress=progress,
+            )
         self.ingest = Ingest(
             repository.store,
             known=self._known,
@@ -121,29 +128,6 @@ class Uploader:
             memory=memory,
             progress=progress,
             guard=repository.guard if writes else None,
-            is_single=is_single,
-        )
-
-    @cached_property
-    def workers(self) -> Workers:
-        """The threads that bring in files, or the parts of one; the constructor makes them."""
-        from lakecli.repository.transfer.parallel import Workers
-
-        return Workers(self._options.parallelism)
-
-    def _sender(self, uploads: Uploads, memory: Memory, progress: Progress) -> Sender:
-        """Return the sender of large files to a namespace that accepts parts."""
-        from lakecli.repository.transfer.parallel import part_retries
-        from lakecli.repository.transfer.parts import Sender
-
-        return Sender(
-            self._repository,
-            uploads,
-            workers=self.workers,
-            retries=part_retries(self.workers, self._repository.lake.random_number),
-            memory=memory,
-            part_size=self._options.part_size,
-            progress=progress,
         )
 
     def _known(self, key: FileKey) -> str | None:
@@ -161,8 +145,6 @@ class Uploader:
         """Return the object of an encoded entry of the branch, if a file may turn out to be it."""
         if present is None:
             return None
-        from lakecli.committed.values import decode_entry
-
         try:
             entry = decode_entry(present)
         except IntegrityError:
@@ -186,8 +168,6 @@ class Uploader:
 
         Outside the namespace it may have been replaced, unless the store reports the same MD5.
         """
-        from lakecli.repository.reading.contents import md5_of
-
         try:
             store, key = locate(self._repository, entry)
             found = store.head(key)
@@ -297,8 +277,6 @@ class Uploader:
         """
         if ingested.is_kept:
             assert expected is not None
-            from lakecli.committed.values import decode_entry
-
             self.stage([], [ingested])
             self.keep([(path, expected)])
             self._options.progress.advance(items=1)
@@ -314,11 +292,7 @@ class Uploader:
 
 def is_same(present: bytes | None, value: bytes) -> bool:
     """Return whether an encoded entry has the identity of the one that a branch has."""
-    if present is None:
-        return False
-    from lakecli.committed.values import identity_of
-
-    return identity_of(present) == identity_of(value)
+    return present is not None and identity_of(present) == identity_of(value)
 
 
 def _own(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -340,7 +314,7 @@ def upload_file(
     """
     check_path(path)
     check_branch(repository, branch)
-    upload = Uploader(repository, branch, options, is_single=True)
+    upload = Uploader(repository, branch, options)
     (present,) = upload.present([path])
     # A link that the user names is followed; one inside a directory is not.
     name = os.path.realpath(os.fsencode(source))
@@ -375,14 +349,8 @@ def upload_stream(
     """Upload a stream, such as standard input, and stage its entry."""
     check_path(path)
     check_branch(repository, branch)
-    upload = Uploader(repository, branch, options, is_single=True)
+    upload = Uploader(repository, branch, options)
     (present,) = upload.present([path])
     options.progress.expect(items=1)
     ingested = upload.ingest.stream(source, expected=upload.expected(present))
     return upload.record_one(path, ingested, present, has_mtime=False)
-
-
-def check_branch(repository: Repository, branch: str) -> None:
-    """Raise `NotFound` if the branch does not exist, before the first byte is read."""
-    with repository.lake.kv.read() as txn:
-        branch_at(repository, txn, branch)

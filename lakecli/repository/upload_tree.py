@@ -27,7 +27,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.repository.bucket.packs import is_much_less
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.view import open_view
+from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.records.notices import Notice
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.own_files import is_own
@@ -36,7 +36,7 @@ from lakecli.repository.transfer.parts import drop_leftovers
 from lakecli.repository.transfer.plan import Action, Step
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
 from lakecli.repository.transfer.walk import Found, by_own_names, named, opener_below, size_of, walk
-from lakecli.repository.upload import Uploader, UploadOptions, check_branch, is_same
+from lakecli.repository.upload import Uploader, UploadOptions, is_same
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:

@@ -265,7 +265,6 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
         return real(*arguments)
 
     monkeypatch.setattr("lakecli.repository.transfer.readers.blake3", change_it)
-    monkeypatch.setattr("lakecli.repository.transfer.ingest.blake3", change_it)
     bringing = ingest(store)
     with pytest.raises(FileChanged):
         bringing.file(path)

@@ -18,17 +18,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
-from blake3 import blake3
-
-from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import PermissionDenied
 from lakecli.kv.file_hashes import FileKey
+from lakecli.repository.transfer.parallel import Memory
 from lakecli.repository.transfer.readers import (
     PIECE,
     Digests,
@@ -38,6 +35,7 @@ from lakecli.repository.transfer.readers import (
     SpecialFile,
     VerifyingReader,
     check_unchanged,
+    copy_pieces,
     needs_md5,
     pieces_of,
     read_fully,
@@ -50,7 +48,6 @@ from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import ObjectGuard
-    from lakecli.repository.transfer.parallel import Memory
     from lakecli.repository.transfer.parts import Sender
     from lakecli.stores.base import Batch, ObjectStore
 
@@ -78,6 +75,25 @@ def _key_of(path: bytes, status: os.stat_result) -> FileKey:
     )
 
 
+class Ingested(NamedTuple):
+    """An object that the namespace now holds.
+
+    Attributes:
+        digest: BLAKE3 of its contents, 64 hex digits.
+        size: in bytes.
+        mtime: modification time of the file, in unix seconds; 0 for a stream.
+        found: whether the namespace held, or may have held, it before.
+        is_kept: the contents are those of the expected object by its MD5, so nothing was brought
+            in, and the namespace may have no object named by `digest`.
+    """
+
+    digest: str
+    size: int
+    mtime: int = 0
+    found: bool = False
+    is_kept: bool = False
+
+
 class Ingest:
     """Brings files and streams into one namespace. Safe to share between threads.
 
@@ -96,7 +112,6 @@ class Ingest:
             is only read. An error that it raises ends the work on the file.
         guard: protects the objects from garbage collection; ``None`` if nothing will refer to
             them.
-        is_single: one object is brought in, by one call: a directory gets it without a batch.
     """
 
     def __init__(
@@ -111,38 +126,24 @@ class Ingest:
         memory: Memory | None = None,
         progress: Progress = NO_PROGRESS,
         guard: ObjectGuard | None = None,
-        is_single: bool = False,
     ) -> None:
         self._guard = guard
         if guard is not None:
             guard.begin()
         self._store = store
         self._is_local = is_local(store.uri)
-        self._batch: Batch | None = None
+        self._batch = store.batch() if self._is_local else None
         self._unsynced: list[str] = []
-        if not is_single:
-            self._open_batch()
         self._known = known
         self._remember = remember
         self._clock_ns = clock_ns
         self._progress = progress
         self._sender = sender
-        if memory is None and not is_single:
-            from lakecli.repository.transfer.parallel import Memory
-
-            memory = Memory()
-        self._memory = memory
+        self._memory = memory or Memory()
         self._whole = SMALL if sender is None else max(SMALL, sender.part_size)
         self._flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
         if not follow:
             self._flags |= os.O_NOFOLLOW
-
-    def _open_batch(self) -> None:
-        if self._is_local and self._batch is None:
-            self._batch = self._store.batch()
-
-    def _held(self, size: int) -> AbstractContextManager[None]:
-        return nullcontext() if self._memory is None else self._memory.held(size)
 
     def file(
         self,
@@ -168,11 +169,8 @@ class Ingest:
         if isinstance(done, Ingested):
             self._progress.advance(size=done.size)
             return done
-        self._open_batch()
         with OpenFile(path, self._flags, opener) as file:
-            large = self._large(file, path, expected=expected)
-            size, mtime = file.status.st_size, _seconds(file.status)
-        return Ingested(large.digest, size, mtime, large.found, large.is_kept)
+            return self._large(file, path, expected)
 
     def small(
         self,
@@ -196,7 +194,7 @@ class Ingest:
             if self._is_local:  # a file is written before the next one is read
                 done = self._read(descriptor, status, expected)
             else:
-                with self._held(size):
+                with self._memory.held(size):
                     done = self._read(descriptor, status, expected)
         finally:
             os.close(descriptor)
@@ -205,17 +203,9 @@ class Ingest:
     def _read(
         self, descriptor: int, status: os.stat_result, expected: ExpectedObject | None
     ) -> Ingested:
-        size = status.st_size
-        data = read_whole(descriptor, size)
-        mtime = status.st_mtime_ns // 1_000_000_000
-        if expected is None:
-            digest = DataDigest(blake3(data).hexdigest())
-            new = Ingested(digest, size, mtime, self._put(digest, data))
-            check_unchanged(descriptor, status)
-            return new
-        done = self._bytes(data, expected)
+        done = self._bytes(read_whole(descriptor, status.st_size), expected)
         check_unchanged(descriptor, status)
-        return Ingested(done.digest, size, mtime, done.found, done.is_kept)
+        return done._replace(mtime=_seconds(status))
 
     def look(
         self,
@@ -243,15 +233,16 @@ class Ingest:
                     digest = self._hash(file, digests)
         return Ingested(digest, size, _seconds(status), is_kept=digests.are_expected())
 
-    def _bytes(self, data: bytes, expected: ExpectedObject | None) -> Done:
-        digests = Digests(expected, len(data))
+    def _bytes(self, data: bytes, expected: ExpectedObject | None) -> Ingested:
+        size = len(data)
+        digests = Digests(expected, size)
         digests.update(data)
         digest = digests.hexdigest()
         if digests.are_expected():
-            return Done(digest, is_kept=True)
-        is_expected = expected is not None and expected.is_blake3(digest, len(data))
-        known = is_expected and self._present(digest, len(data))
-        return Done(digest, found=known or self._put(digest, data))
+            return Ingested(digest, size, is_kept=True)
+        is_expected = expected is not None and expected.is_blake3(digest, size)
+        known = is_expected and self.has(digest, size)
+        return Ingested(digest, size, found=known or self._put(digest, data))
 
     def _put(self, digest: str, data: bytes) -> bool:
         """Write an object; return whether it existed before."""
@@ -264,24 +255,24 @@ class Ingest:
         self._batch.put_content(key, data)
         return found
 
-    def _large(self, opened: OpenFile, path: bytes, *, expected: ExpectedObject | None) -> Done:
+    def _large(self, opened: OpenFile, path: bytes, expected: ExpectedObject | None) -> Ingested:
         key = _key_of(path, opened.status)
-        size = opened.status.st_size
+        size, mtime = opened.status.st_size, _seconds(opened.status)
         # Only the BLAKE3 of a file is remembered; for its MD5 it is read.
         known = None if needs_md5(expected, size) else self._known(key)
-        if known is not None and self._present(known, size):
+        if known is not None and self.has(known, size):
             self._progress.advance(size=size)
-            return Done(known, found=True)
+            return Ingested(known, size, mtime, found=True)
         hashed_at = self._clock_ns()
         if size <= self._whole:
-            with self._held(size):
+            with self._memory.held(size):
                 done = self._bytes(read_whole(opened.descriptor, size), expected)
             self._progress.advance(size=size)
         else:
             with os.fdopen(os.dup(opened.descriptor), "rb", buffering=0) as file:
                 done = self._whole_file(file, size, expected, opened.check)
         self._remember(key, done.digest, hashed_at)
-        return done
+        return done._replace(mtime=mtime)
 
     def _whole_file(
         self,
@@ -289,23 +280,25 @@ class Ingest:
         size: int,
         expected: ExpectedObject | None,
         check: Callable[[], None] = lambda: None,
-    ) -> Done:
+    ) -> Ingested:
         """Copy or send a file, unless it has the expected contents."""
         if self._batch is None:
             return self._send(file, size, Digests(expected, size), check)
         recognised = self._recognise(file, size, expected)
-        return recognised or self._copy(pieces_of(file), self._batch, Digests(None))[0]
+        return recognised or self._copy(pieces_of(file), self._batch, Digests(None))
 
-    def _recognise(self, file: BinaryIO, size: int, expected: ExpectedObject | None) -> Done | None:
+    def _recognise(
+        self, file: BinaryIO, size: int, expected: ExpectedObject | None
+    ) -> Ingested | None:
         """Return the expected contents if the file has them and their object exists."""
         if expected is None or expected.size != size:
             return None
         digests = Digests(expected, size)
         digest = self._hash(file, digests)
         is_kept = digests.are_expected()
-        if is_kept or (expected.is_blake3(digest, size) and self._present(digest, size)):
+        if is_kept or (expected.is_blake3(digest, size) and self.has(digest, size)):
             self._progress.advance(size=size)
-            return Done(digest, not is_kept, is_kept)
+            return Ingested(digest, size, found=not is_kept, is_kept=is_kept)
         file.seek(0)
         return None
 
@@ -320,20 +313,17 @@ class Ingest:
         if len(first) <= SMALL:
             done = self._bytes(first, expected)
             self._progress.advance(size=len(first))
-            return Ingested(done.digest, len(first), 0, done.found, done.is_kept)
-        self._open_batch()
+            return done
         pieces = chain([first], pieces_of(source))
         if self._batch is not None:
-            done, size = self._copy(pieces, self._batch, Digests(expected))
-            return Ingested(done.digest, size, 0, done.found, done.is_kept)
+            return self._copy(pieces, self._batch, Digests(expected))
         import tempfile
 
         with tempfile.TemporaryFile() as file:
             file.writelines(pieces)
             size = file.tell()
             file.seek(0)
-            done = self._whole_file(cast("BinaryIO", file), size, expected)
-            return Ingested(done.digest, size, 0, done.found, done.is_kept)
+            return self._whole_file(cast("BinaryIO", file), size, expected)
 
     def known(self, pieces: Iterator[bytes], digest: str, size: int) -> Ingested:
         """Bring in an object whose digest is known, in one pass.
@@ -346,61 +336,56 @@ class Ingest:
         """
         key = data_key(digest)
         if size <= self._whole:
-            with self._held(size):
+            with self._memory.held(size):
                 found = self._put(digest, b"".join(pieces))
             self._progress.advance(size=size)
-            return Ingested(digest, size, 0, found)
+            return Ingested(digest, size, found=found)
         if self._batch is not None:
-            done, _ = self._copy(pieces, self._batch, Digests(None))
-            return Ingested(done.digest, size, 0, done.found)
+            return self._copy(pieces, self._batch, Digests(None))
         reader = cast("BinaryIO", PieceReader(self._counted(pieces)))
-        with self._held(SENT_AT_ONCE):
+        with self._memory.held(SENT_AT_ONCE):
             self._store.put(key, reader, ANY)  # every writer of this key writes the same bytes
-        return Ingested(digest, size, 0, found=True)
+        return Ingested(digest, size, found=True)
 
     def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
             self._progress.advance(size=len(piece))
             yield piece
 
-    def has(self, digest: str, size: int) -> bool:
-        """Tell whether the namespace has an object, by its BLAKE3; it may be damaged."""
-        return self._present(digest, size)
-
     def _copy(
         self, pieces: Iterable[bytes | memoryview], batch: Batch, digests: Digests
-    ) -> tuple[Done, int]:
-        """Copy and hash in one pass; a rename at the end gives the name. Return the size too."""
-        from lakecli.repository.transfer.readers import copy_pieces
-
+    ) -> Ingested:
+        """Copy and hash in one pass; a rename at the end gives the name."""
         temporary, size = copy_pieces(
             pieces, batch, digests, uri=self._store.uri, progress=self._progress
         )
         digest = digests.hexdigest()
         if digests.are_expected():
-            return Done(digest, is_kept=True), size  # the copy is removed with the batch
+            return Ingested(digest, size, is_kept=True)  # the copy is removed with the batch
         batch.adopt(data_key(digest), temporary)
-        return Done(digest, found=True), size
+        return Ingested(digest, size, found=True)
 
-    def _send(self, file: BinaryIO, size: int, digests: Digests, check: Callable[[], None]) -> Done:
+    def _send(
+        self, file: BinaryIO, size: int, digests: Digests, check: Callable[[], None]
+    ) -> Ingested:
         contents = None if self._sender is None else self._sender.read(file, size, digests)
         digest = self._hash(file, digests) if contents is None else contents.digest
         if digests.are_expected():
             self._progress.advance(size=size)
-            return Done(digest, is_kept=True)
+            return Ingested(digest, size, is_kept=True)
         if self._sender is not None and contents is not None:
             self._sender.send(file.fileno(), contents, check=check)
-            return Done(digest, found=True)
-        if self._present(digest, size):
+            return Ingested(digest, size, found=True)
+        if self.has(digest, size):
             self._progress.advance(size=size)
-            return Done(digest, found=True)
+            return Ingested(digest, size, found=True)
         file.seek(0)
         verifying = cast("BinaryIO", VerifyingReader(file, digest, size, self._progress))
-        with self._held(SENT_AT_ONCE):
+        with self._memory.held(SENT_AT_ONCE):
             # Every writer of this key writes the same bytes, so the write needs no condition, and
             # each part may be sent again.
             self._store.put(data_key(digest), verifying, ANY)
-        return Done(digest, found=True)
+        return Ingested(digest, size, found=True)
 
     def _hash(self, file: BinaryIO, digests: Digests) -> str:
         while piece := file.read(PIECE):
@@ -408,7 +393,8 @@ class Ingest:
             self._progress.advance()
         return digests.hexdigest()
 
-    def _present(self, digest: str, size: int) -> bool:
+    def has(self, digest: str, size: int) -> bool:
+        """Tell whether the namespace has an object, by its BLAKE3; it may be damaged."""
         try:
             is_present = self._store.head(data_key(digest)).size == size
         except (ObjectNotFound, PermissionDenied):
@@ -445,30 +431,3 @@ class Ingest:
                 (found if each.found else written).append(data_key(each.digest))
         if found or written:
             self._guard.settle(found=found, written=written)
-
-
-class Done(NamedTuple):
-    """What was done with the bytes of a file; see `Ingested`."""
-
-    digest: str
-    found: bool = False
-    is_kept: bool = False
-
-
-class Ingested(NamedTuple):
-    """An object that the namespace now holds.
-
-    Attributes:
-        digest: BLAKE3 of its contents, 64 hex digits.
-        size: in bytes.
-        mtime: modification time of the file, in unix seconds; 0 for a stream.
-        found: whether the namespace held, or may have held, it before.
-        is_kept: the contents are those of the expected object by its MD5, so nothing was brought
-            in, and the namespace may have no object named by `digest`.
-    """
-
-    digest: str
-    size: int
-    mtime: int
-    found: bool = False
-    is_kept: bool = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, TypeVar
 
@@ -57,16 +56,10 @@ class Workers:
         self._shares: list[_Share] = []
         self._busy = 0
         self._is_running = False
-
-    @cached_property
-    def _stop(self) -> Event:
-        """Set when the threads have to end; made before they start."""
-        return Event()
-
-    @cached_property
-    def _changed(self) -> Condition:
-        """Guards what the threads share; made before they start."""
-        return Condition()
+        self._stop = Event()
+        """Set when the threads have to end."""
+        self._changed = Condition()
+        """Guards what the threads share."""
 
     def for_each(self, items: Iterable[T], work: Callable[[T], object]) -> None:
         """Call `work` with every item, in several threads.
@@ -77,8 +70,7 @@ class Workers:
         """
         self._errors.clear()
         self._stop.clear()
-        with self._changed:  # both exist from now on
-            self._is_running = True
+        self._is_running = True
         source = iter(items)
         helpers = [
             Thread(target=self._run, args=(source, work), name=f"worker-{number}", daemon=True)
@@ -258,18 +250,14 @@ class Memory:
 
     def __init__(self, size: int = MEMORY) -> None:
         self._left = self._size = size
-        self._lock = Lock()
-        self._freed: Condition | None = None
-        """What threads wait for, if any has waited."""
+        self._changed = Condition()
 
     @contextmanager
     def held(self, size: int) -> Iterator[None]:
         """Hold `size` bytes, at most the limit, once so many are free."""
         size = min(size, self._size)
-        with self._lock:
-            if self._left < size:
-                self._freed = self._freed or self._condition()
-                self._freed.wait_for(lambda: self._left >= size)
+        with self._changed:
+            self._changed.wait_for(lambda: self._left >= size)
             self._left -= size
         try:
             yield
@@ -279,7 +267,7 @@ class Memory:
     @contextmanager
     def held_if_free(self, size: int) -> Iterator[bool]:
         """Hold `size` bytes if so many are free now; give whether they are."""
-        with self._lock:
+        with self._changed:
             is_held = self._left >= size
             if is_held:
                 self._left -= size
@@ -290,14 +278,9 @@ class Memory:
                 self._give_back(size)
 
     def _give_back(self, size: int) -> None:
-        with self._lock:
+        with self._changed:
             self._left += size
-            if self._freed is not None:
-                self._freed.notify_all()
-
-    def _condition(self) -> Condition:
-
-        return Condition(self._lock)
+            self._changed.notify_all()
 
 
 @contextmanager
