@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, Protocol, Self, cast
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, Final, NamedTuple, Protocol, Self
 
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.handoff.links import Header, ObjectLink, Totals
@@ -22,11 +23,7 @@ from lakecli.repository.handoff.script import ShellScript
 from lakecli.repository.transfer.destination import translated
 
 IN_MEMORY: Final = 16 << 20
-"""Bytes of a document's middle that are kept in memory, and written from there, once. They are in a
-list, since a buffer that grows is copied, and a file is copied at the end."""
-
-WRITTEN_AT_ONCE: Final = 128
-"""Links that are written to a document at once."""
+"""Bytes of a document's middle that are kept in memory."""
 
 
 class DocumentWriter(Protocol):
@@ -88,15 +85,11 @@ class Document:
 
     def __init__(self, format_: Format) -> None:
         self._writer = format_.writer()
-        self._links: list[bytes] = []
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._first: BinaryIO | None = None
+        self._links = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed by `close`
 
     def close(self) -> None:
         """Delete the temporary file."""
-        if self._first is not None:
-            self._first.close()
+        self._links.close()
 
     def __enter__(self) -> Self:
         """Return the document itself."""
@@ -113,30 +106,13 @@ class Document:
 
     def add(self, link: ObjectLink) -> None:
         """Write down one link."""
-        self._links.append(self._writer.link(link))
-        if len(self._links) == WRITTEN_AT_ONCE:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._parts.append(b"".join(self._links))
-        self._links.clear()
-        self._size += len(self._parts[-1])
-        if self._size > IN_MEMORY:
-            if self._first is None:
-                file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
-                self._first = cast("BinaryIO", file)
-            self._first.writelines(self._parts)
-            self._parts.clear()
-            self._size = 0
+        self._links.write(self._writer.link(link))
 
     def write(self, target: BinaryIO, header: Header, totals: Totals) -> None:
         """Write the whole document, once, when every link was added."""
-        self._flush()
         target.write(self._writer.head(header, totals))
-        if self._first is not None:
-            self._first.seek(0)
-            shutil.copyfileobj(self._first, target, 1 << 20)
-        target.writelines(self._parts)
+        self._links.seek(0)
+        shutil.copyfileobj(self._links, target, 1 << 20)
         target.write(self._writer.tail(header, totals))
 
 

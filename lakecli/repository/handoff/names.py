@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from functools import lru_cache
 from typing import Final
 from unicodedata import category
 
@@ -13,25 +12,13 @@ from lakecli.repository.transfer.own_files import LEFT_OUT, is_own
 PARTS: Final = ".lakecli-parts"
 """The directory in which download scripts keep unfinished files."""
 
-_PLAIN: Final = re.compile(rb"[A-Za-z0-9_=-][A-Za-z0-9._=-]*(?:/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*")
-"""Names that are the same in every form, and that files below a directory can have."""
-
 _TO_ESCAPE: Final = re.compile(rb"[^ -~]|['\\]")
 _NOT_IN_URL: Final = re.compile(r"[^A-Za-z0-9._~:/?\[\]@!$&()*+,;=%-]")
-_IN_URL: Final = bytes(code for code in range(128) if not _NOT_IN_URL.match(chr(code)))
 _MISLEADING: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """The Unicode categories of invisible characters and of those that reorder text."""
 
 _SURROGATE_BYTES: Final = ("\udc80", "\udcff")
 """The first and the last surrogate that a byte which is not UTF-8 is decoded to."""
-
-
-def plain_name(name: bytes) -> str | None:
-    """Return a name as text if `problem_of` it is ``None``, and `shell_word` the same; or ``None``.
-
-    Names are plain more often than not, and this takes less than the other two.
-    """
-    return name.decode("ascii") if _PLAIN.fullmatch(name) else None
 
 
 def problem_of(name: bytes) -> str | None:
@@ -62,11 +49,8 @@ def shell_word(name: bytes) -> str:
     return escaped.decode("ascii")
 
 
-@lru_cache(1)  # a manifest and a script ask for the same
 def url_text(url: str) -> str:
     """Percent-encode all characters of a URL that URLs may not contain, and quotes."""
-    if url.isascii() and not url.encode().translate(None, _IN_URL):
-        return url
     return _NOT_IN_URL.sub(_percent, url)
 
 

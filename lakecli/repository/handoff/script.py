@@ -17,7 +17,6 @@ from lakecli.repository.handoff.manifest import time_text
 from lakecli.repository.handoff.names import (
     PARTS,
     one_line,
-    plain_name,
     problem_of,
     shell_word,
     url_text,
@@ -37,23 +36,9 @@ def _source(name: str) -> str:
     return (_HERE / name).read_text(encoding="ascii")
 
 
-def _is_md5_etag(etag: str) -> bool:
-    return _MD5_ETAG.fullmatch(etag) is not None
-
-
 def _part_id(link: ObjectLink) -> str:
     """Return the name of an incomplete object, unique for its path and checksum."""
     return h(link.path + b"\0" + link.checksum.encode())[:_ID_SIZE].hex()
-
-
-def _about(header: Header, totals: Totals) -> list[str]:
-    place = one_line(f"{header.repository}/{header.ref}/".encode() + header.prefix)
-    end = "" if totals.expires_at is None else f" until {time_text(totals.expires_at)}"
-    return [
-        f"Downloads {totals.count} objects, {totals.size} bytes, of {place}",
-        f"at commit {header.commit_id}, signed at {time_text(header.created_at)}.",
-        f"Keep this file secret: whoever has it can read them{end}.",
-    ]
 
 
 class ShellScript:
@@ -79,30 +64,33 @@ class ShellScript:
         return call
 
     def _call(self, link: ObjectLink) -> str:
-        name = plain_name(link.name)
-        if name is None:
-            name = shell_word(link.name)
-            problem = problem_of(link.name)
-            if problem is not None:
-                self.left_out.append((link.path, problem))
-                return f"x '{name}' '{shell_word(problem.encode())}'\n"
-            if name.endswith("/"):
-                return f"d '{name[:-1]}'\n"
+        name, problem = shell_word(link.name), problem_of(link.name)
+        if problem is not None:
+            self.left_out.append((link.path, problem))
+            return f"x '{name}' '{shell_word(problem.encode())}'\n"
+        if name.endswith("/"):
+            return f"d '{name[:-1]}'\n"
         checksum = link.checksum if is_blake3(link.checksum) else "-"
-        etag = f" {link.etag}" if link.etag and _is_md5_etag(link.etag) else ""
+        etag = f" {link.etag}" if _MD5_ETAG.fullmatch(link.etag) else ""
         url = url_text(link.url)
         return f"o {_part_id(link)} {link.size} {checksum} '{name}' '{url}'{etag}\n"
 
     def head(self, header: Header, totals: Totals) -> bytes:
         """Return the program."""
-        about = "".join(f"# {line}\n" for line in _about(header, totals))
-        expires = "" if totals.expires_at is None else f"{totals.expires_at:%Y%m%d%H%M%S}"
-        end = "" if totals.expires_at is None else time_text(totals.expires_at)
+        place = one_line(f"{header.repository}/{header.ref}/".encode() + header.prefix)
+        expires = end = until = ""
+        if totals.expires_at is not None:
+            expires, end = f"{totals.expires_at:%Y%m%d%H%M%S}", time_text(totals.expires_at)
+            until = f" until {end}"
         settings = f"total={self._count}\nexpires={expires}\nexpires_text={end}\nparts={PARTS}\n"
         python = _source("partner_blake3.py") + _PRINT_BLAKE3
         assert "'" not in python
         return (
-            f"#!/bin/sh\n{about}{_SHELL_USAGE}{settings}"
+            f"#!/bin/sh\n"
+            f"# Downloads {totals.count} objects, {totals.size} bytes, of {place}\n"
+            f"# at commit {header.commit_id}, signed at {time_text(header.created_at)}.\n"
+            f"# Keep this file secret: whoever has it can read them{until}.\n"
+            f"{_SHELL_USAGE}{settings}"
             f"python_blake3='\n{python}'\n\n{_source('partner.sh')}\n"
         ).encode("ascii")
 

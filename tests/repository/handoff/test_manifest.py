@@ -66,7 +66,7 @@ def test_any_path_survives_a_round_trip(
 
 
 def test_a_manifest_is_the_same_from_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = 3 * documents.WRITTEN_AT_ONCE + 1
+    count = 400
     links = [ObjectLink(b"%d" % at, b"%d" % at, at, "c", URL, END) for at in range(count)]
     whole = write("json", links)
     monkeypatch.setattr(documents, "IN_MEMORY", len(whole[0]) // 4)
