@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.cli.params import LinkOptions, SelectionOptions
     from lakecli.repository.contract import Repository
-    from lakecli.repository.transfer.plan import Plan, Step, Tally
+    from lakecli.repository.transfer.plan import ObjectTally, PathStep, PlanTotals
     from lakecli.repository.transfer.selection import Selection
 
 LOCAL_WORKERS: Final = 2
@@ -79,7 +79,7 @@ def note_rest(context: Context, size: int, **counts: int) -> None:
 
 def show_plan(
     context: Context,
-    steps: Iterable[Step],
+    steps: Iterable[PathStep],
     *,
     verb: str,
     hint: str,
@@ -97,9 +97,9 @@ def show_plan(
     Raises:
         PartialFailure: some would fail.
     """
-    from lakecli.repository.transfer.plan import Plan
+    from lakecli.repository.transfer.plan import PlanTotals
 
-    plan = Plan()
+    plan = PlanTotals()
     place = {} if destination is None else {"destination": destination}
     context.out.stream(
         plan.counted(steps), record=lambda step: step_record(step) | place, text=step_line
@@ -108,24 +108,24 @@ def show_plan(
     raise_failures(context, plan.failures, verb=verb, hint=hint)
 
 
-def show_steps(context: Context, steps: Iterable[Step]) -> None:
+def show_steps(context: Context, steps: Iterable[PathStep]) -> None:
     """Answer with what a dry run would do with each path."""
     context.out.stream(steps, record=step_record, text=step_line)
 
 
-def step_record(step: Step) -> dict[str, object]:
+def step_record(step: PathStep) -> dict[str, object]:
     """Return the JSON answer about one path of a dry run."""
     record: dict[str, object] = {"action": step.action, "path": step.path, "size": step.size}
     return record | {"error": step.error} if step.error else record
 
 
-def step_line(step: Step) -> str:
+def step_line(step: PathStep) -> str:
     """Return the line about one path of a dry run."""
     line = f"{step.action} {quote_path(step.path)}"
     return f"{line}: {step.error}" if step.error else line
 
 
-def _plan_lines(plan: Plan) -> Iterator[str]:
+def _plan_lines(plan: PlanTotals) -> Iterator[str]:
     yield ""
     yield "Dry run, nothing was transferred:"
     yield ""
@@ -136,7 +136,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield f"Failing: {len(plan.failures)}"
 
 
-def _plan_record(plan: Plan) -> dict[str, object]:
+def _plan_record(plan: PlanTotals) -> dict[str, object]:
     record: dict[str, object] = {"action": "total", "path": None}
     for name, tally in _tallies(plan).items():
         record[name] = tally.count
@@ -144,7 +144,7 @@ def _plan_record(plan: Plan) -> dict[str, object]:
     return record | {"failed": len(plan.failures), "failures": failure_records(plan.failures)}
 
 
-def _tallies(plan: Plan) -> dict[str, Tally]:
+def _tallies(plan: PlanTotals) -> dict[str, ObjectTally]:
     return {
         "new": plan.new,
         "changed": plan.changed,

@@ -19,7 +19,7 @@ from lakecli.cli.transfers import (
     summary_lines,
 )
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.plan import Step
+from lakecli.repository.transfer.plan import PathStep
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import UploadReport, plan_file, plan_upload, upload_tree
 
@@ -35,7 +35,7 @@ class Uploads(NamedTuple):
     delete: bool
     max_delete: int | None
 
-    def plan(self) -> Iterator[Step]:
+    def plan(self) -> Iterator[PathStep]:
         """Return what would be done."""
         return plan_upload(
             *self._where(),
@@ -45,7 +45,7 @@ class Uploads(NamedTuple):
             delete=self.delete,
         )
 
-    def plan_one(self, path: bytes) -> Iterator[Step]:
+    def plan_one(self, path: bytes) -> Iterator[PathStep]:
         """Return what would be done with the only file, which gets a path."""
         source, branch = Path(self.sources[0]), ref_of(self.target)
         return plan_file(self.repository, branch, path, source=source, options=self.options)

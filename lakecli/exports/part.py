@@ -29,7 +29,7 @@ from lakecli.repository.reading.contents import read_located
 from lakecli.repository.transfer.destination import FileComparison, NoRoom, UnsafeName
 from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
-from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.stores.base import ObjectInfo
 from lakecli.stores.uri import is_local
 
@@ -79,7 +79,7 @@ class _Export:
         self._memory = Memory()
         self._lock = Lock()
         self._can_copy = True
-        self._steps: list[Step] = []
+        self._steps: list[PathStep] = []
         self._addresses = hands.addresses or job.location.addresses()
 
     def run(self, part: Part) -> None:
@@ -157,7 +157,7 @@ class _Export:
             self.target.delete(item)
         with self._lock:
             self.outcome.deleted.add(item.old.size)
-        self._list(Action.DELETED, item.path, item.old.size)
+        self._list(PathAction.DELETED, item.path, item.old.size)
 
     def _export(self, item: Item, entry: Entry, found: ObjectInfo | None) -> None:
         outcome = self.outcome
@@ -166,7 +166,7 @@ class _Export:
             self._hands.progress.advance(size=entry.size)
             with self._lock:
                 outcome.unchanged.add(entry.size)
-            self._list(Action.UNCHANGED, item.path, entry.size)
+            self._list(PathAction.UNCHANGED, item.path, entry.size)
             return
         by_store, is_whole = False, True
         if not self._job.dry_run:
@@ -176,13 +176,13 @@ class _Export:
             outcome.bare += not is_whole
             if by_store:
                 outcome.by_store.add(entry.size)
-        action = Action.NEW if state is FileComparison.MISSING else Action.CHANGED
+        action = PathAction.NEW if state is FileComparison.MISSING else PathAction.CHANGED
         self._list(action, item.path, entry.size)
 
-    def _list(self, action: Action, path: bytes, size: int = 0, error: str = "") -> None:
+    def _list(self, action: PathAction, path: bytes, size: int = 0, error: str = "") -> None:
         """Record what would be done with a path, if that is asked for."""
         if self._job.lists:
-            self._steps.append(Step(action, path, size, error))
+            self._steps.append(PathStep(action, path, size, error))
 
     def _write(self, item: Item, entry: Entry) -> tuple[bool, bool]:
         """Copy an object; return whether the store did so, and whether its metadata was written."""
@@ -226,7 +226,7 @@ class _Export:
         )
         with self._lock:
             self.outcome.fail(Failure(path, error.message, may_pass))
-        self._list(Action.FAILED, path, error=error.message)
+        self._list(PathAction.FAILED, path, error=error.message)
 
 
 def _check_external(store: ObjectStore, key: str, entry: Entry) -> None:

@@ -12,7 +12,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.store_location import StoreLocation
 from lakecli.repository.contract import AddressResolver
-from lakecli.repository.transfer.plan import Step, Tally
+from lakecli.repository.transfer.plan import ObjectTally, PathStep
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore
@@ -110,11 +110,11 @@ class Outcome:
         steps: what would be done with each path, by `pack_steps`; of one part only.
     """
 
-    new: Tally = field(default_factory=Tally)
-    changed: Tally = field(default_factory=Tally)
-    by_store: Tally = field(default_factory=Tally)
-    unchanged: Tally = field(default_factory=Tally)
-    deleted: Tally = field(default_factory=Tally)
+    new: ObjectTally = field(default_factory=ObjectTally)
+    changed: ObjectTally = field(default_factory=ObjectTally)
+    by_store: ObjectTally = field(default_factory=ObjectTally)
+    unchanged: ObjectTally = field(default_factory=ObjectTally)
+    deleted: ObjectTally = field(default_factory=ObjectTally)
     bare: int = 0
     failed: int = 0
     failures: list[Failure] = field(default_factory=list)
@@ -191,7 +191,7 @@ class ExportOptions(NamedTuple):
     verify: bool = True
     threads: int = 10
     progress: Progress = NO_PROGRESS
-    on_steps: Callable[[Iterator[Step]], object] | None = None
+    on_steps: Callable[[Iterator[PathStep]], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.reading.trust import remember
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.records.notices import Notice
-from lakecli.repository.transfer.plan import Step
+from lakecli.repository.transfer.plan import PathStep
 from lakecli.stores.uri import is_local
 
 MESSAGE: Final = "Import objects"
@@ -161,7 +161,7 @@ def preview(
     source: Source,
     runner: Runner,
     options: ImportOptions,
-) -> Iterator[tuple[ImportReport, Iterator[Step]]]:
+) -> Iterator[tuple[ImportReport, Iterator[PathStep]]]:
     """Give the report that `import_objects` would return, and what it would do with each path.
 
     Nothing is written but temporary files. The paths are in order, whatever ran the parts.

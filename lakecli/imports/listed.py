@@ -18,7 +18,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.steps import encode_step, read_steps
 from lakecli.imports.rows import Failures
-from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.transfer.plan import PathAction, PathStep
 
 PIECE_SIZE: Final = 4 << 20
 """Bytes of paths that a part holds in memory, about."""
@@ -56,12 +56,12 @@ class Lister:
         self._file = part_file(listing.directory, number) if listing.directory else ""
         if self._file:
             Path(self._file).write_bytes(b"")  # of an earlier attempt
-        self._failed: list[Step] = []
+        self._failed: list[PathStep] = []
         self._held = bytearray()
         self._pieces: list[bytes] = []
         failures.on_failure = self._fail
 
-    def add(self, found: Iterable[tuple[bytes, Action, bytes]]) -> None:
+    def add(self, found: Iterable[tuple[bytes, PathAction, bytes]]) -> None:
         """List some paths, all of which are after those that were listed.
 
         Args:
@@ -69,7 +69,7 @@ class Lister:
         """
         for path, action, value in sorted(found):
             self.list_failures(before=path)
-            self._write(Step(action, path, decode_entry(value).size))
+            self._write(PathStep(action, path, decode_entry(value).size))
 
     def list_failures(self, *, before: bytes | None) -> None:
         """List the failures of paths before another one; ``None``: all of them."""
@@ -86,9 +86,9 @@ class Lister:
         return tuple(self._pieces)
 
     def _fail(self, path: bytes, why: str) -> None:
-        insort(self._failed, Step(Action.FAILED, path, error=why), key=_path_of)
+        insort(self._failed, PathStep(PathAction.FAILED, path, error=why), key=_path_of)
 
-    def _write(self, step: Step) -> None:
+    def _write(self, step: PathStep) -> None:
         self._held += encode_step(step)
         if len(self._held) >= PIECE_SIZE:
             self._end_piece()
@@ -106,7 +106,7 @@ class Lister:
         self._held.clear()
 
 
-def _path_of(step: Step) -> bytes:
+def _path_of(step: PathStep) -> bytes:
     return step.path
 
 
@@ -131,7 +131,7 @@ def take_pieces(
             file.write(zlib.decompress(body))
 
 
-def iter_steps(directory: Path) -> Iterator[Step]:
+def iter_steps(directory: Path) -> Iterator[PathStep]:
     """Yield what all parts listed, in the order of the parts."""
     for path in sorted(directory.iterdir()):
         with path.open("rb") as file:

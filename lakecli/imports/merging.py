@@ -11,7 +11,7 @@ from lakecli.committed.values import identity_of
 from lakecli.imports.base import BaseSlice, Records, Whole
 from lakecli.imports.listed import Lister
 from lakecli.imports.sink import Sink
-from lakecli.repository.transfer.plan import Action
+from lakecli.repository.transfer.plan import PathAction
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Merging:
         found = self._base.read(piece.position) if isinstance(piece, Whole) else [piece]
         for each in found:
             rows = zip(each.keys, each.values, strict=True)
-            lister.add((key, Action.DELETED, value) for key, value in rows)
+            lister.add((key, PathAction.DELETED, value) for key, value in rows)
 
     def _merge(self, keys: list[bytes], values: list[bytes]) -> None:
         """Merge objects with the single records of the branch between them."""
@@ -142,13 +142,13 @@ class Merging:
         found = []
         for key, value in zip(keys, values, strict=True):
             old = present.get(key)
-            action = Action.NEW if old is None else Action.CHANGED
+            action = PathAction.NEW if old is None else PathAction.CHANGED
             if old is not None and is_same(old, value):
-                action = Action.UNCHANGED
+                action = PathAction.UNCHANGED
             found.append((key, action, value))
         if self._replaces:
             gone = present.keys() - keys
-            found += ((key, Action.DELETED, present[key]) for key in gone)
+            found += ((key, PathAction.DELETED, present[key]) for key in gone)
         lister.add(found)
 
 

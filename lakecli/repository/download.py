@@ -52,7 +52,7 @@ from lakecli.repository.transfer.parallel import (
     part_retries,
 )
 from lakecli.repository.transfer.parts import PartFetcher
-from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.readers import FileStamp
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy, walk
@@ -65,9 +65,9 @@ LOOK_AHEAD: Final = 1_024
 
 
 _ACTIONS: Final = {
-    FileComparison.MISSING: Action.NEW,
-    FileComparison.SAME: Action.UNCHANGED,
-    FileComparison.DIFFERENT: Action.CHANGED,
+    FileComparison.MISSING: PathAction.NEW,
+    FileComparison.SAME: PathAction.UNCHANGED,
+    FileComparison.DIFFERENT: PathAction.CHANGED,
 }
 
 
@@ -150,7 +150,7 @@ def download_object(
     return entry
 
 
-def plan_object(repository: Repository, ref: str, path: bytes, *, target: Path) -> Step:
+def plan_object(repository: Repository, ref: str, path: bytes, *, target: Path) -> PathStep:
     """Return what `download_object` would find at the file that it writes.
 
     A file of the size of the object is read and compared.
@@ -164,7 +164,7 @@ def plan_object(repository: Repository, ref: str, path: bytes, *, target: Path) 
         state = destination.state_of(
             os.fsencode(target.name), size=entry.size, digest=content_digest(entry)
         )
-    return Step(_ACTIONS[state], path, entry.size)
+    return PathStep(_ACTIONS[state], path, entry.size)
 
 
 def _find_target(repository: Repository, ref: str, path: bytes, target: Path) -> tuple[Entry, Path]:
@@ -248,7 +248,7 @@ def plan_download(
     options: DownloadOptions = _DEFAULTS,
     names: Sequence[bytes] | None = None,
     mirror: MirrorOptions | None = None,
-) -> Iterator[Step]:
+) -> Iterator[PathStep]:
     """Yield what `download_tree` would do, in path order, without fetching or writing.
 
     A file of the size of its object is read and compared. The deletions come last.
@@ -264,10 +264,10 @@ def plan_download(
         plan = _TreePlan(repository, options, below, surplus)
         failed = False
         for step in plan.steps(destination, plan.records(view, ref, names)):
-            failed = failed or step.action is Action.FAILED
+            failed = failed or step.action is PathAction.FAILED
             yield step
         for name, seen in () if failed else surplus.files:
-            yield Step(Action.DELETED, os.fsencode(target / os.fsdecode(name)), seen.size)
+            yield PathStep(PathAction.DELETED, os.fsencode(target / os.fsdecode(name)), seen.size)
 
 
 @contextmanager
@@ -481,11 +481,11 @@ class _TreePlan(TreeDownloader):
     ) -> None:
         super().__init__(repository, options, below, surplus)
         failures = surplus.failures
-        self._steps = [Step(Action.FAILED, path, error=why) for path, why in failures]
+        self._steps = [PathStep(PathAction.FAILED, path, error=why) for path, why in failures]
 
     def steps(
         self, destination: Destination, records: Iterator[tuple[bytes, bytes]]
-    ) -> Iterator[Step]:
+    ) -> Iterator[PathStep]:
         """Yield what `fetch_all` would do, a batch at a time."""
         while True:
             batch = list(islice(records, LOOK_AHEAD))
@@ -496,13 +496,13 @@ class _TreePlan(TreeDownloader):
                 return
 
     def _leave_out(self, path: bytes) -> None:
-        self._steps.append(Step(Action.EXCLUDED, path))
+        self._steps.append(PathStep(PathAction.EXCLUDED, path))
 
     def _exclude(self, path: bytes, entry: Entry) -> None:
-        self._steps.append(Step(Action.EXCLUDED, path, entry.size))
+        self._steps.append(PathStep(PathAction.EXCLUDED, path, entry.size))
 
     def _fail(self, path: bytes, error: LakeError) -> None:
-        self._steps.append(Step(Action.FAILED, path, error=error.message))
+        self._steps.append(PathStep(PathAction.FAILED, path, error=error.message))
 
     def _one(self, destination: Destination, path: bytes, entry: Entry) -> None:
         name = path[len(self._below) :]
@@ -514,9 +514,9 @@ class _TreePlan(TreeDownloader):
             if not self._surplus.blocks(name):
                 self._fail(path, error)
                 return
-            self._steps.append(Step(Action.NEW, path, entry.size))
+            self._steps.append(PathStep(PathAction.NEW, path, entry.size))
             return
-        self._steps.append(Step(_ACTIONS[state], path, entry.size))
+        self._steps.append(PathStep(_ACTIONS[state], path, entry.size))
         self._options.progress.advance(items=1)
 
 

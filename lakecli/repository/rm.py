@@ -11,7 +11,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.staged.subtree import batches_of, remove_unchanged
-from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.staging.area import TOMBSTONE
 
 
@@ -102,7 +102,9 @@ def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> N
     )
 
 
-def plan_rm_paths(repository: Repository, branch: str, paths: Iterable[bytes]) -> Iterator[Step]:
+def plan_rm_paths(
+    repository: Repository, branch: str, paths: Iterable[bytes]
+) -> Iterator[PathStep]:
     """Yield the deletions that `rm_paths` would stage.
 
     Raises:
@@ -113,10 +115,12 @@ def plan_rm_paths(repository: Repository, branch: str, paths: Iterable[bytes]) -
         for path in sorted(set(paths)):
             value = view.find(path)
             if value is not None:
-                yield Step(Action.DELETED, path, decode_entry(value).size)
+                yield PathStep(PathAction.DELETED, path, decode_entry(value).size)
 
 
-def plan_rm_trees(repository: Repository, branch: str, paths: Sequence[bytes]) -> Iterator[Step]:
+def plan_rm_trees(
+    repository: Repository, branch: str, paths: Sequence[bytes]
+) -> Iterator[PathStep]:
     """Yield the deletions that `rm_trees` would stage, each once.
 
     Raises:
@@ -131,7 +135,7 @@ def plan_rm_trees(repository: Repository, branch: str, paths: Sequence[bytes]) -
             done.append(path)
             for batch in batches_of(view, path):
                 for found, value in batch:
-                    yield Step(Action.DELETED, found, decode_entry(value).size)
+                    yield PathStep(PathAction.DELETED, found, decode_entry(value).size)
 
 
 def find_nearest(repository: Repository, branch: str, path: bytes) -> bytes | None:

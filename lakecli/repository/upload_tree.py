@@ -33,7 +33,7 @@ from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import FailureBudget, beside
 from lakecli.repository.transfer.parts import drop_leftovers
-from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
 from lakecli.repository.transfer.walk import Found, by_own_names, named, opener_below, size_of, walk
 from lakecli.repository.upload import Uploader, UploadOptions, is_same
@@ -148,7 +148,7 @@ def plan_upload(
     options: UploadOptions,
     names: Sequence[bytes] | None = None,
     delete: bool = False,
-) -> Iterator[Step]:
+) -> Iterator[PathStep]:
     """Yield what `upload_tree` would do, in path order, from what this machine knows.
 
     Nothing is written. A file is read and compared if the branch has an object of its size at its
@@ -163,15 +163,15 @@ def plan_upload(
     with _files(target, source, names, left_out, delete=delete) as files:
         failed = False
         for step in _TreePlan(target, files).steps(left_out):
-            failed = failed or step.action is Action.FAILED
+            failed = failed or step.action is PathAction.FAILED
             yield step
         for path, value in () if failed else files.surplus:
-            yield Step(Action.DELETED, path, decode_entry(value).size)
+            yield PathStep(PathAction.DELETED, path, decode_entry(value).size)
 
 
 def plan_file(
     repository: Repository, branch: str, path: bytes, *, source: Path, options: UploadOptions
-) -> Iterator[Step]:
+) -> Iterator[PathStep]:
     """Yield what `upload_file` would do, as `plan_upload` does.
 
     Raises:
@@ -491,9 +491,9 @@ class _TreePlan(_Tree):
 
     def __init__(self, target: _Target, files: _Files) -> None:
         super().__init__(target, files, writes=False)
-        self._steps: list[tuple[bytes, Step]] = []
+        self._steps: list[tuple[bytes, PathStep]] = []
 
-    def steps(self, left_out: list[bytes]) -> Iterator[Step]:
+    def steps(self, left_out: list[bytes]) -> Iterator[PathStep]:
         """Yield what would be done with the files, a batch at a time.
 
         Args:
@@ -509,16 +509,18 @@ class _TreePlan(_Tree):
         yield from (step for _, step in sorted(self._steps))
 
     def _leave_out(self, names: Iterable[bytes]) -> None:
-        self._steps += [(name, Step(Action.EXCLUDED, self._prefix + name)) for name in names]
+        self._steps += [
+            (name, PathStep(PathAction.EXCLUDED, self._prefix + name)) for name in names
+        ]
 
-    def _add(self, action: Action, found: Found, size: int) -> None:
-        self._steps.append((found.relative, Step(action, self._prefix + found.relative, size)))
+    def _add(self, action: PathAction, found: Found, size: int) -> None:
+        self._steps.append((found.relative, PathStep(action, self._prefix + found.relative, size)))
 
     def _exclude(self, found: Found) -> None:
-        self._add(Action.EXCLUDED, found, size_of(found))
+        self._add(PathAction.EXCLUDED, found, size_of(found))
 
     def _fail(self, found: Found, problem: str) -> None:
-        self._steps.append((found.relative, Step(Action.FAILED, found.path, error=problem)))
+        self._steps.append((found.relative, PathStep(PathAction.FAILED, found.path, error=problem)))
 
     def _one(self, item: tuple[Found, bytes | None, int]) -> None:
         found, present, size = item
@@ -532,9 +534,9 @@ class _TreePlan(_Tree):
             return
         self._options.progress.advance(items=1)
         if present is None:
-            self._add(Action.NEW, found, size)
+            self._add(PathAction.NEW, found, size)
         else:
-            self._add(Action.UNCHANGED if is_there else Action.CHANGED, found, size)
+            self._add(PathAction.UNCHANGED if is_there else PathAction.CHANGED, found, size)
 
     def _is_same(self, found: Found, size: int, present: bytes) -> bool:
         expected = self._upload.expected(present)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lakecli.errors import LakeError
     from lakecli.exports.records import ExportReport
     from lakecli.repository.contract import Repository
-    from lakecli.repository.transfer.plan import Step
+    from lakecli.repository.transfer.plan import PathStep
 
 PARTITIONS = {
     **{
@@ -290,7 +290,7 @@ def test_a_dry_run_counts_and_writes_nothing(repository: Repository, tmp_path: P
     run(repository, target)
     put(repository, {b"readme.txt": None, b"new": b"new", b"tables/orders/_SUCCESS": b"x"})
     before = sorted(target.rglob("*"))
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     report = run(repository, target, since=first, dry_run=True, on_steps=steps.extend)
     outcome = report.outcome
     assert [(each.action.value, each.path) for each in steps] == [

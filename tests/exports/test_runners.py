@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakecli.engine.spark_runner import SparkRunner
     from lakecli.exports.records import Outcome, Part
     from lakecli.repository.contract import Repository
-    from lakecli.repository.transfer.plan import Step
+    from lakecli.repository.transfer.plan import PathStep
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -101,10 +101,10 @@ def test_every_runner_lists_the_same_steps(
         | dict.fromkeys(list(CONTENTS)[7::50], b"changed")
         | {b"new": b"1", b"../out": b"x", b"a/_SUCCESS": b"2"},
     )
-    found: list[list[Step]] = []
+    found: list[list[PathStep]] = []
     for runner in (LocalRunner(), LocalRunner(parallelism=3), Backwards(), spark_runner):
         for since in ("", first):
-            steps: list[Step] = []
+            steps: list[PathStep] = []
             found.append(steps)
             run.export(
                 repository,

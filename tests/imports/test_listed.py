@@ -14,7 +14,7 @@ from lakecli.errors import IntegrityError
 from lakecli.imports import listed
 from lakecli.imports.listed import Lister, Listing, iter_steps, take_pieces
 from lakecli.imports.rows import Failures
-from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.stores.base import ANY
 from lakecli.stores.memory.store import MemoryStore
 from tests.imports.sources import value_of
@@ -39,7 +39,7 @@ def scratch(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Scratch:
 
 def pieces_of(scratch: Scratch | None) -> tuple[bytes, ...]:
     lister = Lister(Failures(), Listing("", scratch), 0)
-    lister.add((path, Action.NEW, value_of(7)) for path in PATHS)
+    lister.add((path, PathAction.NEW, value_of(7)) for path in PATHS)
     return lister.finish()
 
 
@@ -51,7 +51,7 @@ def test_pieces_become_a_file_of_the_driver(
     assert len(pieces) > 3
     assert len(list(store.list(SCRATCH))) == len(pieces) * is_kept
     take_pieces(pieces, str(tmp_path), 0, scratch)
-    assert list(iter_steps(tmp_path)) == [Step(Action.NEW, path, 7) for path in PATHS]
+    assert list(iter_steps(tmp_path)) == [PathStep(PathAction.NEW, path, 7) for path in PATHS]
 
 
 def test_a_damaged_piece_is_refused(scratch: Scratch, store: MemoryStore, tmp_path: Path) -> None:
@@ -66,25 +66,25 @@ def test_failures_are_listed_among_the_others(tmp_path: Path) -> None:
     lister = Lister(failures, Listing(str(tmp_path)), 0)
     failures.add(b"d", "early")
     failures.add(b"a", "first: \N{SNOWMAN}")
-    lister.add([(b"c", Action.CHANGED, value_of(1)), (b"b", Action.DELETED, value_of(2))])
+    lister.add([(b"c", PathAction.CHANGED, value_of(1)), (b"b", PathAction.DELETED, value_of(2))])
     failures.add(b"z", "last")
     lister.list_failures(before=b"x")
-    lister.add([(b"y", Action.UNCHANGED, value_of(3))])
+    lister.add([(b"y", PathAction.UNCHANGED, value_of(3))])
     assert lister.finish() == ()
     assert [(each.path, each.action, each.error) for each in iter_steps(tmp_path)] == [
-        (b"a", Action.FAILED, "first: \N{SNOWMAN}"),
-        (b"b", Action.DELETED, ""),
-        (b"c", Action.CHANGED, ""),
-        (b"d", Action.FAILED, "early"),
-        (b"y", Action.UNCHANGED, ""),
-        (b"z", Action.FAILED, "last"),
+        (b"a", PathAction.FAILED, "first: \N{SNOWMAN}"),
+        (b"b", PathAction.DELETED, ""),
+        (b"c", PathAction.CHANGED, ""),
+        (b"d", PathAction.FAILED, "early"),
+        (b"y", PathAction.UNCHANGED, ""),
+        (b"z", PathAction.FAILED, "last"),
     ]
 
 
 def test_another_attempt_replaces_the_file_of_the_first(tmp_path: Path) -> None:
     for count in (3, 2):
         lister = Lister(Failures(), Listing(str(tmp_path)), 0)
-        lister.add((path, Action.NEW, value_of(7)) for path in PATHS[:count])
+        lister.add((path, PathAction.NEW, value_of(7)) for path in PATHS[:count])
         lister.finish()
     assert [each.path for each in iter_steps(tmp_path)] == PATHS[:2]
 

@@ -22,7 +22,7 @@ from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source
 from lakecli.imports.verify import Verify
 from lakecli.repository.reading.view import open_view
-from lakecli.repository.transfer.plan import Action
+from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.imports.lists import (
     inventory_manifest,
@@ -387,10 +387,10 @@ def test_a_preview_lists_what_would_be_done(
     tally = report.tally
     assert [each.path for each in listed] == sorted(each.path for each in listed)
     counts = Counter(each.action for each in listed)
-    assert counts[Action.NEW] == tally.added == 1
-    assert counts[Action.CHANGED] == tally.changed == 1
-    assert counts[Action.UNCHANGED] == tally.unchanged
-    assert counts[Action.DELETED] == tally.removed == (len(KEYS) - len(some) + 1) * replaces
+    assert counts[PathAction.NEW] == tally.added == 1
+    assert counts[PathAction.CHANGED] == tally.changed == 1
+    assert counts[PathAction.UNCHANGED] == tally.unchanged
+    assert counts[PathAction.DELETED] == tally.removed == (len(KEYS) - len(some) + 1) * replaces
     assert next(each.size for each in listed if each.path == b"p/zz") == 7
 
 
@@ -410,7 +410,7 @@ def test_a_preview_writes_nothing(repository: Repository, tmp_path: Path) -> Non
         assert report.tally.added == len(KEYS)
         assert steps is not None
         assert [(each.action, each.path) for each in steps] == [
-            (Action.NEW, f"p/{key}".encode()) for key in sorted(KEYS, key=str.encode)
+            (PathAction.NEW, f"p/{key}".encode()) for key in sorted(KEYS, key=str.encode)
         ]
     assert sorted(namespace.rglob("*")) == before
     assert not list((Path(repository.lake.home.cache) / "imports").iterdir())

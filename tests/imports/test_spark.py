@@ -21,7 +21,7 @@ from lakecli.imports.sources import open_source
 from lakecli.imports.verify import Verify
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.repository.transfer.plan import Action
+from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.imports.lists import row_of, write_csv, write_parquet
 from tests.support.lakes import make_repository, open_lake, stage
@@ -225,8 +225,8 @@ def test_every_runner_lists_the_same_paths(
     first, failed, _, tally = results[0]
     assert [step.path for step in first] == sorted(step.path for step in first)
     counts = Counter(step.action for step in first)
-    assert counts[Action.FAILED] == failed > 200
-    assert counts[Action.NEW] == tally.added > 500
-    assert counts[Action.CHANGED] == tally.changed > 200
-    assert counts[Action.DELETED] == tally.removed
+    assert counts[PathAction.FAILED] == failed > 200
+    assert counts[PathAction.NEW] == tally.added > 500
+    assert counts[PathAction.CHANGED] == tally.changed > 200
+    assert counts[PathAction.DELETED] == tally.removed
     assert bool(tally.removed) == replaces

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.base.progress import NoProgress
 from lakecli.errors import Refused
-from lakecli.repository.transfer.plan import Action, Step
+from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import UploadReport, files_of, plan_upload, upload_tree
@@ -40,7 +40,7 @@ def mirror(
     return upload_tree(repository, "main", b"p", source=source, options=options, delete=True)
 
 
-def plan(repository: Repository, source: Path) -> Iterator[Step]:
+def plan(repository: Repository, source: Path) -> Iterator[PathStep]:
     options = UploadOptions()
     return plan_upload(repository, "main", b"p", source=source, options=options, delete=True)
 
@@ -76,7 +76,7 @@ def test_a_plan_removes_no_file_that_the_walk_misses(
     mirror(repository, source)
     walks = first_walk_misses(monkeypatch, b"b")
     steps = plan(repository, source)
-    assert {each.action for each in steps} == {Action.UNCHANGED}
+    assert {each.action for each in steps} == {PathAction.UNCHANGED}
     assert len(walks) == 1
 
 

@@ -21,7 +21,7 @@ from lakecli.repository.rm import (
     rm_paths,
     rm_trees,
 )
-from lakecli.repository.transfer.plan import Plan
+from lakecli.repository.transfer.plan import PlanTotals
 
 
 def fs_rm(
@@ -97,7 +97,7 @@ def _plan(
     recursive: bool,
 ) -> None:
 
-    plan = Plan()
+    plan = PlanTotals()
     steps = (plan_rm_trees if recursive else plan_rm_paths)(repository, ref_of(uri), targets)
     context.out.stream(plan.counted(steps), record=step_record, text=step_line)
     count, size = plan.deleted.count, plan.deleted.size

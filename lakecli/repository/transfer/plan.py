@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 
 @dataclass(slots=True)
-class Tally:
+class ObjectTally:
     """A number of objects, and the sum of their bytes."""
 
     count: int = 0
@@ -20,13 +20,13 @@ class Tally:
         self.count += 1
         self.size += size
 
-    def join(self, other: Tally) -> None:
+    def join(self, other: ObjectTally) -> None:
         """Add another tally."""
         self.count += other.count
         self.size += other.size
 
 
-class Action(StrEnum):
+class PathAction(StrEnum):
     """What a transfer would do with one path, and the reason."""
 
     NEW = "new"
@@ -37,7 +37,7 @@ class Action(StrEnum):
     FAILED = "failed"
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """What a transfer would do with one path.
 
     Attributes:
@@ -48,14 +48,14 @@ class Step(NamedTuple):
         error: why it would fail.
     """
 
-    action: Action
+    action: PathAction
     path: bytes
     size: int = 0
     error: str = ""
 
 
 @dataclass(slots=True)
-class Plan:
+class PlanTotals:
     """The totals of what a recursive transfer would do.
 
     Attributes:
@@ -67,32 +67,32 @@ class Plan:
         failures: (path, reason) of objects that would fail, in path order.
     """
 
-    new: Tally = field(default_factory=Tally)
-    changed: Tally = field(default_factory=Tally)
-    unchanged: Tally = field(default_factory=Tally)
-    excluded: Tally = field(default_factory=Tally)
-    deleted: Tally = field(default_factory=Tally)
+    new: ObjectTally = field(default_factory=ObjectTally)
+    changed: ObjectTally = field(default_factory=ObjectTally)
+    unchanged: ObjectTally = field(default_factory=ObjectTally)
+    excluded: ObjectTally = field(default_factory=ObjectTally)
+    deleted: ObjectTally = field(default_factory=ObjectTally)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, steps: Iterable[Step]) -> Self:
+    def of(cls, steps: Iterable[PathStep]) -> Self:
         """Return the totals of all steps."""
         plan = cls()
         for _ in plan.counted(steps):
             pass
         return plan
 
-    def counted(self, steps: Iterable[Step]) -> Iterator[Step]:
+    def counted(self, steps: Iterable[PathStep]) -> Iterator[PathStep]:
         """Yield steps unchanged, and count them."""
         tallies = {
-            Action.NEW: self.new,
-            Action.CHANGED: self.changed,
-            Action.UNCHANGED: self.unchanged,
-            Action.EXCLUDED: self.excluded,
-            Action.DELETED: self.deleted,
+            PathAction.NEW: self.new,
+            PathAction.CHANGED: self.changed,
+            PathAction.UNCHANGED: self.unchanged,
+            PathAction.EXCLUDED: self.excluded,
+            PathAction.DELETED: self.deleted,
         }
         for step in steps:
-            if step.action is Action.FAILED:
+            if step.action is PathAction.FAILED:
                 self.failures.append((step.path, step.error))
             else:
                 tallies[step.action].add(step.size)
