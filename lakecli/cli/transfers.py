@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakecli.cli.context import Context
     from lakecli.cli.params import LinkOptions, SelectionOptions
     from lakecli.repository.contract import Repository
-    from lakecli.repository.transfer.plan import ObjectTally, PathStep, PlanTotals
+    from lakecli.repository.transfer.plan import PathStep, PlanTotals
     from lakecli.repository.transfer.selection import Selection
 
 LOCAL_WORKERS: Final = 2
@@ -129,7 +129,7 @@ def _plan_lines(plan: PlanTotals) -> Iterator[str]:
     yield ""
     yield "Dry run, nothing was transferred:"
     yield ""
-    for name, tally in _tallies(plan).items():
+    for name, tally in plan.tallies.items():
         if name == "deleted" and not tally.count:
             continue  # only --delete deletes
         yield f"{name.capitalize()}: {tally.count} ({human_size(tally.size)})"
@@ -138,20 +138,10 @@ def _plan_lines(plan: PlanTotals) -> Iterator[str]:
 
 def _plan_record(plan: PlanTotals) -> dict[str, object]:
     record: dict[str, object] = {"action": "total", "path": None}
-    for name, tally in _tallies(plan).items():
+    for name, tally in plan.tallies.items():
         record[name] = tally.count
         record[f"{name}_size"] = tally.size
     return record | {"failed": len(plan.failures), "failures": failure_records(plan.failures)}
-
-
-def _tallies(plan: PlanTotals) -> dict[str, ObjectTally]:
-    return {
-        "new": plan.new,
-        "changed": plan.changed,
-        "unchanged": plan.unchanged,
-        "excluded": plan.excluded,
-        "deleted": plan.deleted,
-    }
 
 
 def selection(options: SelectionOptions, *, recursive: bool, may_plan: bool = False) -> Selection:

@@ -11,7 +11,7 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download import DownloadOptions, download_tree, plan_download
-from lakecli.repository.transfer.plan import ObjectTally, PlanTotals
+from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep, PlanTotals
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import plan_upload, upload_tree
@@ -19,6 +19,7 @@ from tests.support.lakes import read, stage
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
@@ -93,6 +94,12 @@ def source(tmp_path: Path) -> Path:
     return root
 
 
+def totals(steps: Iterable[PathStep]) -> PlanTotals:
+    plan = PlanTotals()
+    assert all(plan.counted(steps))
+    return plan
+
+
 def test_an_upload_takes_the_selected_files(repository: Repository, source: Path) -> None:
     (source / "skip/link").symlink_to("e")  # excluded, so it is no failure
     options = UploadOptions(selection=Selection((), ["skip/"]))
@@ -110,18 +117,18 @@ def test_an_upload_plan_agrees_with_the_upload(repository: Repository, source: P
     (source / "pipe").symlink_to("nowhere")
     before = list(repository.store.list())
     options = UploadOptions(selection=Selection((), ["skip/"]), parallelism=2)
-    plan = PlanTotals.of(plan_upload(repository, "main", b"p", source=source, options=options))
-    assert plan.new == ObjectTally(1, 3)
-    assert plan.changed == ObjectTally(2, 4 + 18)
-    assert plan.unchanged == ObjectTally(1, 3)
-    assert plan.excluded == ObjectTally(1, 1)
+    plan = totals(plan_upload(repository, "main", b"p", source=source, options=options))
+    assert plan.tallies[PathAction.NEW] == ObjectTally(1, 3)
+    assert plan.tallies[PathAction.CHANGED] == ObjectTally(2, 4 + 18)
+    assert plan.tallies[PathAction.UNCHANGED] == ObjectTally(1, 3)
+    assert plan.tallies[PathAction.EXCLUDED] == ObjectTally(1, 1)
     assert plan.failures == [(os.fsencode(source / "pipe"), "a symbolic link")]
     assert list(repository.store.list()) == before
     with diff_uncommitted(repository, "main") as differences:
         assert list(differences) == []
     typed = UploadOptions(content_type="text/x-other")
     retyped = plan_upload(repository, "main", b"p", source=source, options=typed)
-    assert PlanTotals.of(retyped).unchanged.count == 0
+    assert totals(retyped).tallies[PathAction.UNCHANGED].count == 0
     with pytest.raises(NotFound):
         list(plan_upload(repository, "main", b"", source=source / "none", options=options))
 
@@ -147,8 +154,12 @@ def test_a_download_plan_agrees_with_the_download(
     upload_tree(repository, "main", b"p", source=source, options=UploadOptions())
     target = tmp_path / "t"
     options = DownloadOptions(selection=Selection((), ["skip/"]), parallelism=2)
-    plan = PlanTotals.of(plan_download(repository, "main", b"p", target=target, options=options))
-    assert (plan.new, plan.changed, plan.unchanged) == (
+    plan = totals(plan_download(repository, "main", b"p", target=target, options=options))
+    assert (
+        plan.tallies[PathAction.NEW],
+        plan.tallies[PathAction.CHANGED],
+        plan.tallies[PathAction.UNCHANGED],
+    ) == (
         ObjectTally(3, 12),
         ObjectTally(),
         ObjectTally(),
@@ -158,10 +169,10 @@ def test_a_download_plan_agrees_with_the_download(
     (target / "a.txt").write_text("two")
     (target / "b/d").unlink()
     (target / "b/d").mkdir()
-    plan = PlanTotals.of(plan_download(repository, "main", b"p", target=target, options=options))
-    assert plan.changed == ObjectTally(2, 8)
-    assert plan.unchanged == ObjectTally(1, 4)
-    assert plan.excluded == ObjectTally(1, 1)
+    plan = totals(plan_download(repository, "main", b"p", target=target, options=options))
+    assert plan.tallies[PathAction.CHANGED] == ObjectTally(2, 8)
+    assert plan.tallies[PathAction.UNCHANGED] == ObjectTally(1, 4)
+    assert plan.tallies[PathAction.EXCLUDED] == ObjectTally(1, 1)
     assert (target / "a.txt").read_text() == "two"
 
 
@@ -171,8 +182,8 @@ def test_own_files_are_neither_uploaded_nor_removed(repository: Repository, sour
         (source / name).write_text("own")
     stage(repository, "main", {b"p/.DS_Store": b"uploaded by others", b"p/gone": b"1"})
     options = UploadOptions()
-    plan = PlanTotals.of(plan_upload(repository, "main", b"p", source=source, options=options))
-    assert plan.new.count == 4
+    plan = totals(plan_upload(repository, "main", b"p", source=source, options=options))
+    assert plan.tallies[PathAction.NEW].count == 4
     done = upload_tree(repository, "main", b"p", source=source, options=options, delete=True)
     assert (done.uploaded, done.deleted) == (4, 1)
     assert b"p/.DS_Store" in read(repository, "main")

@@ -21,7 +21,7 @@ from lakecli.repository.rm import (
     rm_paths,
     rm_trees,
 )
-from lakecli.repository.transfer.plan import PlanTotals
+from lakecli.repository.transfer.plan import PathAction, PlanTotals
 
 
 def fs_rm(
@@ -100,7 +100,8 @@ def _plan(
     plan = PlanTotals()
     steps = (plan_rm_trees if recursive else plan_rm_paths)(repository, ref_of(uri), targets)
     context.out.stream(plan.counted(steps), record=step_record, text=step_line)
-    count, size = plan.deleted.count, plan.deleted.size
+    deleted = plan.tallies[PathAction.DELETED]
+    count, size = deleted.count, deleted.size
     context.out.emit(
         {"action": "total", "path": None, "objects": count, "size": size},
         text=lambda: [

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -138,7 +138,7 @@ class ObjectLinks:
     @contextmanager
     def signing(self) -> Iterator[None]:
         """Have the URLs signed by threads, which end with the block."""
-        with in_order(self._records(), self._prepared) as self._items:
+        with in_order(starmap(self._prepared, self._records())) as self._items:
             yield
 
     def __iter__(self) -> Iterator[ObjectLink]:
@@ -260,18 +260,11 @@ BATCH: Final = 32
 
 
 @contextmanager
-def in_order(
-    records: Iterator[tuple[bytes, bytes]], prepare: Callable[[bytes, bytes], SigningItem]
-) -> Iterator[Iterator[SigningItem]]:
-    """Return items in the order of their records, with whole URLs or failures.
-
-    Args:
-        records: a path and a value each.
-        prepare: returns the item of a record, whose URL may lack its signature.
-    """
+def in_order(items: Iterator[SigningItem]) -> Iterator[Iterator[SigningItem]]:
+    """Give items in their order, with whole URLs or failures."""
     pool = ThreadPoolExecutor(THREADS)
     try:
-        yield _signed(starmap(prepare, records), pool)
+        yield _signed(items, pool)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -406,11 +406,6 @@ class LinkFinding:
         """Whether the URL has expired."""
         return self.left.total_seconds() <= 0
 
-    @property
-    def is_fine(self) -> bool:
-        """Whether the URL is valid, and the object is the one at the ref."""
-        return self.state is LinkState.SAME and not self.is_expired
-
 
 def check(
     repository: Repository, source: ManifestHeader, items: Iterable[ListedLink], *, now: datetime

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 
 @dataclass(slots=True)
@@ -59,41 +59,22 @@ class PlanTotals:
     """The totals of what a recursive transfer would do.
 
     Attributes:
-        new: objects that do not exist at the destination.
-        changed: objects that would replace another one.
-        unchanged: objects that exist at the destination.
-        excluded: objects that the selection leaves out.
-        deleted: objects that would be deleted at the destination.
+        tallies: the objects of each action but failures.
         failures: (path, reason) of objects that would fail, in path order.
     """
 
-    new: ObjectTally = field(default_factory=ObjectTally)
-    changed: ObjectTally = field(default_factory=ObjectTally)
-    unchanged: ObjectTally = field(default_factory=ObjectTally)
-    excluded: ObjectTally = field(default_factory=ObjectTally)
-    deleted: ObjectTally = field(default_factory=ObjectTally)
+    tallies: dict[PathAction, ObjectTally] = field(
+        default_factory=lambda: {
+            action: ObjectTally() for action in PathAction if action is not PathAction.FAILED
+        }
+    )
     failures: list[tuple[bytes, str]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, steps: Iterable[PathStep]) -> Self:
-        """Return the totals of all steps."""
-        plan = cls()
-        for _ in plan.counted(steps):
-            pass
-        return plan
 
     def counted(self, steps: Iterable[PathStep]) -> Iterator[PathStep]:
         """Yield steps unchanged, and count them."""
-        tallies = {
-            PathAction.NEW: self.new,
-            PathAction.CHANGED: self.changed,
-            PathAction.UNCHANGED: self.unchanged,
-            PathAction.EXCLUDED: self.excluded,
-            PathAction.DELETED: self.deleted,
-        }
         for step in steps:
             if step.action is PathAction.FAILED:
                 self.failures.append((step.path, step.error))
             else:
-                tallies[step.action].add(step.size)
+                self.tallies[step.action].add(step.size)
             yield step

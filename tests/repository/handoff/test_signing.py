@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from datetime import UTC, datetime
 from threading import get_ident
 from typing import TYPE_CHECKING
@@ -29,18 +28,7 @@ def unsigned(sign: Callable[[bytes], bytes], count: int) -> Iterator[SigningItem
 
 
 def in_order(items: Iterator[SigningItem]) -> Iterator[SigningItem]:
-    """Sign items that exist already."""
-    waiting: deque[SigningItem] = deque()
-
-    def records() -> Iterator[tuple[bytes, bytes]]:
-        for item in items:
-            waiting.append(item)
-            yield item[0], b""
-
-    def prepare(_path: bytes, _value: bytes) -> SigningItem:
-        return waiting.popleft()
-
-    with links.in_order(records(), prepare) as signed:
+    with links.in_order(items) as signed:
         yield from signed
 
 

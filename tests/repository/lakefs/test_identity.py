@@ -16,7 +16,7 @@ from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.download import download_tree
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.ingest import SMALL
-from lakecli.repository.transfer.plan import PlanTotals
+from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import plan_upload, upload_tree
 from lakecli.stores.base import ANY
@@ -57,8 +57,8 @@ def test_uploading_what_was_downloaded_changes_nothing(
     overlay = files(tmp_path / "objects") if (tmp_path / "objects").exists() else {}
     entries = values_of(borrowed, "main")
     count = sum(not path.endswith(b"/") and path not in too_long for path in entries)
-    plan = PlanTotals.of(plan_upload(borrowed, "main", b"", source=target, options=OPTIONS))
-    assert (plan.new.count, plan.changed.count, plan.unchanged.count) == (0, 0, count)
+    steps = list(plan_upload(borrowed, "main", b"", source=target, options=OPTIONS))
+    assert [step.action for step in steps] == [PathAction.UNCHANGED] * count
     report = upload_tree(borrowed, "main", b"", source=target, options=OPTIONS)
     assert (report.uploaded, report.unchanged) == (0, count)
     assert uncommitted(borrowed) == []
