@@ -11,14 +11,12 @@ from blake3 import blake3
 
 from lakecli.base.identity import h
 from lakecli.base.layout import data_key
-from lakecli.base.progress import NO_PROGRESS
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository.transfer.ingest import SMALL, Ingest
 from lakecli.repository.transfer.readers import (
     ExpectedObject,
     FileChanged,
     SpecialFile,
-    VerifyingReader,
 )
 from lakecli.stores.local.store import LocalStore
 from lakecli.stores.memory.store import MemoryStore
@@ -301,23 +299,3 @@ def test_a_full_disk_is_reported_as_an_error_of_the_namespace(
     bringing._batch = Full()  # type: ignore[assignment]
     with pytest.raises(Unreachable, match="no space left on device"):
         bringing.file(file(contents(LARGE)))
-
-
-@pytest.mark.parametrize("sizes", [[-1], [10_000], [1, 10, -1], [300, 300, 300, 300]])
-def test_a_verifying_reader_gives_the_right_bytes(sizes: list[int]) -> None:
-    data, progress = contents(1_000), RecordedProgress()
-    reader = VerifyingReader(io.BytesIO(data), digest(data), len(data), progress)
-    read = b"".join(reader.read(size) for size in sizes)
-    assert read == data
-    assert reader.read() == b""
-    assert progress.size == len(data)
-
-
-@pytest.mark.parametrize("data", [b"other bytes", b"short", b"bytes and more", b""])
-def test_a_verifying_reader_withholds_the_end_of_wrong_bytes(data: bytes) -> None:
-    right = b"right bytes"
-    reader = VerifyingReader(io.BytesIO(data), digest(right), len(right), NO_PROGRESS)
-    given: list[bytes] = []
-    with pytest.raises(FileChanged):
-        given.extend(iter(lambda: reader.read(4), b""))
-    assert len(b"".join(given)) < len(right)

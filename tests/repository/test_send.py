@@ -17,8 +17,8 @@ from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.kv import transfers
 from lakecli.repository.transfer import parts, readers
-from lakecli.repository.transfer.parts import Section, SectionReader, drop_leftovers, read_contents
-from lakecli.repository.transfer.readers import FileChanged
+from lakecli.repository.transfer.parts import drop_leftovers, read_contents
+from lakecli.repository.transfer.readers import FileChanged, Section, SectionReader
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.capabilities import PART_SIZE

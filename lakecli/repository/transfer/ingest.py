@@ -32,8 +32,9 @@ from lakecli.repository.transfer.readers import (
     ExpectedObject,
     OpenFile,
     PieceReader,
+    Section,
+    SectionReader,
     SpecialFile,
-    VerifyingReader,
     check_unchanged,
     copy_pieces,
     needs_md5,
@@ -379,12 +380,13 @@ class Ingest:
         if self.has(digest, size):
             self._progress.advance(size=size)
             return Ingested(digest, size, found=True)
-        file.seek(0)
-        verifying = cast("BinaryIO", VerifyingReader(file, digest, size, self._progress))
+        whole = Section(1, 0, size, bytes.fromhex(digest))
+        verified = cast("BinaryIO", SectionReader(file.fileno(), whole, progress=self._progress))
         with self._memory.held(SENT_AT_ONCE):
             # Every writer of this key writes the same bytes, so the write needs no condition, and
             # each part may be sent again.
-            self._store.put(data_key(digest), verifying, ANY)
+            self._store.put(data_key(digest), verified, ANY)
+        self._progress.advance(size=size)
         return Ingested(digest, size, found=True)
 
     def _hash(self, file: BinaryIO, digests: Digests) -> str:

@@ -42,11 +42,17 @@ from lakecli.repository.reading.addresses import locate
 from lakecli.repository.reading.contents import damaged, digest_of, gone
 from lakecli.repository.transfer.destination import Destination, Partial
 from lakecli.repository.transfer.parallel import Memory, Workers
-from lakecli.repository.transfer.readers import PIECE, Digests, FileChanged, changed
+from lakecli.repository.transfer.readers import (
+    PIECE,
+    Digests,
+    FileChanged,
+    Section,
+    SectionReader,
+    changed,
+)
 from lakecli.stores.base import ANY, ObjectNotFound
 from lakecli.stores.capabilities import PART_SIZE, uploads_of
 from lakecli.stores.ranges import open_range
-from lakecli.stores.seekable import Seekable
 from lakecli.stores.uploads import (
     Part,
     UnfinishedUpload,
@@ -61,17 +67,6 @@ if TYPE_CHECKING:
 
 MOST_IN_MEMORY: Final = 16 << 20
 """Bytes of the largest part that is read whole; a larger one is read while it is sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of a file, as first read; `start` and `size` are in bytes."""
-
-    number: int
-    start: int
-    size: int
-    digest: bytes
-    crc32c: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,58 +284,6 @@ def _rewound(body: bytes | SectionReader) -> bytes | BinaryIO:
         return body
     body.seek(0)
     return cast("BinaryIO", body)
-
-
-class SectionReader(Seekable):
-    """A part of a file as a stream, which withholds its last bytes if any have changed.
-
-    Reading again from the beginning hashes again.
-    """
-
-    def __init__(self, descriptor: int, section: Section, *, progress: Progress) -> None:
-        super().__init__(section.size)
-        self._descriptor = descriptor
-        self._section = section
-        self._progress = progress
-        self._hashed = 0
-        self._hasher = blake3()
-        self._ahead = b""
-        self._ahead_at = 0
-
-    def read(self, size: int = -1) -> bytes:
-        """Read up to `size` bytes.
-
-        Raises:
-            FileChanged: the bytes differ from those of the first reading.
-        """
-        left = self._section.size - self._position
-        if left <= 0 or not size:
-            return b""
-        at = self._position - self._ahead_at
-        if not 0 <= at < len(self._ahead):
-            self._read_ahead()
-            at = 0
-        piece = self._ahead[at : at + (left if size < 0 else size)]
-        self._position += len(piece)
-        if size < 0 and len(piece) < left:
-            return piece + self.read()
-        return piece
-
-    def _read_ahead(self) -> None:
-        self._progress.advance()
-        length = min(PIECE, self._section.size - self._position)
-        piece = os.pread(self._descriptor, length, self._section.start + self._position)
-        if len(piece) != length:
-            raise changed("sent")
-        if not self._position:
-            self._hasher, self._hashed = blake3(), 0
-        if self._position != self._hashed:
-            raise ValueError("a part is read from its beginning to its end")
-        self._hasher.update(piece)
-        self._hashed += length
-        if self._hashed == self._section.size and self._hasher.digest() != self._section.digest:
-            raise changed("sent")
-        self._ahead, self._ahead_at = piece, self._position
 
 
 INTERVAL: Final = timedelta(days=1)

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self
 
@@ -21,6 +22,7 @@ from lakecli.base.identity import is_md5
 from lakecli.base.ids import DataDigest
 from lakecli.base.progress import Progress
 from lakecli.errors import LakeError, LostRace, Unreachable
+from lakecli.stores.seekable import Seekable
 
 if TYPE_CHECKING:
     from lakecli.base.progress import Progress
@@ -214,34 +216,66 @@ def pieces_of(source: BinaryIO) -> Iterator[bytes | memoryview]:
         yield piece
 
 
-class VerifyingReader:
-    """A stream that withholds its last bytes if its contents do not have the digest.
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a file, as first read; `start` and `size` are in bytes."""
 
-    So no request can complete with other contents than its name promises.
+    number: int
+    start: int
+    size: int
+    digest: bytes
+    crc32c: int = 0
+
+
+class SectionReader(Seekable):
+    """A part of a file as a stream, which withholds its last bytes if any have changed.
+
+    Reading again from the beginning hashes again.
     """
 
-    def __init__(self, file: BinaryIO, digest: str, size: int, progress: Progress) -> None:
-        self._file = file
-        self._digest = digest
-        self._left = size
+    def __init__(self, descriptor: int, section: Section, *, progress: Progress) -> None:
+        super().__init__(section.size)
+        self._descriptor = descriptor
+        self._section = section
         self._progress = progress
+        self._hashed = 0
         self._hasher = blake3()
+        self._ahead = b""
+        self._ahead_at = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Read like a file, once, from beginning to end.
+        """Read up to `size` bytes.
 
         Raises:
             FileChanged: the bytes differ from those of the first reading.
         """
-        piece = self._file.read(self._left if size < 0 else size)
-        self._hasher.update(piece)
-        if len(piece) > self._left or (size and not piece and self._left):
-            raise changed("sent")
-        self._left -= len(piece)
-        if not self._left and self._hasher.hexdigest() != self._digest:
-            raise changed("sent")
-        self._progress.advance(size=len(piece))
+        if size < 0:
+            return b"".join(iter(lambda: self.read(PIECE), b""))
+        if self._position >= self._section.size or not size:
+            return b""
+        at = self._position - self._ahead_at
+        if not 0 <= at < len(self._ahead):
+            self._read_ahead()
+            at = 0
+        piece = self._ahead[at : at + size]
+        self._position += len(piece)
         return piece
+
+    def _read_ahead(self) -> None:
+        self._progress.advance()
+        length = min(PIECE, self._section.size - self._position)
+        piece = os.pread(self._descriptor, length, self._section.start + self._position)
+        if len(piece) != length:
+            raise changed("sent")
+        if not self._position:
+            self._hasher, self._hashed = blake3(), 0
+        if self._position != self._hashed:
+            raise ValueError("a part is read from its beginning to its end")
+        self._hasher.update(piece)
+        self._hashed += length
+        if self._hashed == self._section.size and self._hasher.digest() != self._section.digest:
+            raise changed("sent")
+        self._ahead, self._ahead_at = piece, self._position
 
 
 class PieceReader:
