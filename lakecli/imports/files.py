@@ -12,7 +12,7 @@ from lakecli.imports.part import Part, Task
 from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
 from lakecli.repository.reading.addresses import unpinned_bytes
 from lakecli.repository.transfer.own_files import is_own
-from lakecli.repository.transfer.walk import Found, LinkPolicy, opener_below, walk
+from lakecli.repository.transfer.walk import LinkPolicy, WalkedFile, opener_below, walk
 
 FILES_PER_PART: Final = 8_192
 BYTES_PER_PART: Final = 1 << 30
@@ -122,7 +122,7 @@ def plan_files(
     yield Part(low, high, FilesSource(root, tuple(files), links))
 
 
-def _file(found: Found) -> File:
+def _file(found: WalkedFile) -> File:
     if found.problem is not None:
         return File(found.relative, 0, 0, found.problem)
     try:

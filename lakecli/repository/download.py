@@ -261,7 +261,7 @@ def plan_download(
     below = as_directory(prefix)
     opened = _opened(repository, ref, below, target, options=options, mirror=mirror)
     with opened as (view, destination, surplus):
-        plan = _TreePlan(repository, options, below, surplus)
+        plan = _DownloadPlan(repository, options, below, surplus)
         failed = False
         for step in plan.steps(destination, plan.records(view, ref, names)):
             failed = failed or step.action is PathAction.FAILED
@@ -473,7 +473,7 @@ class TreeDownloader(Downloader):
             self.report.failures.append((path, error.message))
 
 
-class _TreePlan(TreeDownloader):
+class _DownloadPlan(TreeDownloader):
     """A recursive download that compares and writes nothing."""
 
     def __init__(

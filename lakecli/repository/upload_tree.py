@@ -35,12 +35,19 @@ from lakecli.repository.transfer.parallel import FailureBudget, beside
 from lakecli.repository.transfer.parts import drop_leftovers
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.readers import FileChanged, SpecialFile
-from lakecli.repository.transfer.walk import Found, by_own_names, named, opener_below, size_of, walk
+from lakecli.repository.transfer.walk import (
+    WalkedFile,
+    by_own_names,
+    named,
+    opener_below,
+    size_of,
+    walk,
+)
 from lakecli.repository.upload import Uploader, UploadOptions, is_same
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    _Item = tuple[Found, bytes | None, int]
+    _Item = tuple[WalkedFile, bytes | None, int]
     """A file, the encoded entry that the branch has at its path, and its size."""
 
     _Records = Sequence[tuple[bytes, bytes]]
@@ -126,7 +133,7 @@ def upload_tree(
         UsageError: two files have the same name.
     """
     report = report or UploadReport()
-    target = _Target(repository, branch, as_directory(prefix), options)
+    target = _UploadTarget(repository, branch, as_directory(prefix), options)
     with _files(target, source, names, report.left_out, delete=delete) as files:
         count = len(files.surplus)
         if max_delete is not None and count > max_delete:
@@ -134,7 +141,7 @@ def upload_tree(
                 f"{count:,} objects would be deleted, more than {max_delete:,}",
                 hint="list them: --dry-run",
             )
-        _TreeUpload(target, files, report).run()
+        _StagedUpload(target, files, report).run()
     drop_leftovers(repository)
     return report
 
@@ -158,11 +165,11 @@ def plan_upload(
         NotFound: no such directory or branch.
         Refused: as `upload_tree`, but for the number of objects.
     """
-    target = _Target(repository, branch, as_directory(prefix), options)
+    target = _UploadTarget(repository, branch, as_directory(prefix), options)
     left_out: list[bytes] = []
     with _files(target, source, names, left_out, delete=delete) as files:
         failed = False
-        for step in _TreePlan(target, files).steps(left_out):
+        for step in _UploadPlan(target, files).steps(left_out):
             failed = failed or step.action is PathAction.FAILED
             yield step
         for path, value in () if failed else files.surplus:
@@ -181,12 +188,12 @@ def plan_file(
     check_branch(repository, branch)
     if not source.exists():
         raise NotFound(f"no such file: {source}")
-    found = Found(os.path.realpath(os.fsencode(source)), path)
-    target = _Target(repository, branch, b"", options)
-    return _TreePlan(target, _Files(iter([found]))).steps([])
+    found = WalkedFile(os.path.realpath(os.fsencode(source)), path)
+    target = _UploadTarget(repository, branch, b"", options)
+    return _UploadPlan(target, _UploadFiles(iter([found]))).steps([])
 
 
-class _Target(NamedTuple):
+class _UploadTarget(NamedTuple):
     """Where files become objects, and how; the prefix is empty or ends in a slash."""
 
     repository: Repository
@@ -195,7 +202,7 @@ class _Target(NamedTuple):
     options: UploadOptions
 
 
-class _Files(NamedTuple):
+class _UploadFiles(NamedTuple):
     """What one command uploads.
 
     Attributes:
@@ -205,7 +212,7 @@ class _Files(NamedTuple):
         absent: returns those of them that are still to be deleted at the end.
     """
 
-    found: Iterator[Found]
+    found: Iterator[WalkedFile]
     opener: Callable[[bytes, int], int] = os.open
     surplus: _Records = ()
     absent: Callable[[], _Records] = tuple
@@ -213,18 +220,18 @@ class _Files(NamedTuple):
 
 @contextmanager
 def _files(
-    target: _Target,
+    target: _UploadTarget,
     source: Path | Sequence[Path],
     names: Sequence[bytes] | None,
     left_out: list[bytes],
     *,
     delete: bool,
-) -> Iterator[_Files]:
+) -> Iterator[_UploadFiles]:
     """Check source and branch before anything is read, and give the files."""
     repository, branch, prefix, options = target
     if not isinstance(source, Path):
         check_branch(repository, branch)
-        yield _Files(iter(by_own_names(source)))
+        yield _UploadFiles(iter(by_own_names(source)))
         return
     if not source.is_dir():
         raise NotFound(f"no such directory: {source}")
@@ -232,11 +239,11 @@ def _files(
     _check_outside(repository, source, names)
     opener = opener_below(os.fsencode(source), options.links)
     if not delete:
-        yield _Files(files_of(source, names, options, left_out), opener)
+        yield _UploadFiles(files_of(source, names, options, left_out), opener)
         return
     with _Listing(source, options, left_out) as listing:
         surplus = _surplus(repository, branch, prefix, listing)
-        yield _Files(iter(listing), opener, surplus, lambda: listing.absent(surplus, prefix))
+        yield _UploadFiles(iter(listing), opener, surplus, lambda: listing.absent(surplus, prefix))
 
 
 def _check_outside(repository: Repository, source: Path, names: Sequence[bytes] | None) -> None:
@@ -260,7 +267,7 @@ def files_of(
     names: Sequence[bytes] | None,
     options: UploadOptions,
     left_out: list[bytes] | None = None,
-) -> Iterator[Found]:
+) -> Iterator[WalkedFile]:
     """Yield the files below a directory, or those of some names, that are data.
 
     Args:
@@ -278,10 +285,10 @@ def files_of(
             left_out.append(each.relative)
 
 
-class _Tree:
+class _UploadWalk:
     """The walk of an upload: the selected files, with the entries that the branch has.
 
-    What becomes of a file is up to the class below: `_TreeUpload` brings it in, `_TreePlan` tells.
+    What becomes of a file is up to its subclass: `_StagedUpload` brings it in, `_UploadPlan` tells.
 
     Args:
         target: where they become objects.
@@ -289,13 +296,13 @@ class _Tree:
         writes: bring in and stage what is found; else only compare.
     """
 
-    def __init__(self, target: _Target, files: _Files, *, writes: bool) -> None:
+    def __init__(self, target: _UploadTarget, files: _UploadFiles, *, writes: bool) -> None:
         repository, branch, self._prefix, self._options = target
         self._upload = Uploader(repository, branch, self._options, writes=writes)
         self._now = repository.lake.now
         self._files = files
 
-    def _with_present(self, found: Iterator[Found]) -> Iterator[_Item]:
+    def _with_present(self, found: Iterator[WalkedFile]) -> Iterator[_Item]:
         """Yield the selected files with the entries that the branch has; record the problems."""
         while batch := list(islice(found, LOOK_AHEAD)):
             files = self._selected(batch)
@@ -303,11 +310,11 @@ class _Tree:
             self._options.progress.expect(items=len(files), size=sum(sizes))
             yield from zip(files, self._present(files), sizes, strict=True)
 
-    def _present(self, files: Sequence[Found]) -> list[bytes | None]:
+    def _present(self, files: Sequence[WalkedFile]) -> list[bytes | None]:
         """Return the encoded entries that the branch has at the paths of files."""
         return self._upload.present([self._prefix + each.relative for each in files])
 
-    def _selected(self, found: Sequence[Found]) -> list[Found]:
+    def _selected(self, found: Sequence[WalkedFile]) -> list[WalkedFile]:
         """Return the selected files; record the others, and those with problems."""
         files = []
         takes, room = self._options.selection.takes, MAX_PATH_SIZE - len(self._prefix)
@@ -324,24 +331,24 @@ class _Tree:
                 self._fail(each, problem)
         return files
 
-    def _problem_of(self, found: Found) -> str | None:
+    def _problem_of(self, found: WalkedFile) -> str | None:
         try:
             check_path(self._prefix + found.relative)
         except UsageError as error:
             return error.message
         return None
 
-    def _exclude(self, found: Found) -> None:
+    def _exclude(self, found: WalkedFile) -> None:
         raise NotImplementedError
 
-    def _fail(self, found: Found, problem: str) -> None:
+    def _fail(self, found: WalkedFile, problem: str) -> None:
         raise NotImplementedError
 
 
-class _TreeUpload(_Tree):
+class _StagedUpload(_UploadWalk):
     """An upload: several threads bring files in, which are staged in chunks."""
 
-    def __init__(self, target: _Target, files: _Files, report: UploadReport) -> None:
+    def __init__(self, target: _UploadTarget, files: _UploadFiles, report: UploadReport) -> None:
         super().__init__(target, files, writes=True)
         self._is_local = is_local(target.repository.store.uri)
         self._chunk = CHUNK if self._is_local else BUCKET_CHUNK
@@ -409,10 +416,10 @@ class _TreeUpload(_Tree):
             self._options.progress.expect(size=size)
             self._options.progress.advance(items=count, size=size)
 
-    def _exclude(self, _found: Found) -> None:
+    def _exclude(self, _found: WalkedFile) -> None:
         self._report.excluded += 1
 
-    def _fail(self, found: Found, problem: str) -> None:
+    def _fail(self, found: WalkedFile, problem: str) -> None:
         self._report.failures.append((found.path, problem))
 
     def _one(self, item: _Item) -> None:
@@ -434,7 +441,7 @@ class _TreeUpload(_Tree):
         if is_full:
             self._stage_pending()
 
-    def _failed(self, found: Found, error: OSError | LakeError) -> None:
+    def _failed(self, found: WalkedFile, error: OSError | LakeError) -> None:
         """Record a file that failed alone.
 
         Raises:
@@ -486,10 +493,10 @@ class _TreeUpload(_Tree):
         ]
 
 
-class _TreePlan(_Tree):
+class _UploadPlan(_UploadWalk):
     """An upload that compares and writes nothing."""
 
-    def __init__(self, target: _Target, files: _Files) -> None:
+    def __init__(self, target: _UploadTarget, files: _UploadFiles) -> None:
         super().__init__(target, files, writes=False)
         self._steps: list[tuple[bytes, PathStep]] = []
 
@@ -513,16 +520,16 @@ class _TreePlan(_Tree):
             (name, PathStep(PathAction.EXCLUDED, self._prefix + name)) for name in names
         ]
 
-    def _add(self, action: PathAction, found: Found, size: int) -> None:
+    def _add(self, action: PathAction, found: WalkedFile, size: int) -> None:
         self._steps.append((found.relative, PathStep(action, self._prefix + found.relative, size)))
 
-    def _exclude(self, found: Found) -> None:
+    def _exclude(self, found: WalkedFile) -> None:
         self._add(PathAction.EXCLUDED, found, size_of(found))
 
-    def _fail(self, found: Found, problem: str) -> None:
+    def _fail(self, found: WalkedFile, problem: str) -> None:
         self._steps.append((found.relative, PathStep(PathAction.FAILED, found.path, error=problem)))
 
-    def _one(self, item: tuple[Found, bytes | None, int]) -> None:
+    def _one(self, item: tuple[WalkedFile, bytes | None, int]) -> None:
         found, present, size = item
         try:
             is_there = present is not None and self._is_same(found, size, present)
@@ -538,7 +545,7 @@ class _TreePlan(_Tree):
         else:
             self._add(PathAction.UNCHANGED if is_there else PathAction.CHANGED, found, size)
 
-    def _is_same(self, found: Found, size: int, present: bytes) -> bool:
+    def _is_same(self, found: WalkedFile, size: int, present: bytes) -> bool:
         expected = self._upload.expected(present)
         if expected is None or expected.size != size:
             return False
@@ -579,12 +586,12 @@ class _Listing:
         """Delete the temporary file."""
         self._file.close()
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[WalkedFile]:
         """Yield the files in byte order of their names; one iteration at a time."""
         self._file.seek(0)
         for line in self._file:
             path, relative, problem = json.loads(line)
-            yield Found(os.fsencode(path), os.fsencode(relative), problem)
+            yield WalkedFile(os.fsencode(path), os.fsencode(relative), problem)
 
     def is_same_again(self) -> bool:
         """Walk the directory again, and return whether the same names are found."""

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.repository.transfer.walk import Found
+    from lakecli.repository.transfer.walk import WalkedFile
 
-    Walk = Callable[..., Iterator[Found]]
+    Walk = Callable[..., Iterator[WalkedFile]]
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def first_walk_misses(monkeypatch: pytest.MonkeyPatch, name: bytes) -> list[str]
     real: Walk = files_of
     walks: list[str] = []
 
-    def walk(*args: object) -> Iterator[Found]:
+    def walk(*args: object) -> Iterator[WalkedFile]:
         walks.append("")
         is_first = len(walks) == 1
         return (found for found in real(*args) if found.relative != name or not is_first)

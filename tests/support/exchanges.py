@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from lakecli.repository.transfer.walk import Found, LinkPolicy
+    from lakecli.repository.transfer.walk import LinkPolicy, WalkedFile
 
 
 def exchange(monkeypatch: pytest.MonkeyPatch, module: str, directory: Path) -> Path:
@@ -24,7 +24,7 @@ def exchange(monkeypatch: pytest.MonkeyPatch, module: str, directory: Path) -> P
     secret = directory.parent.parent / "secret"
     secret.mkdir()
 
-    def walked(root: bytes, policy: LinkPolicy) -> Iterator[Found]:
+    def walked(root: bytes, policy: LinkPolicy) -> Iterator[WalkedFile]:
         found = list(walk(root, policy))
         if not directory.is_symlink():
             directory.rename(directory.parent.parent / "moved")

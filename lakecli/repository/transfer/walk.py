@@ -25,7 +25,7 @@ class LinkPolicy(StrEnum):
     SKIP = "skip"
 
 
-class Found(NamedTuple):
+class WalkedFile(NamedTuple):
     """A file below the root: its path on disk, its relative name, and why it cannot be read."""
 
     path: bytes
@@ -40,7 +40,7 @@ class _Directory(NamedTuple):
     """Device and inode of each directory above this one."""
 
 
-def walk(root: bytes, policy: LinkPolicy) -> Iterator[Found]:
+def walk(root: bytes, policy: LinkPolicy) -> Iterator[WalkedFile]:
     """Yield every regular file below a directory, in byte order of the relative names.
 
     Symbolic links and special files are yielded with a problem, left out, or followed, as the
@@ -49,18 +49,18 @@ def walk(root: bytes, policy: LinkPolicy) -> Iterator[Found]:
     that of data (`is_own`) is yielded like a file, and not entered.
     """
     # A stack of what remains to be yielded, since directories may nest deeper than Python recurses.
-    waiting: list[Iterator[Found | _Directory]] = [iter([_Directory(root, b"", frozenset())])]
+    waiting: list[Iterator[WalkedFile | _Directory]] = [iter([_Directory(root, b"", frozenset())])]
     while waiting:
         item = next(waiting[-1], None)
         if item is None:
             waiting.pop()
-        elif isinstance(item, Found):
+        elif isinstance(item, WalkedFile):
             yield item
         else:
             waiting.append(_list(item, policy))
 
 
-def named(root: bytes, names: Iterable[bytes], policy: LinkPolicy) -> Iterator[Found]:
+def named(root: bytes, names: Iterable[bytes], policy: LinkPolicy) -> Iterator[WalkedFile]:
     """Yield the files of some relative names below a directory, in the order of the names.
 
     A name that is no file, or leaves the directory, is yielded with a problem. Symbolic links and
@@ -70,7 +70,7 @@ def named(root: bytes, names: Iterable[bytes], policy: LinkPolicy) -> Iterator[F
         path = os.path.join(root, name)
         problem, is_special = _problem_of(root, name, follow=policy is LinkPolicy.FOLLOW)
         if not (is_special and policy is LinkPolicy.SKIP):
-            yield Found(path, name, problem)
+            yield WalkedFile(path, name, problem)
 
 
 def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, bool]:
@@ -94,13 +94,13 @@ def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, 
     return "a special file (pipe, socket or device)", True
 
 
-def by_own_names(sources: Sequence[Path]) -> list[Found]:
+def by_own_names(sources: Sequence[Path]) -> list[WalkedFile]:
     """Return files with their own names, in the order of these.
 
     Raises:
         UsageError: two have the same name.
     """
-    found: dict[bytes, Found] = {}
+    found: dict[bytes, WalkedFile] = {}
     for source in sources:
         name = os.fsencode(source.name)
         path = os.path.realpath(os.fsencode(source))
@@ -109,7 +109,7 @@ def by_own_names(sources: Sequence[Path]) -> list[Found]:
                 f"two files have the name {source.name!r}", hint="upload them one by one"
             )
         problem = "is a directory; upload it by itself with -r" if source.is_dir() else None
-        found[name] = Found(path, name, problem)
+        found[name] = WalkedFile(path, name, problem)
     return [found[name] for name in sorted(found)]
 
 
@@ -150,7 +150,7 @@ def opener_below(root: bytes, policy: LinkPolicy) -> Callable[[bytes, int], int]
     return lambda path, flags: open_below(lead, path.removeprefix(lead), flags, follow=follow)
 
 
-def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[Found | _Directory]:
+def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[WalkedFile | _Directory]:
     path, prefix, above = directory
     root = path[: len(path) - len(prefix)]
     follow = policy is LinkPolicy.FOLLOW
@@ -158,20 +158,20 @@ def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[Found | _Direct
         # Another process may have put a link in the place of a directory that was listed.
         descriptor = open_below(root, prefix, OPEN_DIRECTORY, follow=follow)
     except OSError as error:
-        yield Found(path, prefix, (error.strerror or str(error)).lower())
+        yield WalkedFile(path, prefix, (error.strerror or str(error)).lower())
         return
     try:
         status = os.fstat(descriptor)
         with os.scandir(descriptor) as listing:
             kinds = [(_kind(entry, follow=follow), os.fsencode(entry.name)) for entry in listing]
     except OSError as error:
-        yield Found(path, prefix, (error.strerror or str(error)).lower())
+        yield WalkedFile(path, prefix, (error.strerror or str(error)).lower())
         return
     finally:
         os.close(descriptor)
     here = (status.st_dev, status.st_ino)
     if here in above:
-        yield Found(path, prefix, "a symbolic link that leads back into itself")
+        yield WalkedFile(path, prefix, "a symbolic link that leads back into itself")
         return
     above |= {here}
     # A directory sorts as its contents do, by the name with the slash.
@@ -180,13 +180,13 @@ def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[Found | _Direct
     for kind, name in kinds:
         file, relative = os.path.join(path, name), lead + name
         if kind == "file":
-            yield Found(file, relative)
+            yield WalkedFile(file, relative)
         elif kind == "directory" and is_own(name):
-            yield Found(file, relative, "is a directory")
+            yield WalkedFile(file, relative, "is a directory")
         elif kind == "directory":
             yield _Directory(file, relative, above)
         elif policy is not LinkPolicy.SKIP:
-            yield Found(file, relative, f"a {kind}")
+            yield WalkedFile(file, relative, f"a {kind}")
 
 
 def _kind(entry: os.DirEntry[str], *, follow: bool) -> str:
@@ -202,7 +202,7 @@ def _kind(entry: os.DirEntry[str], *, follow: bool) -> str:
     return "special file (pipe, socket or device)"
 
 
-def size_of(found: Found) -> int:
+def size_of(found: WalkedFile) -> int:
     """Return the size of a file in bytes; 0 if it is unknown."""
     try:
         return os.stat(found.path).st_size
