@@ -58,6 +58,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write tests/cli/golden/ instead of comparing"
     )
+    parser.addoption(
+        "--without-linux", action="store_true", help="take away the calls that only Linux has"
+    )
     meetings = parser.getgroup("meetings", "tests/meetings, with -m nightly")
     meetings.addoption("--meetings-seed", metavar="N", type=int, help="of samples; else random")
     meetings.addoption("--meetings-minutes", metavar="N", type=float, default=10, help="each kind")
@@ -71,6 +74,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1_000_000,
         help="how many objects a million is; with fewer, no claim fails",
     )
+
+
+LINUX_CALLS = ("copy_file_range", "posix_fadvise", "posix_fallocate", "sched_getaffinity")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take away what macOS lacks, with ``--without-linux``: calls, ``syncfs`` and ``/proc``."""
+    if not config.getoption("--without-linux"):
+        return
+    from lakecli.kv import environment
+    from lakecli.stores.local import files
+
+    for name in LINUX_CALLS:
+        if hasattr(os, name):
+            delattr(os, name)
+    patch = pytest.MonkeyPatch()
+    patch.setattr(files, "_SYNCFS", "no_such_call")
+    patch.setattr(environment, "_PLATFORM", "darwin")
+    patch.setattr(environment, "MOUNT_TABLE", "/no/such/table")
 
 
 @pytest.fixture

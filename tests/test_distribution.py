@@ -6,6 +6,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+import yaml
+
 from lakecli.errors import DISTRIBUTION, install_command
 
 PROJECT = Path(__file__).parents[1]
@@ -74,3 +77,26 @@ def test_no_lowest_version_has_a_known_hole() -> None:
     declared = lowest()
     for name, fixed in WITHOUT_KNOWN_HOLES.items():
         assert declared[name] >= version(fixed), name
+
+
+WORKFLOWS = sorted((PROJECT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_each_command_of_a_workflow_is_one_that_ci_runs_too(path: Path) -> None:
+    scripts = "\n".join(
+        (PROJECT / name).read_text() for name in ("README.md", ".ci/run", ".ci/build")
+    )
+    steps = [
+        step
+        for job in yaml.safe_load(path.read_text())["jobs"].values()
+        for step in job.get("steps", ())
+    ]
+    for step in steps:
+        assert ("uses" in step) != ("run" in step)
+        command = step.get("run", "").removeprefix("sudo ")
+        program = command.partition(" ")[0]
+        if program.startswith(".ci/"):
+            assert (PROJECT / program).stat().st_mode & 0o111
+        else:
+            assert command in scripts

@@ -44,6 +44,9 @@ class Usage(NamedTuple):
     used: int
 
 
+_PLATFORM: Final[str] = sys.platform
+"""A plain text, so that mypy checks the code for each platform on all of them."""
+
 SCHEMA_VERSION: Final = 1
 """Version of the whole store. A store with a greater version is refused."""
 
@@ -301,7 +304,7 @@ def _refuse_network(directory: StrPath) -> None:
     Raises:
         Refused: LMDB's locks and memory map would not be shared there.
     """
-    if sys.platform != "linux":
+    if _PLATFORM != "linux":
         return
     try:
         with open(MOUNT_TABLE, "rb") as file:
@@ -320,13 +323,14 @@ def _allocate_lock_file(directory: StrPath) -> None:
 
     LMDB maps it sparse: on a full disk, the first access to a page would kill the process.
     """
-    if sys.platform != "linux":
+    allocate = getattr(os, "posix_fallocate", None)
+    if _PLATFORM != "linux" or allocate is None:
         return
     descriptor = os.open(f"{directory}/lock.mdb", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         if os.fstat(descriptor).st_size == 0:
             # Overwrites nothing: another process may use the file already.
-            os.posix_fallocate(descriptor, 0, _LOCK_FILE_SIZE)
+            allocate(descriptor, 0, _LOCK_FILE_SIZE)
     finally:
         os.close(descriptor)
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from lakecli.base.directories import StrPath
 
+_PLATFORM: Final[str] = sys.platform
+"""A plain text, so that mypy checks the code for each platform on all of them."""
+
 HOME_VARIABLE: Final = "LAKECLI_HOME"
 """Read by the entry points (command line, `lakecli.open`, fsspec, Spark) only."""
 
@@ -39,7 +42,7 @@ def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
     user = environ.get("HOME", "")
     if not user.startswith("/"):
         user = pwd.getpwuid(os.getuid()).pw_dir
-    if sys.platform == "darwin":
+    if _PLATFORM == "darwin":
         support = f"{user}/Library/Application Support/lakecli"
         return HomePaths(
             f"{support}/config.toml", f"{support}/store", f"{user}/Library/Caches/lakecli"

@@ -26,6 +26,7 @@ from lakecli.errors import (
 from lakecli.kv import data_file, env, environment
 from lakecli.kv.env import MAX_KEY_SIZE, LocalStore, Table, WriteTransaction
 from tests.support.stores import scratch
+from tests.support.tools import linux_only
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -52,6 +53,7 @@ def read_one(directory: Path) -> bytes | None:
         return txn.get(Table.BRANCHES, b"main")
 
 
+@linux_only
 @linux
 def test_the_lock_file_of_a_new_store_is_allocated(tmp_path: Path) -> None:
     """LMDB maps it sparse; on a full disk, the first access would kill the process."""
@@ -510,6 +512,7 @@ class TestPlaces:
         with pytest.raises(PermissionDenied, match="/proc/self/lakecli"):
             LocalStore.open(Path("/proc/self/lakecli/home"))
 
+    @linux_only
     @linux
     def test_a_network_file_system(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         table = tmp_path / "mounts"

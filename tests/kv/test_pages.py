@@ -17,6 +17,7 @@ from lakecli.errors import IntegrityError
 from lakecli.kv import data_file
 from lakecli.kv.data_file import DATA_FILE, find_damage
 from lakecli.kv.env import LocalStore, Table
+from tests.support.tools import linux_only
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,6 +138,7 @@ def test_a_crash_while_a_store_is_created_leaves_no_damage(tmp_path: Path) -> No
     assert data_file.Sentinel(tmp_path).is_kept
 
 
+@linux_only
 def test_no_healthy_file_is_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever was written and deleted, also if LMDB leaves the file shorter than it says."""
     monkeypatch.setattr(data_file, "_PAUSES", (0.0,))
@@ -165,6 +167,7 @@ def test_no_healthy_file_is_called_damaged(tmp_path: Path, monkeypatch: pytest.M
     assert shorter, "no file was shorter than it says"
 
 
+@linux_only
 def test_our_own_commits_leave_the_file_as_long_as_it_says(tmp_path: Path) -> None:
     with LocalStore.open(tmp_path) as store:
         for number in range(30):
@@ -179,6 +182,7 @@ def test_our_own_commits_leave_the_file_as_long_as_it_says(tmp_path: Path) -> No
             assert (tmp_path / DATA_FILE).stat().st_size >= (last + 1) * PAGE
 
 
+@linux_only
 def test_a_process_that_was_killed_may_leave_the_file_short(tmp_path: Path) -> None:
     """LMDB leaves out pages that one transaction allocates and frees; nobody has extended it."""
     with LocalStore.open(tmp_path) as store, store.write() as txn:

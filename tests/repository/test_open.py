@@ -98,7 +98,7 @@ def test_without_an_absolute_home_the_user_database_names_it(root: str) -> None:
 
 
 def test_the_default_home_on_macos(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setattr("lakecli.settings.home._PLATFORM", "darwin")
     paths = home_paths(None, {"HOME": "/Users/ada"})
     assert paths.config == "/Users/ada/Library/Application Support/lakecli/config.toml"
     assert paths.store == "/Users/ada/Library/Application Support/lakecli/store"

@@ -36,6 +36,7 @@ from lakecli.stores.local.store import LocalStore
 from lakecli.stores.presigned import PresignRequest
 from lakecli.stores.registry import prepare_namespace
 from tests.stores.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
+from tests.support.tools import linux_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -628,6 +629,7 @@ def test_copy_works_without_kernel_support(
     assert store.get("to2") == body
 
 
+@linux_only
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
 def test_a_copy_that_a_disk_refuses_is_not_repeated(
     store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
@@ -644,6 +646,7 @@ def test_a_copy_that_a_disk_refuses_is_not_repeated(
     assert leftovers(tmp_path) == []
 
 
+@linux_only
 @pytest.mark.parametrize("size", [0, 1, 10, 11])
 def test_a_copy_is_whole_however_little_the_kernel_copies_at_once(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch, size: int
@@ -659,6 +662,7 @@ def test_a_copy_is_whole_however_little_the_kernel_copies_at_once(
     assert store.get("to") == bytes(range(size))
 
 
+@linux_only
 def test_a_copy_goes_on_where_the_kernel_gave_up(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1023,6 +1027,7 @@ def test_reading_makes_no_directory(store: LocalStore, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} <= {"_lakecli"}
 
 
+@linux_only
 @pytest.mark.parametrize("result", [None, 0, -1])
 def test_a_file_system_is_synced_by_what_the_platform_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: int | None
@@ -1076,6 +1081,7 @@ def test_temporary_files_are_never_listed(tmp_path: Path, prefix: str) -> None:
     assert [*store.list(prefix)] == []
 
 
+@linux_only
 def test_a_failed_sync_of_a_file_system_has_the_reason_of_the_system() -> None:
     with pytest.raises(files.SyncError) as raised:
         files.sync_file_system(-1)

@@ -30,3 +30,9 @@ def require_package(name: str) -> None:
     """Skip the test without a package."""
     if importlib.util.find_spec(name) is None:
         do_without(f"package {name}")
+
+
+linux_only = pytest.mark.skipif(
+    "not hasattr(os, 'copy_file_range')", reason="about a call that only Linux has"
+)
+"""Leaves out a test elsewhere, and where ``--without-linux`` takes these calls away."""

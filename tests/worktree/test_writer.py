@@ -29,6 +29,7 @@ from lakecli.worktree.restore import restore
 from tests.support.disk import Disk
 from tests.support.lakes import entry_of, stage_entries
 from tests.support.recorded_progress import RecordedProgress
+from tests.support.tools import linux_only
 from tests.support.worktrees import (
     DOWNLOADS,
     clone,
@@ -680,6 +681,7 @@ def test_a_missing_bucket_ends_it_if_it_is_that_of_the_repository(
     assert fetcher.failures == [(b"a", "no bucket")]
 
 
+@linux_only
 def test_the_names_of_all_new_directories_are_synced(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -691,6 +693,7 @@ def test_the_names_of_all_new_directories_are_synced(
     assert f"the name {tmp_path}/new" not in disk.losses()
 
 
+@linux_only
 def test_new_private_directories_are_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

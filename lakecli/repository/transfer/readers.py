@@ -82,9 +82,13 @@ def _writing(uri: str) -> Iterator[None]:
 def _start_writing(target: BinaryIO) -> None:
     """Ask the disk to start with what was written, instead of with everything at the end."""
     target.flush()
-    with suppress(AttributeError, OSError):  # a hint, which some platforms do not have
-        os.posix_fadvise(target.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    advise = getattr(os, "posix_fadvise", None)  # macOS has none
+    if advise is not None:
+        with suppress(OSError):  # a hint
+            advise(target.fileno(), 0, 0, _DONT_NEED)
 
+
+_DONT_NEED: Final = getattr(os, "POSIX_FADV_DONTNEED", 0)
 
 PIECE: Final = 1 << 20
 """Bytes read at a time."""

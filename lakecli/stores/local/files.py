@@ -12,6 +12,9 @@ from datetime import UTC, datetime
 
 from lakecli.stores.base import ObjectInfo, Version
 
+_SYNCFS = "syncfs"
+"""A call of Linux; tests name one that does not exist."""
+
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
 PRIVATE = 0o700
@@ -127,7 +130,7 @@ def sync_file_system(descriptor: int) -> None:
     """
     import ctypes
 
-    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), _SYNCFS, None)
     if syncfs is None:
         os.sync()
     elif syncfs(descriptor) != 0:

@@ -90,12 +90,13 @@ def write_body(descriptor: int, body: bytes | BinaryIO) -> None:
 
 def copy_body(source: int, descriptor: int) -> None:
     """Copy a file, inside the kernel if possible."""
+    copy_range = getattr(os, "copy_file_range", None)  # macOS has none
     try:
-        while os.copy_file_range(source, descriptor, COPY_LIMIT):
+        while copy_range is not None and copy_range(source, descriptor, COPY_LIMIT):
             pass
-    except (AttributeError, OSError) as error:
-        # This platform or file system cannot; a full disk fails again below.
-        if getattr(error, "errno", None) in {errno.EIO, errno.ENOSPC, errno.EDQUOT}:
+    except OSError as error:
+        # This file system cannot; a full disk fails again below.
+        if error.errno in {errno.EIO, errno.ENOSPC, errno.EDQUOT}:
             raise
     offset = os.lseek(descriptor, 0, os.SEEK_CUR)
     while piece := os.pread(source, COPY_SIZE, offset):
