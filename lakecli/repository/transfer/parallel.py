@@ -26,17 +26,18 @@ class _StoppedError(Exception):
     """Another thread has failed, so this one ends."""
 
 
-class _Share:
-    """Tasks that one worker shares with the others."""
+class _Source:
+    """Where workers draw from: the items of all, or the tasks that one of them shares."""
 
-    __slots__ = ("error", "is_open", "running", "tasks", "work")
+    __slots__ = ("drawing", "errors", "is_open", "running", "tasks", "work")
 
-    def __init__(self, tasks: Iterator[Any], work: Callable[[Any], object]) -> None:
-        self.tasks = tasks
+    def __init__(self, tasks: Iterable[Any], work: Callable[[Any], object]) -> None:
+        self.tasks = iter(tasks)
         self.work = work
+        self.drawing = Lock()
         self.running = 0
         self.is_open = True
-        self.error: BaseException | None = None
+        self.errors: list[BaseException] = []
 
 
 class Workers:
@@ -51,15 +52,12 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._errors: list[BaseException] = []
-        self._drawing = Lock()
-        self._shares: list[_Share] = []
-        self._busy = 0
-        self._is_running = False
+        self._items: _Source | None = None
+        self._shares: list[_Source] = []
         self._stop = Event()
         """Set when the threads have to end."""
         self._changed = Condition()
-        """Guards what the threads share."""
+        """Guards what the threads share, but for drawing, which may take long."""
 
     def for_each(self, items: Iterable[T], work: Callable[[T], object]) -> None:
         """Call `work` with every item, in several threads.
@@ -68,51 +66,50 @@ class Workers:
         of the iterable is raised here: no further item is drawn, and running calls end at their
         next `check`.
         """
-        self._errors.clear()
         self._stop.clear()
-        self._is_running = True
-        source = iter(items)
+        self._items = source = _Source(items, work)
         helpers = [
-            Thread(target=self._run, args=(source, work), name=f"worker-{number}", daemon=True)
+            Thread(target=self._run, args=(source,), name=f"worker-{number}", daemon=True)
             for number in range(1, self._count)
         ]
         for helper in helpers:
             helper.start()
         try:
-            self._run(source, work)
+            self._run(source)
             for helper in helpers:
                 helper.join()
         finally:
             self._halt()  # an interrupt may end the waiting
             for helper in helpers:
                 helper.join()
-            self._is_running = False
+            self._items = None
             self._stop.clear()
-        if self._errors:
-            raise next(filter(is_interrupt, self._errors), self._errors[0])
+        if source.errors:
+            raise next(filter(is_interrupt, source.errors), source.errors[0])
 
     def share(self, tasks: Iterable[T], work: Callable[[T], object]) -> None:
         """Call `work` with every task of the current item, in this thread and all free ones.
 
-        Tasks are drawn under a lock, so drawing one must be quick. The first error ends the
-        drawing, and is raised here once the running tasks have ended.
+        The first error ends the drawing of tasks, and is raised here once the running ones have
+        ended.
         """
-        if not self._is_running:
+        if self._items is None:
             self.for_each(tasks, work)
             return
-        share = _Share(iter(tasks), work)
+        share = _Source(tasks, work)
         with self._changed:
             self._shares.append(share)
             self._changed.notify_all()
         while self._step(share):
             pass
         self._wait_for(share)
-        if share.error is not None:
-            raise share.error
+        if share.errors:
+            raise share.errors[0]
+        self.check()
 
     def check(self) -> None:
         """End the current call of `work` if another one has failed; to be called often."""
-        if self._is_running and self._stop.is_set():
+        if self._items is not None and self._stop.is_set():
             raise _StoppedError
 
     def pause(self, seconds: float) -> None:
@@ -120,76 +117,58 @@ class Workers:
         self._stop.wait(seconds)
         self.check()
 
-    def _run(self, items: Iterator[T], work: Callable[[T], object]) -> None:
+    def _run(self, items: _Source) -> None:
         try:
-            while not self._stop.is_set():
-                if self._help():
-                    continue
-                item = self._draw(items)
-                if item is _END:
-                    if not self._wait_for_a_share():
-                        return
-                    continue
-                try:
-                    work(item)
-                finally:
-                    with self._changed:
-                        self._busy -= 1
-                        self._changed.notify_all()
-        except _StoppedError:
-            return
+            while source := self._open_source(items):
+                self._step(source)
         except BaseException as error:  # noqa: BLE001 - `for_each` raises it
-            self._errors.append(error)
-            self._halt()
+            self._fail(items, error)
 
-    def _draw(self, items: Iterator[Any]) -> Any:  # noqa: ANN401 - an item, or `_END`
-        with self._drawing:
-            if self._stop.is_set():
-                return _END
-            item = next(items, _END)
-            if item is not _END:
-                with self._changed:
-                    self._busy += 1
-        return item
-
-    def _help(self) -> bool:
-        """Do a task that another worker shares; return whether there was one."""
+    def _open_source(self, items: _Source) -> _Source | None:
+        """Return what to draw from, shares first; wait while a worker may still share some."""
         with self._changed:
-            share = next((share for share in self._shares if share.is_open), None)
-        return share is not None and (self._step(share) or True)
+            while not self._stop.is_set():
+                for source in (*self._shares, items):
+                    if source.is_open:
+                        return source
+                if not items.running:
+                    break
+                self._changed.wait()
+        return None
 
-    def _step(self, share: _Share) -> bool:
-        """Do one task of a share; return whether there was one."""
-        with self._changed:
-            if not share.is_open or self._stop.is_set():
-                share.is_open = False
-                return False
-            try:
-                task = next(share.tasks, _END)
-            except BaseException as error:
-                self._end(share, error)
-                raise
-            if task is _END:
-                share.is_open = False
-                return False
-            share.running += 1
+    def _step(self, source: _Source) -> bool:
+        """Do one task of a source; return whether there was one."""
         try:
-            share.work(task)
-        except BaseException as error:  # noqa: BLE001 - `share` raises it
-            with self._changed:
-                self._end(share, error)
+            with source.drawing:
+                is_over = self._stop.is_set() or not source.is_open
+                task = _END if is_over else next(source.tasks, _END)
+                if task is _END:
+                    source.is_open = False
+                    return False
+                with self._changed:
+                    source.running += 1
+        except BaseException as error:  # noqa: BLE001 - `for_each` or `share` raises it
+            self._fail(source, error)
+            return False
+        try:
+            source.work(task)
+        except BaseException as error:  # noqa: BLE001 - `for_each` or `share` raises it
+            self._fail(source, error)
         finally:
             with self._changed:
-                share.running -= 1
+                source.running -= 1
                 self._changed.notify_all()
         return True
 
-    def _end(self, share: _Share, error: BaseException) -> None:
-        share.is_open = False
-        if share.error is None:
-            share.error = error
+    def _fail(self, source: _Source, error: BaseException) -> None:
+        source.is_open = False
+        if source is not self._items:
+            source.errors.append(error)
+        elif not isinstance(error, _StoppedError):
+            source.errors.append(error)
+            self._halt()
 
-    def _wait_for(self, share: _Share) -> None:
+    def _wait_for(self, share: _Source) -> None:
         """Wait for running tasks, because they use what the caller will close."""
         interrupt: KeyboardInterrupt | None = None
         with self._changed:
@@ -203,19 +182,6 @@ class Workers:
             self._shares.remove(share)
         if interrupt is not None:
             raise interrupt
-        if share.error is None:
-            self.check()
-
-    def _wait_for_a_share(self) -> bool:
-        """Wait for shared tasks; return ``False`` once no worker can share any."""
-        with self._changed:
-            while not self._stop.is_set():
-                if any(share.is_open for share in self._shares):
-                    return True
-                if not self._busy:
-                    return False
-                self._changed.wait()
-        return False
 
     def _halt(self) -> None:
         self._stop.set()
