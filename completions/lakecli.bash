@@ -119,7 +119,7 @@ __lakecli_options() {
     'help') REPLY='' ;;
     *) REPLY= ;;
     esac
-    REPLY+=' --base-uri -c --config -h --help --json --log-format --log-level --log-output --no-color -q --quiet --verbose'
+    REPLY+=' --base-uri -c --config -h --help --json --log-format --log-level --log-output --no-color --no-pager --no-trunc -q --quiet --verbose'
 }
 
 # What completes the value of option $2 of the command $1, in REPLY; fails where it takes none.

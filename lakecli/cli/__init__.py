@@ -11,10 +11,10 @@
     context        settings, lake, clock and output for a command
     commands       one file for each command; its docstring is the guide to writing one
     output         answers, errors and progress on stdout and stderr; escaped_bytes: documents on a
-                   terminal; text: sizes, dates, tables
+                   terminal; text: sizes, dates; tables, pager: on a terminal
     json_lines     records as lines of JSON
     answers        the JSON answers; schemas: their documentation; records: those used often
-    exit_codes     the table of exit codes; mistakes: what an unknown command was meant to be
+    exit_codes     the table of exit codes; mistakes: what was meant by a line
     configure      the questions of `lakecli config`
     logs           --log-level and the requests that --verbose counts
     plugins        programs that add commands

@@ -107,6 +107,9 @@ class Context:
             quiet=given.quiet,
             color=not given.no_color and environment.environ.get("NO_COLOR", "") in ("", "0"),
             interactive=BOOLEANS.get(environment.environ.get("LAKECTL_INTERACTIVE", "")),
+            whole=given.no_trunc,
+            columns=environment.environ.get("COLUMNS", ""),
+            pager=None if given.no_pager else environment.environ,
         )
 
     def takes_namespace(self, text: str) -> bool:

@@ -25,7 +25,7 @@ LOOKS: Final = {
 }
 """The words and the colour of each kind of change."""
 
-_BAR_WIDTH: Final = 30
+_BAR_WIDTH: Final = 20
 
 
 def stream_differences(out: Output, differences: Iterable[Difference]) -> int:

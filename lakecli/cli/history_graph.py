@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.cli.text import one_line, quote_path
+from lakecli.cli.text import cut, one_line, quote_path
 
 if TYPE_CHECKING:
     from lakecli.base.model import Branch, Commit, CommitId, Tag
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 ID_WIDTH = 12
 """Digits of a commit ID in a drawing; enough for a ref."""
+
+_MOMENT = "2026-11-24 12:00"
+_SHORTEST = 10
+"""Characters of a subject that are shown however narrow the terminal is."""
 
 DOT_START = ("digraph {", '\trankdir="BT"')
 DOT_END = ("", "}")
@@ -39,6 +43,7 @@ def draw(
     lines: Iterable[GraphLine],
     names: Mapping[CommitId, Sequence[str]],
     style: Callable[[str, str], str],
+    width: int | None = None,
 ) -> Iterator[Drawn]:
     """Yield each commit with its part of the drawing, which ends with the last commit.
 
@@ -46,6 +51,7 @@ def draw(
         lines: the drawing.
         names: the names of commits, from `ref_names`.
         style: colours a text.
+        width: columns that a line may take; subjects are cut. ``None``: as many as it needs.
     """
     between: list[str] = []
     for line in lines:
@@ -54,12 +60,17 @@ def draw(
             between.append(line.drawing)
             continue
         called = names.get(commit.id, ())
+        subject = one_line(commit.message.partition("\n")[0])
+        if width is not None:
+            used = len(line.drawing) + ID_WIDTH + len(_MOMENT) + 3
+            used += sum(len(quote_path(name)) + 2 for name in called) + 1 if called else 0
+            subject = cut(subject, max(_SHORTEST, width - used))
         parts = [
             line.drawing,
             style(commit.id[:ID_WIDTH], "yellow"),
             f"{commit.created_at.astimezone():%Y-%m-%d %H:%M}",
             style(f"({', '.join(map(quote_path, called))})", "green") if called else "",
-            one_line(commit.message.partition("\n")[0]),
+            subject,
         ]
         yield Drawn(commit, "\n".join([*between, " ".join(filter(None, parts))]))
         between.clear()

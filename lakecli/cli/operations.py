@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from lakecli.base.model import RefKind
-from lakecli.cli.text import local_date, one_line
+from lakecli.cli.text import age, local_date, one_line
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.repository.undo.complete import Undone
 from lakecli.repository.undo.log import SHORT_ID
@@ -15,8 +16,6 @@ COLUMNS: Final = ("Operation", "Time", "Kind", "Changes", "Command")
 
 _SHORT_ID: Final = SHORT_ID
 _SHOWN_CHANGES: Final = 3
-_WIDTH: Final = 60
-"""Characters of a command line in a list, at most."""
 
 
 def operation_record(operation: Operation, *, undone: bool) -> dict[str, object]:
@@ -40,15 +39,19 @@ def position(change: RefChange, fields: Mapping[str, Any] | None) -> str | None:
     return str(fields["uuid" if change.kind is RefKind.REPOSITORY else "commit_id"])
 
 
-def operation_row(operation: Operation, *, undone: bool, cut: bool = False) -> tuple[str, ...]:
-    """Return the cells of an operation for `COLUMNS`; `cut` shortens long commands."""
-    command = one_line(operation.command)
+def operation_row(
+    operation: Operation, *, undone: bool, now: datetime | None = None
+) -> tuple[str, ...]:
+    """Return the cells of an operation for `COLUMNS`.
+
+    With the present, the row is for people: it tells the age in place of the time.
+    """
     return (
         operation.id.hex()[:_SHORT_ID],
-        local_date(operation.at),
+        local_date(operation.at) if now is None else age(operation.at, now),
         operation.kind + (" (undone)" if undone else ""),
         changes_line(operation),
-        command[: _WIDTH - 1] + "…" if cut and len(command) > _WIDTH else command,
+        one_line(operation.command),
     )
 
 

@@ -1,9 +1,9 @@
 """Answers of a command: text for people or JSON for programs on stdout, the rest on stderr.
 
 A command never prints. It passes its answer both as fields and as a function that returns lines of
-text; `Output` selects one. Text has lakectl's form: boxed tables on a terminal, rows joined by tabs
-elsewhere. stdout is flushed before anything is written to stderr, so that a combined log is in
-order.
+text; `Output` selects one. Tables are aligned and as wide as the terminal at most; elsewhere rows
+are joined by tabs, as lakectl does. Long answers on a terminal go through a pager. stdout is
+flushed before anything is written to stderr, so that a combined log is in order.
 
 Text from a bucket is untrusted. `Output` is the only way to stdout and stderr, and all text passes
 `Output._shown`, which escapes control characters; a test forbids any other way. Bytes (``fs cat``)
@@ -24,6 +24,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli import text as format_
 
 if TYPE_CHECKING:
+    from lakecli.cli.pager import Pager
     from lakecli.cli.progress_bar import BarProgress
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ _RESET = "\033[0m"
 MAX_PATHS_SHOWN: Final = 100
 """Paths listed in an error for people, at most; the JSON error has all of them."""
 
+_COLUMNS: Final = 80
 _ITEMS_AT_ONCE: Final = 64
 """Items of a stream that are written together where no person reads along."""
 
@@ -52,7 +54,8 @@ class Output:
     Attributes:
         json: whether stdout has JSON only.
         quiet: whether progress and notes are hidden.
-        terminal: whether stdout is a terminal with colour, so that tables are boxed.
+        terminal: whether stdout is a terminal with colour, so that tables are aligned.
+        whole: whether IDs and cells of tables are shown whole.
     """
 
     def __init__(
@@ -64,6 +67,9 @@ class Output:
         quiet: bool = False,
         color: bool = True,
         interactive: bool | None = None,
+        whole: bool = False,
+        columns: str = "",
+        pager: Mapping[str, str] | None = None,
     ) -> None:
         self._stdout = stdout
         self._stderr = stderr
@@ -77,6 +83,11 @@ class Output:
         self.stdout_terminal = stdout.isatty()
         self.stderr_terminal = stderr.isatty()
         self._stderr_color = color and self.stderr_terminal
+        self.whole = whole
+        self._columns = columns
+        self._pager = pager if self.stdout_terminal and color and not json else None
+        self._paging: Pager | None = None
+        self._screen = stdout
 
     # -- answers -----------------------------------------------------------------------------
 
@@ -136,21 +147,64 @@ class Output:
         record: Callable[[T], Mapping[str, object]],
         style: Callable[[T], str] | None = None,
     ) -> None:
-        """Answer with a table: boxed on a terminal, else one tab-joined row per line, no header.
+        """Answer with a table: aligned on a terminal, else one tab-joined row per line, no header.
 
         `style` returns which of `STYLES` the row of an item has on a terminal.
         """
         if self.json or not self.terminal:
             self.stream(items, record=record, text=lambda item: "\t".join(_cells(row(item))))
             return
+        from lakecli.cli.tables import aligned_lines
+
         listed = list(items)
-        styles = [] if style is None else [style(item) for item in listed]
+        header, *lines = aligned_lines(
+            columns, [_cells(row(item)) for item in listed], width=self.width, whole=self.whole
+        )
+        self._write(self.style(header, "bold") + "\n")
+        for item, line in zip(listed, lines, strict=True):
+            self._write((line if style is None else self.style(line, style(item))) + "\n")
 
-        def paint(number: int, cell: str) -> str:
-            return self.style(cell, styles[number]) if styles else cell
+    @property
+    def width(self) -> int:
+        """The columns of the terminal; 80 if it does not tell."""
+        if self._columns.isdecimal() and int(self._columns) > 0:
+            return int(self._columns)
+        try:
+            return os.get_terminal_size(self._stdout.fileno()).columns or _COLUMNS
+        except (OSError, ValueError):
+            return _COLUMNS
 
-        for line in format_.table_lines(columns, map(_cells, map(row, listed)), paint):
-            self._write(line + "\n")
+    def start_pager(self) -> None:
+        """Send what follows on stdout through the pager, if stdout is a terminal.
+
+        `finish_pager` waits for it.
+        """
+        if not self._pager or self._paging is not None or not self._is_on_screen():
+            return
+        from lakecli.cli.pager import Pager, find_pager
+
+        command = find_pager(self._pager)
+        if not command:
+            return
+        self.flush()
+        try:
+            self._paging = Pager(command)
+        except (OSError, ValueError):  # there is no such program: show it without
+            return
+        self._stdout = self._paging.stream
+
+    def _is_on_screen(self) -> bool:
+        try:
+            return os.isatty(self._stdout.fileno())
+        except (OSError, ValueError):
+            return False
+
+    def finish_pager(self) -> None:
+        """Wait until the user has left the pager, if there is one; safe to repeat."""
+        if self._paging is not None:
+            paging, self._paging = self._paging, None
+            paging.finish()
+            self._stdout = self._screen
 
     def page(self, items: Iterable[T], *, amount: int, name: Callable[[T], str]) -> Iterable[T]:
         """Yield the first `amount` items; if there are more, hint how to get them.

@@ -89,6 +89,7 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
             code = _log_error(logs, error)
         raise
     finally:
+        context.out.finish_pager()
         context.close()
         if logs is not None:
             logs.close(code)
@@ -206,6 +207,7 @@ def _show_help(context: Context, lines: Iterable[str], topic: Topic | None) -> i
     shown = list(lines)
     if topic is not None:
         shown += [*([""] if shown else []), *topic_help(topic)]
+    context.out.start_pager()
     context.out.emit({"help": shown}, text=lambda: shown)
     return 0
 

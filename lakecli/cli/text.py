@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
-from unicodedata import combining, east_asian_width
 
 if TYPE_CHECKING:
     from lakecli.base.model import Commit, Entry
@@ -31,6 +30,16 @@ _UNQUOTED: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 _METADATA_KEY_WIDTH = 18
 _NO_CONTENT_TYPE: Final = "application/octet-stream"
 """Shown for an object without a content type, as lakeFS does."""
+
+_AGES: Final = (
+    ("year", 365 * 86_400),
+    ("month", 30 * 86_400),
+    ("week", 7 * 86_400),
+    ("day", 86_400),
+    ("hour", 3_600),
+    ("minute", 60),
+    ("second", 1),
+)
 
 
 def human_size(size: int) -> str:
@@ -184,39 +193,16 @@ def entry_lines(
     yield from metadata_lines(entry.metadata)
 
 
-def table_lines(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    paint: Callable[[int, str], str] = lambda _number, cell: cell,
-) -> Iterator[str]:
-    """Yield a boxed table with upper-case headers, as wide as its widest cells.
-
-    Args:
-        columns: the headers.
-        rows: their cells.
-        paint: gives a padded cell the colour of its row, by the row's number from 0.
-    """
-    cells = [[column.upper() for column in columns], *rows]
-    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
-    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
-    yield rule
-    for number, row in enumerate(cells):
-        padded = [
-            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
-        ]
-        if number:
-            padded = [paint(number - 1, cell) for cell in padded]
-        yield "| " + " | ".join(padded) + " |"
-        if number == 0:
-            yield rule
-    yield rule
+def age(when: datetime, now: datetime) -> str:
+    """Return how long ago a time was, in its largest unit: ``3 hours ago``."""
+    seconds = max(0, int((now - when).total_seconds()))
+    for unit, length in _AGES:
+        if seconds >= length:
+            count = seconds // length
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
 
 
-def _width(cell: str) -> int:
-    if cell.isascii():
-        return len(cell)
-
-    return sum(
-        0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1
-        for character in cell
-    )
+def cut(text: str, width: int) -> str:
+    """Return a text of at most so many characters; ``…`` stands for what was cut off."""
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -70,6 +70,23 @@ FIRST_COMMANDS: Final = {
 }
 """What most people need first, for the help of the whole program."""
 
+PAGED: Final = frozenset(
+    {
+        "annotate",
+        "blame",
+        "branch list",
+        "diff",
+        "fs find",
+        "fs ls",
+        "log",
+        "op log",
+        "reflog",
+        "show commit",
+        "tag list",
+    }
+)
+"""Commands whose answer goes through a pager on a terminal."""
+
 
 class Command(NamedTuple):
     """A command by its words, such as ``branch list``."""

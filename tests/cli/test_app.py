@@ -271,7 +271,7 @@ def test_a_cut_page_prints_a_hint(cli: Cli, probe: Callable[..., None]) -> None:
     assert (cut.stdout, cut.stderr) == ("0\t0\n1\t1\n", hint)
     cut = cli("probe", "--json", "-q")
     assert (cut.json_lines, cut.stderr) == ([{"number": 0}, {"number": 1}], hint)
-    assert cli("probe", terminal=True).lines[1] == "| NUMBER | SQUARE |"
+    assert cli("probe", terminal=True).lines[1].split() == ["0", "0"]
     assert cli("probe", "--no-color", terminal=True).lines[0] == "0\t0"
     assert cli("probe", env={"NO_COLOR": "1"}, terminal=True).lines[0] == "0\t0"
     for whole in ("--amount=3", "--amount=0", "--amount=-1"):

@@ -41,7 +41,7 @@ def output(*, terminal: bool = False) -> tuple[Output, io.StringIO, io.StringIO]
             return terminal
 
     out, err = Stream(), Stream()
-    return Output(out, err), out, err
+    return Output(out, err, whole=True), out, err
 
 
 @given(st.text())

@@ -408,10 +408,10 @@ def test_undo_takes_back_what_changes_a_ref_or_staging(
 
 def test_rows_of_a_status_have_colours_on_a_terminal(cli: Cli, root: Path) -> None:
     write(root, {"a": "mine", "b": None, "n": "n"})
-    rows = cli("local", "status", root, terminal=True).lines[-5:-1]
-    assert "\033[33mmodified\033[0m" in rows[1]
-    assert "\033[31mremoved \033[0m" in rows[2]
-    assert rows[3] == "| \033[32mlocal \033[0m | \033[32madded   \033[0m | \033[32mn   \033[0m |"
+    rows = cli("local", "status", root, terminal=True).lines[-3:]
+    assert rows[0] == "\033[33mlocal   modified  a\033[0m"
+    assert rows[1] == "\033[31mlocal   removed   b\033[0m"
+    assert rows[2] == "\033[32mlocal   added     n\033[0m"
     plain = cli("local", "status", root, "--no-color", terminal=True).lines
     assert plain[-1] == "local\tadded\tn"
 

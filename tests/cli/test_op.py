@@ -78,7 +78,7 @@ def test_log_and_show_print_operations(cli: Cli, demo: Demo, golden: Golden) -> 
     )
 
 
-def test_op_log_is_boxed_on_a_terminal(cli: Cli, demo: Demo, golden: Golden) -> None:
+def test_op_log_is_one_line_each_on_a_terminal(cli: Cli, demo: Demo, golden: Golden) -> None:
     demo.branch("dev")
     golden(
         "op_log_terminal", *numbered(cli, cli("op", "log", REPOSITORY, "--amount=1", terminal=True))

@@ -94,11 +94,11 @@ def test_list_pages_repositories(cli: Cli, golden: Golden) -> None:
     )
 
 
-def test_list_is_boxed_on_a_terminal(cli: Cli) -> None:
+def test_list_is_aligned_on_a_terminal(cli: Cli) -> None:
     cli.ok("repo", "create", "lakefs://demo", cli.directory / "a")
     lines = cli("repo", "list", terminal=True).lines
-    assert lines[1].split(" | ")[0] == "| REPOSITORY"
-    assert lines[3].startswith("| demo       | 2026-03-01 ")
+    assert lines[0].startswith("\033[1mREPOSITORY  CREATION DATE")
+    assert lines[1].startswith("demo        2026-03-01 ")
 
 
 def test_delete_removes_a_repository(cli: Cli, golden: Golden) -> None:

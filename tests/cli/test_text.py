@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.cli.tables import aligned_lines
 from lakecli.cli.text import (
+    age,
     human_size,
     local_date,
     metadata_lines,
@@ -15,7 +17,6 @@ from lakecli.cli.text import (
     posix_word,
     quote_path,
     rfc3339,
-    table_lines,
 )
 
 
@@ -96,12 +97,20 @@ def test_metadata_is_aligned() -> None:
     assert list(metadata_lines({})) == []
 
 
-def test_table_is_boxed() -> None:
-    assert list(table_lines(("Branch", "Id"), [("main", "1"), ("数据", "22")])) == [
-        "+--------+----+",
-        "| BRANCH | ID |",
-        "+--------+----+",
-        "| main   | 1  |",
-        "| 数据   | 22 |",
-        "+--------+----+",
+def test_a_table_is_aligned_and_fits() -> None:
+    rows = [("main", "1", "a" * 64), ("数据", "22", "b" * 40)]
+    columns = ("Branch", "Id", "Subject")
+    assert aligned_lines(columns, rows, width=40, whole=False) == [
+        "BRANCH  ID  SUBJECT",
+        "main     1  aaaaaaaaaaaa",
+        "数据    22  " + "b" * 27 + "…",
     ]
+    assert aligned_lines(columns, rows, width=40, whole=True)[1].endswith("a" * 64)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0, "just now"), (1, "1 second ago"), (7_200, "2 hours ago")]
+)
+def test_ages_have_one_unit(seconds: int, told: str) -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    assert age(now - timedelta(seconds=seconds), now) == told

@@ -63,7 +63,7 @@ Answers go through ``context.out``, never through ``print``:
 
 - ``emit(fields, text=lambda: lines)`` for one object: with ``--json`` the fields, else the lines;
 - ``stream(items, record=…, text=…)`` for listings: one JSON object or one text per item;
-- ``table(columns, items, row=…, record=…)`` for tables, boxed on a terminal;
+- ``table(columns, items, row=…, record=…)`` for tables, aligned on a terminal;
 - ``page(items, amount=…, name=…)`` limits the items of a listing and says how to get the rest;
 - ``say(line)`` for lines before the answer, such as ``Source ref: …``; not in JSON;
 - ``binary()`` for bytes; ``note``, ``warn``, ``hint`` and ``progress`` for stderr;

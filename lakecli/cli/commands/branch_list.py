@@ -34,6 +34,8 @@ def branch_list(
 ) -> None:
     """List the branches of a repository, ordered by name.
 
+    On a terminal each branch is shown with the age and the subject of its newest commit.
+
     With -v or --json, in a repository that was pushed, fetched or cloned, each branch is listed
     with the number of commits it is ahead of and behind the bucket, as of the last fetch, pull or
     push.
@@ -53,7 +55,9 @@ def branch_list(
     opened = context.synced_repository(repository, at_op=at_op)
     found = branch.iter_branches(opened, prefix=page.prefix, after=page.after)
     shown = context.out.page(found, amount=page.amount, name=lambda item: item.name)
-    if (long or context.out.json) and branch.is_shared(opened):
+    if context.out.terminal and not context.out.json:
+        _list_for_people(context, opened, shown)
+    elif (long or context.out.json) and branch.is_shared(opened):
         _list_shared(context, opened, shown)
     else:
         context.out.table(
@@ -63,6 +67,34 @@ def branch_list(
             record=ref_record,
         )
     context.out.say("")
+
+
+def _list_for_people(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
+    """Show each branch with the age and the first line of its newest commit."""
+    from lakecli.cli.sharing import distance_text
+    from lakecli.cli.text import age, one_line
+    from lakecli.refs.ref_store import RefStore
+    from lakecli.repository.status import with_distances
+
+    is_shared = branch.is_shared(repository)
+    with repository.lake.kv.read() as txn:
+        refs = RefStore(txn, repository.key)
+        heads = (
+            (item, distance, refs.get_commit(item.commit_id))
+            for item, distance in with_distances(repository, found)
+        )
+        context.out.table(
+            ("Branch", "Commit", "Age", *(["Bucket"] if is_shared else []), "Subject"),
+            heads,
+            row=lambda head: (
+                head[0].name,
+                head[0].commit_id,
+                age(head[2].created_at, context.now()),
+                *([distance_text(head[1])] if is_shared else []),
+                one_line(head[2].message.partition("\n")[0]),
+            ),
+            record=lambda head: ref_record(head[0]),
+        )
 
 
 def _list_shared(context: Context, repository: Repository, found: Iterable[Branch]) -> None:

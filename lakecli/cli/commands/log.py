@@ -244,7 +244,9 @@ def _draw(
 
     with log_graph(repository, ref, options) as lines:
         names = ref_names(iter_branches(repository), iter_tags(repository))
-        yield draw(lines, names, context.out.style)
+        out = context.out
+        width = out.width if out.terminal and not out.whole else None
+        yield draw(lines, names, out.style, width)
 
 
 def _write_dot(context: Context, commits: Iterable[Commit]) -> None:

@@ -27,7 +27,7 @@ def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Am
         COLUMNS,
         context.out.first(found, amount=amount),
         row=lambda item: operation_row(
-            item.operation, undone=item.undone, cut=context.out.terminal
+            item.operation, undone=item.undone, now=context.now() if context.out.terminal else None
         ),
         record=lambda item: operation_record(item.operation, undone=item.undone),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakecli.cli.line.argv import Globals, normalise
 from lakecli.cli.line.declare import Declaration, declaration
 from lakecli.cli.line.plain import plain
-from lakecli.cli.tree import COMMANDS, PROGRAM
+from lakecli.cli.tree import COMMANDS, PAGED, PROGRAM
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def find_action(words: str, rest: Sequence[str], given: Globals) -> Callable[[Co
 
     def run(context: Context) -> int:
         context.command = words
+        if words in PAGED:
+            context.out.start_pager()
         if values is None:
             return _run_by_typer(words, declared, context, arguments)
         return declared.call(context, values)

@@ -40,7 +40,11 @@ GLOBAL_OPTIONS: Final = (
     GlobalOption("config", ("-c", "--config"), "FILE", "Use this configuration file"),
     GlobalOption("json", ("--json",), None, "Answer in JSON"),
     GlobalOption("quiet", ("-q", "--quiet"), None, "Show no progress and no notes"),
-    GlobalOption("no_color", ("--no-color",), None, "No colours, boxed tables or progress bars"),
+    GlobalOption(
+        "no_color", ("--no-color",), None, "No colours, aligned tables, pager or progress bars"
+    ),
+    GlobalOption("no_pager", ("--no-pager",), None, "Show long output without a pager"),
+    GlobalOption("no_trunc", ("--no-trunc",), None, "Show IDs and cells of tables whole"),
     GlobalOption(
         "verbose", ("--verbose",), None, "Show debug messages, the number of requests, tracebacks"
     ),
@@ -75,6 +79,8 @@ class Globals:
         self.json = False
         self.quiet = False
         self.no_color = False
+        self.no_pager = False
+        self.no_trunc = False
         self.verbose = False
         self.log_level: str | None = None
         self.log_format: str | None = None

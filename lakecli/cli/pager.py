@@ -1,0 +1,47 @@
+"""A pager for long answers on a terminal, chosen as git does."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from subprocess import PIPE, Popen
+from typing import Final, TextIO, cast
+
+_DEFAULT: Final = "less"
+_NONE: Final = ("", "cat")
+
+
+def find_pager(environ: Mapping[str, str]) -> str:
+    """Return the command line of the pager; empty if there is to be none."""
+    chosen = environ.get("LAKECLI_PAGER", environ.get("PAGER", _DEFAULT)).strip()
+    is_dumb = environ.get("TERM", "") in {"", "dumb"}
+    return "" if chosen in _NONE or is_dumb else chosen
+
+
+class Pager:
+    """A pager that runs; what is written to `stream` is shown by it.
+
+    With git's options, which ``LESS`` in the environment overrides, ``less`` ends by itself if all
+    fits on the screen, shows colours and leaves the text there.
+
+    Raises:
+        OSError, ValueError: there is no such program, or the command line is malformed.
+    """
+
+    def __init__(self, command: str) -> None:
+        environ = {"LESS": "FRX", **os.environ}
+        self._process = Popen(shlex.split(command), stdin=PIPE, text=True, env=environ)
+        self.stream = cast("TextIO", self._process.stdin)
+
+    def finish(self) -> None:
+        """End the text, and wait until the user has left the pager."""
+        with suppress(BrokenPipeError):
+            self.stream.close()
+        while True:
+            try:
+                self._process.wait()
+            except KeyboardInterrupt:  # the pager handles it
+                continue
+            return

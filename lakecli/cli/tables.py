@@ -1,0 +1,64 @@
+"""Tables for a terminal, by rich: as wide as the terminal at most, numbers to the right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from io import StringIO
+from typing import Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_WHOLE_WIDTH: Final = 1 << 20
+_GAP: Final = 2
+_NARROW: Final = 6
+"""Columns are not cut further, however narrow the terminal is."""
+
+_LONG_ID: Final = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
+_NUMBER: Final = re.compile(r"-?[0-9][0-9,.]*( ?([kMGTPE]?i?B|bytes?))?")
+
+
+def aligned_lines(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, whole: bool
+) -> list[str]:
+    """Return a line for the headers and one for each row, without colour.
+
+    Args:
+        columns: the headers.
+        rows: their cells, each on one line.
+        width: of the terminal; longer cells end in ``…``.
+        whole: whether cells and IDs are shown whole, however wide that is.
+    """
+    if not whole:
+        rows = [[_LONG_ID.sub(r"\1", cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    if not whole:
+        _narrow(widths, width - _GAP * (len(widths) - 1))
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for number, column in enumerate(columns):
+        cells = [row[number] for row in rows if row[number]]
+        is_number = bool(cells) and all(map(_NUMBER.fullmatch, cells))
+        table.add_column(
+            Text(column.upper()),
+            justify="right" if is_number else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            width=widths[number],
+        )
+    for row in rows:
+        table.add_row(*map(Text, row))
+    drawn = StringIO()
+    console = Console(file=drawn, width=_WHOLE_WIDTH, color_system=None, legacy_windows=False)
+    console.print(table)
+    return [line.rstrip() for line in drawn.getvalue().splitlines()]
+
+
+def _narrow(widths: list[int], room: int) -> None:
+    """Narrow the widest columns until all fit into the room, or none is wider than `_NARROW`."""
+    while sum(widths) > room and max(widths) > _NARROW:
+        widest = widths.index(max(widths))
+        others = [_NARROW, *(each for each in widths if each < widths[widest])]
+        widths[widest] = max(*others, widths[widest] - (sum(widths) - room))
