@@ -68,6 +68,21 @@ if TYPE_CHECKING:
 MOST_IN_MEMORY: Final = 16 << 20
 """Bytes of the largest part that is read whole; a larger one is read while it is sent."""
 
+SPAN: Final = 64 << 20
+"""Most bytes of one request, which fetches several parts; each complete part is kept."""
+
+REQUESTS: Final = 4
+"""Fewest requests for an object with as many parts."""
+
+SEARCH_INTERVAL: Final = timedelta(days=1)
+"""Time between two searches, and until an upload of another machine is abandoned."""
+
+PATIENCE: Final = timedelta(days=7)
+"""Time until an upload of this machine is abandoned."""
+
+MOST_LEFTOVERS: Final = 1_000
+"""Most uploads considered in one search."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileContents:
@@ -286,87 +301,6 @@ def _rewound(body: bytes | SectionReader) -> bytes | BinaryIO:
     return cast("BinaryIO", body)
 
 
-INTERVAL: Final = timedelta(days=1)
-"""Time between two searches, and until an upload of another machine is abandoned."""
-
-PATIENCE: Final = timedelta(days=7)
-"""Time until an upload of this machine is abandoned."""
-
-MOST: Final = 1_000
-"""Most uploads considered in one search."""
-
-
-def drop_leftovers(repository: Repository) -> int:
-    """Abort abandoned uploads in a repository's namespace, unless this was done within a day.
-
-    Errors of the store are ignored, because the next search may succeed.
-
-    Returns:
-        The number of aborted uploads.
-    """
-    uploads = uploads_of(repository.store)
-    if uploads is None:
-        return 0
-    now = repository.lake.now()
-    with repository.lake.kv.read() as txn:
-        looked = transfers.looked_at(txn, repository.key)
-    if looked is not None and now - looked < INTERVAL:
-        return 0
-    with repository.lake.kv.write() as txn:
-        transfers.set_looked_at(txn, repository.key, now)
-    try:
-        return _drop(repository, uploads, now)
-    except LakeError:
-        return 0
-
-
-def _drop(repository: Repository, uploads: Uploads, now: datetime) -> int:
-    with repository.lake.kv.read() as txn:
-        mine = {each.upload: each for each in transfers.iterate(txn, repository.key)}
-    dropped = 0
-    alive = set()
-    for found in islice(uploads.iter_unfinished(DATA), MOST):
-        if data_digest(found.key) is None:
-            continue
-        begun = mine.get(found.id)
-        patience = INTERVAL if begun is None else PATIENCE
-        if _is_left_over(uploads, found, now - patience):
-            uploads.abort(found.key, found.id)
-            dropped += 1
-        else:
-            alive.add(found.id)
-    _forget(repository, [each for upload, each in mine.items() if upload not in alive], now)
-    return dropped
-
-
-def _is_left_over(uploads: Uploads, found: UnfinishedUpload, before: datetime) -> bool:
-    if found.started_at > before:
-        return False
-    try:
-        changed_at = uploads.changed_at(found.key, UploadId(found.id))
-    except UploadNotFound:
-        return False
-    return changed_at is None or changed_at <= before
-
-
-def _forget(
-    repository: Repository, gone: list[transfers.UnfinishedTransfer], now: datetime
-) -> None:
-    """Forget uploads that the store does not list; a young one may not be listed yet."""
-    old = [each.digest for each in gone if now - each.started_at > PATIENCE]
-    if old:
-        with repository.lake.kv.write() as txn:
-            for digest in old:
-                transfers.delete(txn, repository.key, digest)
-
-
-SPAN: Final = 64 << 20
-"""Most bytes of one request, which fetches several parts; each complete part is kept."""
-
-REQUESTS: Final = 4
-"""Fewest requests for an object with as many parts."""
-
-
 @dataclass(frozen=True, slots=True)
 class PartFetcher:
     """Fetches large objects; safe to share between threads.
@@ -509,3 +443,67 @@ class _Assembly:
                 self._hasher.update(piece)
                 position += len(piece)
             self._hashed += 1
+
+
+def drop_leftovers(repository: Repository) -> int:
+    """Abort abandoned uploads in a repository's namespace, unless this was done within a day.
+
+    Errors of the store are ignored, because the next search may succeed.
+
+    Returns:
+        The number of aborted uploads.
+    """
+    uploads = uploads_of(repository.store)
+    if uploads is None:
+        return 0
+    now = repository.lake.now()
+    with repository.lake.kv.read() as txn:
+        looked = transfers.looked_at(txn, repository.key)
+    if looked is not None and now - looked < SEARCH_INTERVAL:
+        return 0
+    with repository.lake.kv.write() as txn:
+        transfers.set_looked_at(txn, repository.key, now)
+    try:
+        return _drop(repository, uploads, now)
+    except LakeError:
+        return 0
+
+
+def _drop(repository: Repository, uploads: Uploads, now: datetime) -> int:
+    with repository.lake.kv.read() as txn:
+        mine = {each.upload: each for each in transfers.iterate(txn, repository.key)}
+    dropped = 0
+    alive = set()
+    for found in islice(uploads.iter_unfinished(DATA), MOST_LEFTOVERS):
+        if data_digest(found.key) is None:
+            continue
+        begun = mine.get(found.id)
+        patience = SEARCH_INTERVAL if begun is None else PATIENCE
+        if _is_left_over(uploads, found, now - patience):
+            uploads.abort(found.key, found.id)
+            dropped += 1
+        else:
+            alive.add(found.id)
+    _forget(repository, [each for upload, each in mine.items() if upload not in alive], now)
+    return dropped
+
+
+def _is_left_over(uploads: Uploads, found: UnfinishedUpload, before: datetime) -> bool:
+    if found.started_at > before:
+        return False
+    try:
+        changed_at = uploads.changed_at(found.key, UploadId(found.id))
+    except UploadNotFound:
+        return False
+    return changed_at is None or changed_at <= before
+
+
+def _forget(
+    repository: Repository, gone: list[transfers.UnfinishedTransfer], now: datetime
+) -> None:
+    """Forget uploads that the store does not list; a young one may not be listed yet."""
+    old = [each.digest for each in gone if now - each.started_at > PATIENCE]
+    if old:
+        with repository.lake.kv.write() as txn:
+            for digest in old:
+                transfers.delete(txn, repository.key, digest)
