@@ -1,12 +1,11 @@
-"""Uploads of several files, of named ones, or of a directory; and what a dry run says of one."""
+"""What is said about uploads of several files, of named ones, or of a directory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from contextlib import contextmanager
 
-from lakecli.base.uri import LakeUri, ref_of
+from lakecli.base.uri import LakeUri
 from lakecli.cli.answers import pick
 from lakecli.cli.answers.objects import Upload
 from lakecli.cli.context import Context
@@ -18,63 +17,20 @@ from lakecli.cli.transfers import (
     raise_failures,
     summary_lines,
 )
-from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.plan import PathStep
-from lakecli.repository.upload import UploadOptions
-from lakecli.repository.upload_tree import UploadReport, plan_file, plan_upload, upload_tree
+from lakecli.repository.upload_tree import UploadReport
 
 
-class Uploads(NamedTuple):
-    """An upload of a directory, of named files below one, or of several files."""
-
-    repository: Repository
-    target: LakeUri
-    sources: list[str]
-    options: UploadOptions
-    names: list[bytes] | None
-    delete: bool
-    max_delete: int | None
-
-    def plan(self) -> Iterator[PathStep]:
-        """Return what would be done."""
-        return plan_upload(
-            *self._where(),
-            source=self._files(),
-            options=self.options,
-            names=self.names,
-            delete=self.delete,
-        )
-
-    def plan_one(self, path: bytes) -> Iterator[PathStep]:
-        """Return what would be done with the only file, which gets a path."""
-        source, branch = Path(self.sources[0]), ref_of(self.target)
-        return plan_file(self.repository, branch, path, source=source, options=self.options)
-
-    def upload(self, context: Context) -> UploadReport:
-        """Upload; if that ends early, note what is staged."""
-        report = UploadReport()
-        try:
-            return upload_tree(
-                *self._where(),
-                source=self._files(),
-                options=self.options,
-                names=self.names,
-                delete=self.delete,
-                max_delete=self.max_delete,
-                report=report,
-            )
-        except BaseException:
-            if report.uploaded or report.unchanged:
-                done = report.uploaded + report.unchanged
-                context.out.note(f"{done} objects are staged; run the same command to continue")
-            raise
-
-    def _where(self) -> tuple[Repository, str, bytes]:
-        return self.repository, ref_of(self.target), self.target.path or b""
-
-    def _files(self) -> Path | list[Path]:
-        """Return the directory, or several files."""
-        return list(map(Path, self.sources)) if len(self.sources) > 1 else Path(self.sources[0])
+@contextmanager
+def telling_what_is_staged(context: Context) -> Iterator[UploadReport]:
+    """Give a report to fill; if the upload ends early, note what is staged."""
+    report = UploadReport()
+    try:
+        yield report
+    except BaseException:
+        if report.uploaded or report.unchanged:
+            done = report.uploaded + report.unchanged
+            context.out.note(f"{done} objects are staged; run the same command to continue")
+        raise
 
 
 def tell_directory(context: Context, source: str, target: LakeUri) -> None:
@@ -93,12 +49,8 @@ def answer(context: Context, report: UploadReport) -> None:
     """
     failures = failure_records(report.failures)
 
-    def record() -> Upload:
-
-        return pick(Upload, report, failed=len(failures), failures=failures)
-
     context.out.emit(
-        record,
+        lambda: pick(Upload, report, failed=len(failures), failures=failures),
         text=lambda: summary_lines("Upload", uploaded=report.uploaded, removed=report.deleted),
     )
     note_left_out(context, report.left_out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
@@ -154,18 +155,35 @@ def fs_upload(
         if not (is_many or chosen.dry_run):
             _upload_one(context, repository, target, sources[0], options, is_whole=is_whole)
             return
-        from lakecli.cli.uploads import Uploads, answer, tell_directory
+        from lakecli.cli.uploads import answer, tell_directory, telling_what_is_staged
+        from lakecli.repository.upload_tree import plan_file, plan_upload, upload_tree
 
+        branch, files = ref_of(target), [Path(each) for each in sources]
+        where = (repository, branch, target.path or b"")
+        source_files = files if len(files) > 1 else files[0]
         deletes = delete and is_tree
-        many = Uploads(repository, target, sources, options, listed, deletes, max_delete)
         if chosen.dry_run:
-            own = b"" if is_many else _path_for(target, sources[0], is_whole=is_whole)
-            steps = many.plan() if is_many else many.plan_one(own)
+            if is_many:
+                steps = plan_upload(
+                    *where, source=source_files, options=options, names=listed, delete=deletes
+                )
+            else:
+                own = _path_for(target, sources[0], is_whole=is_whole)
+                steps = plan_file(repository, branch, own, source=files[0], options=options)
             show_plan(context, steps, verb="upload", hint="all others would be staged")
             return
         if is_tree:
             tell_directory(context, sources[0], target)
-        report = many.upload(context)
+        with telling_what_is_staged(context) as report:
+            upload_tree(
+                *where,
+                source=source_files,
+                options=options,
+                names=listed,
+                delete=deletes,
+                max_delete=max_delete,
+                report=report,
+            )
     answer(context, report)
 
 
