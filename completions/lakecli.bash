@@ -1,5 +1,5 @@
 # bash completion for lakecli -*- shell-script -*-
-# Written by `python -m lakecli.cli.generate` from the command tree; do not edit.
+# Written by `python -m lakecli.cli.manual.generate` from the command tree; do not edit.
 
 # What may follow the words $1, in REPLY.
 __lakecli_words() {

@@ -1,5 +1,5 @@
 # fish completion for lakecli
-# Written by `python -m lakecli.cli.generate` from the command tree; do not edit.
+# Written by `python -m lakecli.cli.manual.generate` from the command tree; do not edit.
 
 # Print what may follow the words $argv[1], with summaries; fails where nothing does.
 function __lakecli_words

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lakecli.base.uri import LakeUri, ref_of
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.changes import Annotation as AnnotationRecord
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.changes import Annotation as AnnotationRecord
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import local_date, one_line, quote_path
 from lakecli.cli.params import Recursive
-from lakecli.cli.records import commit_record
-from lakecli.cli.text import local_date, one_line, quote_path
 from lakecli.repository.annotate import Annotation, annotate
 
 FirstParent = Annotated[

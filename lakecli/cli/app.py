@@ -11,7 +11,7 @@ from contextlib import suppress
 from signal import SIGINT, default_int_handler, getsignal, signal
 
 from lakecli.cli.context import Environment
-from lakecli.cli.output import Guarded
+from lakecli.cli.out.output import Guarded
 from lakecli.cli.run import run
 
 _GARBAGE_THRESHOLD = 50_000
@@ -58,7 +58,7 @@ def _run_process(argv: Sequence[str]) -> int:
     if argv[:1] == ["__complete"]:
         import signal
 
-        from lakecli.cli import complete
+        from lakecli.cli.manual import complete
 
         signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
         signal.setitimer(signal.ITIMER_REAL, complete.DEADLINE)

@@ -8,13 +8,13 @@ from typing import Annotated, NamedTuple
 from lakecli.base import uri
 from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.changes import Bisection as BisectionRecord
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.changes import Bisection as BisectionRecord
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import one_line
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.records import commit_record
-from lakecli.cli.text import one_line
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.bisect import BAD, GOOD, Session, names_with_session, say
 from lakecli.repository.contract import Repository

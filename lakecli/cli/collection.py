@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.collection import (
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.collection import (
     AcceptedRef,
     Collection,
     CollectionState,
@@ -13,7 +13,7 @@ from lakecli.cli.answers.collection import (
     KeptDump,
     RefGarbage,
 )
-from lakecli.cli.text import human_size, local_date
+from lakecli.cli.out.text import human_size, local_date
 from lakecli.gc.run import Action, GcReport, GcStatus
 from lakecli.gc.summary import Summary
 from lakecli.remote.collection import Phase

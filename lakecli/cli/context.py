@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from lakecli.base.progress import ignore_step
 from lakecli.cli.line.argv import BOOLEANS, Globals, without_secrets
-from lakecli.cli.output import Output
-from lakecli.cli.text import posix_word
+from lakecli.cli.out.output import Output
+from lakecli.cli.out.text import posix_word
 from lakecli.errors import Refused, UsageError
 from lakecli.settings.home import HomePaths, chosen_home, home_paths
 

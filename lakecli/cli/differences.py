@@ -8,13 +8,13 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import ChangeType, Difference
-from lakecli.cli.text import human_size, quote_path
+from lakecli.cli.out.text import human_size, quote_path
 from lakecli.committed.values import decode_entry
 
 if TYPE_CHECKING:
-    from lakecli.cli.answers.changes import ChangeCounts as ChangeCountsRecord
-    from lakecli.cli.answers.changes import Difference as DifferenceRecord
-    from lakecli.cli.output import Output
+    from lakecli.cli.out.answers.changes import ChangeCounts as ChangeCountsRecord
+    from lakecli.cli.out.answers.changes import Difference as DifferenceRecord
+    from lakecli.cli.out.output import Output
     from lakecli.committed.diff import ChangeCounts
 
 LOOKS: Final = {
@@ -117,8 +117,8 @@ def show_counts(out: Output, differences: Iterable[Difference], *, depth: int) -
 
 def counts_record(row: ChangeCounts) -> ChangeCountsRecord:
     """Return the JSON answer about the differences below a prefix."""
-    from lakecli.cli.answers import pick
-    from lakecli.cli.answers.changes import ChangeCounts as ChangeCountsRecord
+    from lakecli.cli.out.answers import pick
+    from lakecli.cli.out.answers.changes import ChangeCounts as ChangeCountsRecord
 
     return pick(ChangeCountsRecord, row)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from lakecli.base.uri import LakeUri, check_path, parse_repository, ref_of
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.handoff import CheckedLink, Handoff, IncomingLink, Link
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.handoff import CheckedLink, Handoff, IncomingLink, Link
+from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.presigned import lifetime, warn_of_early_end, warn_of_outside
-from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.cli.transfers import check_local, raise_failures
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.names import check_branch_name

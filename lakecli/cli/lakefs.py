@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from lakecli.base.layout import MAX_TABLE_SIZE
 from lakecli.base.model import RepositoryRecord
 from lakecli.base.parsing import read_bytes
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.sharing import RefUpdate
 from lakecli.cli.context import Context
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.sharing import RefUpdate
 from lakecli.cli.sharing import UP_TO_DATE, short, show_clone
 from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.repository.lakefs.dump import LeftOut

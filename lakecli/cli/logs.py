@@ -18,7 +18,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, TextIO
 
 from lakecli.cli.line.argv import Globals, without_secrets
-from lakecli.cli.output import Output
+from lakecli.cli.out.output import Output
 from lakecli.committed.cache import reads_text
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.stores.request_log import LOGGER as REQUESTS

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from lakecli.base.model import RefKind
-from lakecli.cli.text import age, local_date, one_line
+from lakecli.cli.out.text import age, local_date, one_line
 from lakecli.kv.operations import Operation, RefChange
 from lakecli.repository.undo.complete import Undone
 from lakecli.repository.undo.log import SHORT_ID

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.sharing import OutsidePlace
-from lakecli.cli.text import one_line
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.sharing import OutsidePlace
+from lakecli.cli.out.text import one_line
 from lakecli.errors import LakeError, Refused
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.outside import Place, allowable, look

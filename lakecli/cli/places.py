@@ -7,9 +7,9 @@ from typing import Annotated
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import TransferOptions
 from lakecli.cli.reading import Kind, Parser, read_branch_prefix
-from lakecli.cli.text import quote_path
 from lakecli.cli.transfers import failure_records, parallelism, progress, raise_failures
 from lakecli.errors import UsageError
 from lakecli.repository.across import (

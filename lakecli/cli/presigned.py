@@ -7,7 +7,7 @@ from typing import Final
 
 from lakecli.base.model import Entry
 from lakecli.cli.context import Context
-from lakecli.cli.text import local_date
+from lakecli.cli.out.text import local_date
 from lakecli.repository.contract import Repository
 from lakecli.repository.presign import presign_entry
 from lakecli.repository.reading.addresses import may_change

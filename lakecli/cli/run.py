@@ -16,14 +16,14 @@ from lakecli.base.uri import NotUri
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.line.action import find_action
 from lakecli.cli.line.argv import Globals, normalise, split
-from lakecli.cli.mistakes import instead
-from lakecli.cli.text import one_line
+from lakecli.cli.manual.mistakes import instead
+from lakecli.cli.out.text import one_line
 from lakecli.cli.tree import COMMANDS, GROUPS, find_command, is_prefix
 from lakecli.errors import ErrorKind, LakeError, UsageError, is_interrupt
 
 if TYPE_CHECKING:
     from lakecli.cli.logs import Logs
-    from lakecli.cli.topics import Topic
+    from lakecli.cli.manual.topics import Topic
 
 INTERRUPTED = "interrupted"
 """The kind of an interrupt in JSON errors."""
@@ -47,7 +47,7 @@ def _with_habit(
 ) -> BaseException:
     """Return an error, with a hint that explains what was probably meant by the line."""
     if isinstance(error, UsageError):
-        from lakecli.cli.mistakes import meant_line, meant_repository
+        from lakecli.cli.manual.mistakes import meant_line, meant_repository
 
         hint = meant_line(argv, error.message)
         if hint is None and isinstance(error, NotUri):
@@ -180,8 +180,8 @@ def _find_plugin(
     Raises:
         UsageError: there is none, so the command is unknown.
     """
+    from lakecli.cli.manual.topics import topic_names
     from lakecli.cli.plugins import find_plugin, run_plugin
-    from lakecli.cli.topics import topic_names
 
     plugin = find_plugin(rest[0], environ) if rest and not words else None
     if plugin is None:
@@ -194,7 +194,7 @@ def _find_plugin(
 
 def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic | None:
     """Return the topic that ``help`` names; a command or group may have the same name."""
-    from lakecli.cli.topics import find_topic
+    from lakecli.cli.manual.topics import find_topic
 
     typed = [*words, *(word for word in normalise(rest, given, ()) if word != "--")]
     return find_topic(typed[0]) if len(typed) == 1 else None
@@ -202,7 +202,7 @@ def _find_topic(words: Sequence[str], rest: list[str], given: Globals) -> Topic 
 
 def _show_help(context: Context, lines: Iterable[str], topic: Topic | None) -> int:
     """Print the help of a command or group, followed by the topic of the same name."""
-    from lakecli.cli.help import topic_help
+    from lakecli.cli.manual.help import topic_help
 
     shown = list(lines)
     if topic is not None:
@@ -213,22 +213,22 @@ def _show_help(context: Context, lines: Iterable[str], topic: Topic | None) -> i
 
 
 def _show_command(context: Context, words: str, topic: Topic | None) -> int:
-    from lakecli.cli.help import command_help
     from lakecli.cli.line.describe import describe_command
+    from lakecli.cli.manual.help import command_help
 
     return _show_help(context, command_help(describe_command(words)), topic)
 
 
 def _show_group(context: Context, group: str, topic: Topic | None) -> int:
-    from lakecli.cli.help import group_help, root_help
     from lakecli.cli.line.describe import describe_all
+    from lakecli.cli.manual.help import group_help, root_help
 
     commands = describe_all()
     if group:
         inside = [item for item in commands if item.words.startswith(group + " ")]
         lines = group_help(group, GROUPS[group], inside)
     else:
-        from lakecli.cli.topics import topic_names
+        from lakecli.cli.manual.topics import topic_names
 
         lines = root_help(commands, topic_names())
     return _show_help(context, lines, topic)

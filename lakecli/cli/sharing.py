@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import CommitId
-from lakecli.cli.answers import pick
-from lakecli.cli.answers import sharing as answers
-from lakecli.cli.text import one_line
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers import sharing as answers
+from lakecli.cli.out.text import one_line
 from lakecli.refs.names import is_full_commit_id
 from lakecli.repository.pending.intents import finish_pending
 from lakecli.repository.reading.view import commit_at

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.cli.line.declare import Option
-from lakecli.cli.text import human_size, quote_path
+from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository.transfer.own_files import LEFT_OUT
 from lakecli.repository.transfer.walk import LinkPolicy

@@ -8,7 +8,7 @@ from typing import Final
 from lakecli.base.uri import LakeUri
 from lakecli.cli.context import Context
 from lakecli.cli.operations import undone_lines, undone_record
-from lakecli.cli.text import quote_path
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.worktrees import downloads
 from lakecli.kv.operations import Operation
 from lakecli.repository.contract import Repository

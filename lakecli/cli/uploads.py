@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lakecli.base.uri import LakeUri
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.objects import Upload
 from lakecli.cli.context import Context
-from lakecli.cli.text import quote_path
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.objects import Upload
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.transfers import (
     failure_records,
     note_left_out,

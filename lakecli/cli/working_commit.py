@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.worktree import LocalCommit
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.worktree import LocalCommit
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import commit_lines
 from lakecli.cli.reading import NO_METADATA, check_message
-from lakecli.cli.records import commit_record
-from lakecli.cli.text import commit_lines
 from lakecli.cli.transfers import progress, raise_failures, summary_lines
 from lakecli.cli.worktrees import downloads, raise_conflicts, uploads
 from lakecli.worktree.commit import CommitOptions, Committed, commit

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 from lakecli.base.model import ChangeType
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.history import LocalChange
-from lakecli.cli.answers.history import Status as StatusRecord
-from lakecli.cli.answers.worktree import Synced
 from lakecli.cli.context import Context
 from lakecli.cli.differences import LOOKS
 from lakecli.cli.here import absolute, relative_path
 from lakecli.cli.line.declare import Argument
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.history import LocalChange
+from lakecli.cli.out.answers.history import Status as StatusRecord
+from lakecli.cli.out.answers.worktree import Synced
+from lakecli.cli.out.text import quote_path, shell_word
 from lakecli.cli.params import LinkOptions
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.text import quote_path, shell_word
 from lakecli.cli.transfers import (
     failure_records,
     link_policy,

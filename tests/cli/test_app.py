@@ -387,7 +387,7 @@ def test_an_interrupt_is_reported_in_one_line(cli: Cli) -> None:
 def test_progress_without_a_terminal_prints_lines(
     cli: Cli, probe: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakecli.cli import progress
+    from lakecli.cli.out import progress
 
     monkeypatch.setattr(progress, "INTERVAL", 0.0)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lakecli.cli.batch import iter_questions
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.output import Output
+from lakecli.cli.out.output import Output
 from lakecli.errors import UsageError
 
 if TYPE_CHECKING:

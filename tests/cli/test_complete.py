@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.cli import complete
+from lakecli.cli.manual import complete
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.cli.completion.paths import names_at
+from lakecli.cli.manual.completion.paths import names_at
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.view import open_view
 from tests.support.lakes import entry_of, make_repository, open_lake, stage_entries

@@ -13,7 +13,7 @@ import pytest
 
 from lakecli import native
 from lakecli.cli.context import system_now
-from lakecli.cli.output import STYLES
+from lakecli.cli.out.output import STYLES
 from lakecli.stores.local.store import LocalStore
 from tests.support.golden import Cli
 from tests.support.servers import (

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lakecli.cli.help import command_help
 from lakecli.cli.line.argv import GLOBAL_OPTIONS, Globals, normalise, split
 from lakecli.cli.line.build import build
 from lakecli.cli.line.describe import CommandHelp, describe, describe_all
+from lakecli.cli.manual.help import command_help
 from lakecli.cli.tree import COMMANDS, GROUPS, is_prefix
 
 DIRECTORY = Path(__file__).parents[2] / "lakecli" / "cli" / "commands"

@@ -24,14 +24,17 @@ from typing import NamedTuple
 
 import pytest
 
-from lakecli.cli.topics import topic_names
+from lakecli.cli.manual.topics import topic_names
 from tests.support.servers import new_bucket
 from tests.support.tools import require_tool
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
     "README": ROOT / "README.md",
-    **{name: ROOT / "lakecli" / "cli" / "topics" / f"{name}.md" for name in topic_names()},
+    **{
+        name: ROOT / "lakecli" / "cli" / "manual" / "topics" / f"{name}.md"
+        for name in topic_names()
+    },
 }
 
 SERVED = {"README", "clouds", "handoff"}

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.cli.completion.scripts import SHELLS
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.generate import generated_files, write
 from lakecli.cli.line.argv import GLOBAL_OPTIONS
 from lakecli.cli.line.describe import CommandHelp, describe_all
-from lakecli.cli.man import command_page, page_name
-from lakecli.cli.topics import find_topic, topic_names
+from lakecli.cli.manual.completion.scripts import SHELLS
+from lakecli.cli.manual.generate import generated_files, write
+from lakecli.cli.manual.man import command_page, page_name
+from lakecli.cli.manual.topics import find_topic, topic_names
 from lakecli.cli.tree import COMMANDS
 from tests.support.tools import require_tool
 
@@ -44,7 +44,7 @@ def test_generated_files_are_current(files: dict[str, str]) -> None:
         if path not in present or (ROOT / path).read_text(encoding="utf-8") != text
     ]
     surplus = sorted(present - files.keys())
-    assert (stale, surplus) == ([], []), "run python -m lakecli.cli.generate"
+    assert (stale, surplus) == ([], []), "run python -m lakecli.cli.manual.generate"
 
 
 def test_two_runs_write_the_same(tmp_path: Path, files: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from lakecli.cli.mistakes import HABITS
+from lakecli.cli.manual.mistakes import HABITS
 from lakecli.cli.tree import COMMANDS
 
 if TYPE_CHECKING:

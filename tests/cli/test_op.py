@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.cli import complete
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.argv import Globals
+from lakecli.cli.manual import complete
 from tests.support.demo import REPOSITORY
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.golden import Cli
 
-PAGE = Path(__file__).parents[2] / "lakecli" / "cli" / "topics" / "clouds.md"
+PAGE = Path(__file__).parents[2] / "lakecli" / "cli" / "manual" / "topics" / "clouds.md"
 SERVER = Path(__file__).parents[1] / "support" / "moto_server.py"
 
 

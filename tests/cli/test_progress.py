@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakecli.cli.progress import PlainProgress, human_seconds
+from lakecli.cli.out.progress import PlainProgress, human_seconds
 
 
 class Clock:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakecli.cli.schemas import ANSWERS, RECORDS, TYPES
+from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
 from lakecli.cli.tree import COMMANDS
 from tests.support.schemas import check_answer, check_record, words_of
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.cli.tables import aligned_lines
-from lakecli.cli.text import (
+from lakecli.cli.out.tables import aligned_lines
+from lakecli.cli.out.text import (
     age,
     human_size,
     local_date,

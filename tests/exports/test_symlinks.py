@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
 
 
-PAGE = (Path(__file__).parents[2] / "lakecli/cli/topics/import.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "lakecli/cli/manual/topics/import.md").read_text(
+    encoding="utf-8"
+)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.support.tools import require_package
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = Path(__file__).parents[2] / "lakecli" / "cli" / "topics" / "python.md"
+PAGE = Path(__file__).parents[2] / "lakecli" / "cli" / "manual" / "topics" / "python.md"
 IO = "lakecli.filesystem.iceberg.LakeFileIO"
 
 

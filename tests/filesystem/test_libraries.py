@@ -152,7 +152,7 @@ def test_the_example_of_the_manual(fs: LakeFileSystem, tmp_path: Path) -> None:
             "lakefs://sales/main/orders.parquet"
         )
         fs.commit("lakefs://sales/main", f"{rows} rows")
-    page = Path(__file__).parents[2] / "lakecli" / "cli" / "topics" / "python.md"
+    page = Path(__file__).parents[2] / "lakecli" / "cli" / "manual" / "topics" / "python.md"
     section = page.read_text().partition("## pandas, pyarrow, DuckDB and Dask")[2]
     [code] = re.findall(r"^    import duckdb.*?(?=^\S)", section, re.DOTALL | re.MULTILINE)
     code = textwrap.dedent(code)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-PAGE = Path(__file__).parents[2] / "lakecli" / "cli" / "topics" / "python.md"
+PAGE = Path(__file__).parents[2] / "lakecli" / "cli" / "manual" / "topics" / "python.md"
 URI = "lakefs://sales/main/orders/"
 
 

@@ -1,4 +1,4 @@
-"""Checks JSON answers against the schemas of `lakecli.cli.schemas`."""
+"""Checks JSON answers against the schemas of `lakecli.cli.out.schemas`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.cli.line.argv import Globals, split
-from lakecli.cli.schemas import ANSWERS, RECORDS
+from lakecli.cli.out.schemas import ANSWERS, RECORDS
 from lakecli.cli.tree import is_prefix
 
 if TYPE_CHECKING:

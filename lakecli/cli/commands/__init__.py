@@ -12,7 +12,7 @@ How to write ``lakecli branch list``:
 
     from lakecli.cli.context import Context
     from lakecli.cli.params import PageOptions, RepositoryUri
-    from lakecli.cli.records import ref_record
+    from lakecli.cli.out.common_records import ref_record
 
 
     def branch_list(
@@ -39,7 +39,8 @@ How to write ``lakecli branch list``:
             record=ref_record,
         )
 
-3. Run ``python -m lakecli.cli.generate``; it writes the man pages and the completion scripts.
+3. Run ``python -m lakecli.cli.manual.generate``; it writes the man pages and the completion
+scripts.
 4. Write ``tests/cli/test_branch_list.py`` with golden outputs (see ``tests/support/golden.py``).
 
 Parameters. The first one is the context. Parameters before ``*`` are arguments, those after it are
@@ -69,10 +70,10 @@ Answers go through ``context.out``, never through ``print``:
 - ``binary()`` for bytes; ``note``, ``warn``, ``hint`` and ``progress`` for stderr;
 - ``style(text, "green")`` colours on a terminal only.
 
-The JSON answer of a command is a class in ``cli/answers``; `lakecli.cli.answers.pick` fills it in,
-and a table in ``cli/schemas.py`` names the command. `Cli` of the tests checks every run
+The JSON answer of a command is a class in ``cli/out/answers``; `lakecli.cli.out.answers.pick` fills
+it in, and a table in ``cli/out/schemas.py`` names the command. `Cli` of the tests checks every run
 with ``--json`` against them. ``cli/records.py`` has the answers about commits, refs and objects,
-``cli/text.py`` their texts, sizes, dates, and `quote_path` for every path in a text.
+``cli/out/text.py`` their texts, sizes, dates, and `quote_path` for every path in a text.
 
 Errors are raised, as `lakecli.errors` describes; only ``cli/run.py`` catches them. A command
 returns nothing, or an `ExitCode` such as ``ExitCode.DIFFERENCES``. Before an action that cannot be

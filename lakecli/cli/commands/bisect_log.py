@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.changes import Verdict
 from lakecli.cli.bisecting import BisectRepository, find_named
 from lakecli.cli.context import Context
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.changes import Verdict
 from lakecli.repository.bisect import Said, show
 
 

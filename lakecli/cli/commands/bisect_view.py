@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lakecli.cli.bisecting import BisectRepository, find_named
 from lakecli.cli.context import Context
-from lakecli.cli.records import commit_record
-from lakecli.cli.text import log_lines
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import log_lines
 from lakecli.repository.bisect import show
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from lakecli.base.model import Branch
-from lakecli.cli.answers import pick
 from lakecli.cli.context import Context
 from lakecli.cli.here import repository_here
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.common_records import ref_record
 from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions
-from lakecli.cli.records import ref_record
 from lakecli.repository import branch
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def branch_list(
 
 def _list_for_people(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
     """Show each branch with the age and the first line of its newest commit."""
+    from lakecli.cli.out.text import age, one_line
     from lakecli.cli.sharing import distance_text
-    from lakecli.cli.text import age, one_line
     from lakecli.refs.ref_store import RefStore
     from lakecli.repository.status import with_distances
 
@@ -98,7 +98,7 @@ def _list_for_people(context: Context, repository: Repository, found: Iterable[B
 
 
 def _list_shared(context: Context, repository: Repository, found: Iterable[Branch]) -> None:
-    from lakecli.cli.answers.history import ListedBranch
+    from lakecli.cli.out.answers.history import ListedBranch
     from lakecli.cli.sharing import distance_text
     from lakecli.repository.status import with_distances
 

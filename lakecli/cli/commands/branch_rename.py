@@ -7,9 +7,9 @@ from typing import Annotated
 from lakecli.base.uri import SCHEME, parse_ref, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
+from lakecli.cli.out.common_records import ref_record
 from lakecli.cli.params import BranchUri
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.records import ref_record
 from lakecli.repository.branch import is_shared, rename, show
 
 

@@ -9,11 +9,11 @@ from lakecli.base.model import Branch, RefKind
 from lakecli.base.uri import SCHEME, LakeUri, check_path, parse_ref, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.common_records import ref_record
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import BranchUri, ForceWithLease, Yes
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.records import ref_record
 from lakecli.cli.sharing import pushed_line, read_lease, short
-from lakecli.cli.text import quote_path
 from lakecli.errors import UsageError
 from lakecli.repository import branch as branches
 from lakecli.repository.branch import is_put_back, is_shared, reset

@@ -8,10 +8,10 @@ from lakecli.base.model import Commit
 from lakecli.base.uri import SCHEME, parse_ref, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import one_line
 from lakecli.cli.params import AllowEmptyCommit, BranchUri, ParentNumber, Yes
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.records import commit_record
-from lakecli.cli.text import one_line
 from lakecli.refs.expression import parse
 from lakecli.repository import branch as branches
 from lakecli.repository.contract import Repository

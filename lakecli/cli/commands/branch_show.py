@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from lakecli.base.model import Commit
 from lakecli.base.uri import ref_of
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.history import BranchShown
 from lakecli.cli.context import Context
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.history import BranchShown
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import AtOp, BranchUri
-from lakecli.cli.records import commit_record
 from lakecli.cli.sharing import distance_text
-from lakecli.cli.text import local_date, one_line
 from lakecli.repository.branch import show
 from lakecli.repository.rev_parse import show_commit
 from lakecli.repository.status import BranchStatus, status

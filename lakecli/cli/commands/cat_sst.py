@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from lakecli.cli.context import Context
 from lakecli.cli.lakefs import read_table
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.text import one_line, rfc3339
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.text import one_line, rfc3339
 from lakecli.repository.lakefs.dump_records import iter_records, kind_of
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from lakecli.cli.answers.worktree import Ignored
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers.worktree import Ignored
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.text import quote_path
 from lakecli.cli.worktrees import open_ignore
 from lakecli.worktree.ignore import Match
 

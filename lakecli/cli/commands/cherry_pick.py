@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import AllowEmptyCommit, BranchUri, ParentNumber, RefUri
-from lakecli.cli.records import commit_record
-from lakecli.cli.text import commit_lines
 from lakecli.repository.cherry_pick import cherry_pick as pick
 
 

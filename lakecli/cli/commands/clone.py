@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.sharing import Damage, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
 from lakecli.cli.lakefs import left_out_record, read_manifest, show_restored, show_updates
 from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.sharing import Damage, RefUpdate
 from lakecli.cli.params import EngineOptions, RepositoryUri
 from lakecli.cli.reading import Completion, EngineName, Kind
 from lakecli.cli.sharing import show_clone, update_lines

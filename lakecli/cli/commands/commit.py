@@ -11,6 +11,8 @@ from lakecli.base.model import MergeStrategy
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import commit_lines
 from lakecli.cli.params import (
     AllowEmptyCommit,
     AllowEmptyMessage,
@@ -20,8 +22,6 @@ from lakecli.cli.params import (
     Winner,
 )
 from lakecli.cli.reading import NO_METADATA, Parser, check_message, read_texts
-from lakecli.cli.records import commit_record
-from lakecli.cli.text import commit_lines
 from lakecli.errors import UsageError
 from lakecli.repository.commit import Part
 from lakecli.repository.commit import commit as make_commit

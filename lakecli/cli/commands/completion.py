@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from lakecli.cli.completion.scripts import completion_script
-from lakecli.cli.completion.table import make_table
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
 from lakecli.cli.line.describe import describe_all
+from lakecli.cli.manual.completion.scripts import completion_script
+from lakecli.cli.manual.completion.table import make_table
 
 
 class Shell(StrEnum):

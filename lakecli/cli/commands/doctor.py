@@ -8,14 +8,14 @@ from contextlib import closing
 from typing import Annotated, Final
 
 from lakecli.base.uri import SCHEME, LakeUri
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.checks import Check as CheckRecord
 from lakecli.cli.context import Context
 from lakecli.cli.lakectl import ignored_lines
 from lakecli.cli.line.declare import Argument
-from lakecli.cli.output import Output
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.checks import Check as CheckRecord
+from lakecli.cli.out.output import Output
+from lakecli.cli.out.text import one_line
 from lakecli.cli.reading import Kind, Parser, read_repository
-from lakecli.cli.text import one_line
 from lakecli.doctor.check import Check
 from lakecli.doctor.run import Instruments
 from lakecli.repository.check import doctor as library

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri, parse_ref, ref_of
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.objects import Export, ExportManifest, ExportSymlinks
 from lakecli.cli.context import Context
 from lakecli.cli.engine import SPARK_FROM, open_runner
 from lakecli.cli.files import check_writable, replacing
 from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.objects import Export, ExportManifest, ExportSymlinks
+from lakecli.cli.out.text import human_size
 from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.text import human_size
 from lakecli.cli.transfers import (
     failure_records,
     note_left_out,

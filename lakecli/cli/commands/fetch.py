@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.sharing import Damage, Fetched, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.here import repository_here
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.sharing import Damage, Fetched, RefUpdate
 from lakecli.cli.params import HereRepositoryUri
 from lakecli.cli.sharing import UP_TO_DATE, finish_interrupted, update_lines
 from lakecli.repository.sharing.fetch import fetch as fetch_refs

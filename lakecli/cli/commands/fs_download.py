@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.objects import Download
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.names import NamesOptions, read_names
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.objects import Download
+from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import AtOp, PrefixUri, Recursive, SelectionOptions, TransferOptions
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.records import entry_record
-from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.cli.transfers import (
     PreSign,
     check_local,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.base.uri import ref_of
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.objects import Usage as UsageRecord
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.objects import Usage as UsageRecord
+from lakecli.cli.out.text import human_size, quote_path
 from lakecli.cli.params import AtOp, PrefixUri
-from lakecli.cli.text import human_size, quote_path
 from lakecli.repository.du import Usage, du
 
 

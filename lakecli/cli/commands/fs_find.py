@@ -10,10 +10,10 @@ from typing import Annotated
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import AtOp, PrefixUri
 from lakecli.cli.reading import Parser, read_size, read_texts, read_time
-from lakecli.cli.records import entry_record
-from lakecli.cli.text import quote_path
 from lakecli.repository.find import Wanted, find
 from lakecli.repository.reading.addresses import full_address
 

@@ -10,9 +10,9 @@ from lakecli.base.model import Entry
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import Amount, AtOp, PrefixUri, Recursive
-from lakecli.cli.records import entry_record
-from lakecli.cli.text import human_size, local_date, quote_path
 from lakecli.committed.listing import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.repository.ls import ls

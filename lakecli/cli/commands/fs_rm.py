@@ -8,8 +8,8 @@ from lakecli.base.uri import LakeUri, as_directory, check_path, path_of, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.names import NamesOptions, read_names
+from lakecli.cli.out.text import human_size
 from lakecli.cli.params import BranchPathUris, DryRun, Recursive
-from lakecli.cli.text import human_size
 from lakecli.cli.transfers import step_line, step_record
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository

@@ -8,10 +8,10 @@ from typing import Annotated
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.text import entry_lines
 from lakecli.cli.params import ContentType, Metadata, NewPathUri
 from lakecli.cli.reading import NO_METADATA
-from lakecli.cli.records import entry_record
-from lakecli.cli.text import entry_lines
 from lakecli.errors import UsageError
 from lakecli.repository.handoff.incoming import record_object, take_in
 from lakecli.repository.reading.addresses import full_address

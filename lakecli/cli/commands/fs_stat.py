@@ -12,17 +12,17 @@ from lakecli.cli.batch import Missing, answer, iter_found
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
 from lakecli.cli.names import NamesOptions, are_given
+from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.text import entry_lines, quote_path
 from lakecli.cli.params import AtOp, Expires, PathOrDirectoryUri
-from lakecli.cli.records import entry_record
-from lakecli.cli.text import entry_lines, quote_path
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.reading.reader import open_reader
 from lakecli.repository.stat import stat
 
 if TYPE_CHECKING:
-    from lakecli.cli.answers.objects import AskedEntry
-    from lakecli.cli.answers.objects import Entry as EntryRecord
+    from lakecli.cli.out.answers.objects import AskedEntry
+    from lakecli.cli.out.answers.objects import Entry as EntryRecord
     from lakecli.repository.contract import Repository
 
 

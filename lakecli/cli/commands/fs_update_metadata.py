@@ -8,9 +8,9 @@ from typing import Annotated
 from lakecli.base.uri import path_of, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.common_records import entry_record
 from lakecli.cli.params import BranchPathUris
 from lakecli.cli.reading import Parser, read_new_metadata
-from lakecli.cli.records import entry_record
 from lakecli.errors import UsageError
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.staged.attributes import Attributes

@@ -11,10 +11,10 @@ from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
 from lakecli.cli.names import STANDARD_INPUT, NamesOptions, read_names
+from lakecli.cli.out.common_records import entry_record
+from lakecli.cli.out.text import entry_lines
 from lakecli.cli.params import ContentType, LinkOptions, Metadata, SelectionOptions, TransferOptions
 from lakecli.cli.reading import NO_METADATA, Completion, Kind, read_branch_prefix
-from lakecli.cli.records import entry_record
-from lakecli.cli.text import entry_lines
 from lakecli.cli.transfers import (
     PreSign,
     check_local,

@@ -9,14 +9,14 @@ from itertools import chain
 from typing import Annotated, Final
 
 from lakecli.base.progress import Progress
-from lakecli.cli.answers.checks import Checked
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner_of
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers.checks import Checked
+from lakecli.cli.out.text import human_size, one_line, quote_path
 from lakecli.cli.outside import place_lines, place_records
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.cli.reading import Parser, read_texts
-from lakecli.cli.text import human_size, one_line, quote_path
 from lakecli.errors import UsageError
 from lakecli.fsck.bulk import RunnerBulk
 from lakecli.repository.check.fsck import fsck as check

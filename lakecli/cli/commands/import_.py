@@ -7,11 +7,13 @@ from enum import StrEnum
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri, ref_of
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.objects import Imported
 from lakecli.cli.context import Context
 from lakecli.cli.engine import open_runner
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.objects import Imported
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import human_size, local_date, one_line
 from lakecli.cli.params import (
     AllowEmptyMessage,
     DryRun,
@@ -29,8 +31,6 @@ from lakecli.cli.reading import (
     check_message,
     read_branch_prefix,
 )
-from lakecli.cli.records import commit_record
-from lakecli.cli.text import human_size, local_date, one_line
 from lakecli.cli.transfers import (
     failure_records,
     link_policy,

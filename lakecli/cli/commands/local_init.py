@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from lakecli.cli.answers.worktree import LinkedDirectory
 from lakecli.cli.context import Context
 from lakecli.cli.here import absolute
 from lakecli.cli.line.declare import Option
 from lakecli.cli.linking import GitIgnore, ignore_in_git
+from lakecli.cli.out.answers.worktree import LinkedDirectory
 from lakecli.cli.params import Exclude, Include, PrefixUri
 from lakecli.cli.worktrees import NewDirectory
 from lakecli.worktree.create import init

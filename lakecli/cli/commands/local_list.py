@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from lakecli.cli.answers.worktree import LinkedDirectory
 from lakecli.cli.context import Context
 from lakecli.cli.here import absolute
 from lakecli.cli.line.declare import Option
-from lakecli.cli.text import quote_path
+from lakecli.cli.out.answers.worktree import LinkedDirectory
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.worktrees import SearchedDirectory
 from lakecli.errors import NotFound
 from lakecli.worktree.find import find_linked

@@ -10,6 +10,7 @@ from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.differences import show_counts, stream_differences
 from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.common_records import commit_record
 from lakecli.cli.params import (
     BranchUri,
     DryRun,
@@ -19,7 +20,6 @@ from lakecli.cli.params import (
     Winner,
 )
 from lakecli.cli.reading import NO_METADATA, Kind, Parser, check_message, read_ref
-from lakecli.cli.records import commit_record
 from lakecli.committed.threeway import Conflicts
 from lakecli.errors import UsageError
 from lakecli.repository import merge as merging

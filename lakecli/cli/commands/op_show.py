@@ -7,8 +7,8 @@ from itertools import islice
 
 from lakecli.cli.context import Context
 from lakecli.cli.operations import operation_lines, operation_record
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import Amount, OperationId, RepositoryUri
-from lakecli.cli.text import quote_path
 from lakecli.kv.operations import Operation
 from lakecli.repository.contract import Repository
 from lakecli.repository.undo.log import find_operation, staged_paths

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.program import Plugin
 from lakecli.cli.context import Context
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.program import Plugin
+from lakecli.cli.out.text import quote_path
 from lakecli.cli.plugins import list_plugins
-from lakecli.cli.text import quote_path
 
 
 def plugin_list(context: Context) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.base.model import MergeStrategy
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.sharing import Damage, Pulled, RefUpdate
 from lakecli.cli.context import Context
 from lakecli.cli.here import linked, ref_here
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.sharing import Damage, Pulled, RefUpdate
 from lakecli.cli.params import DryRun, HereRepositoryOrRefUri, Message, Winner
 from lakecli.cli.sharing import finish_interrupted, ref_of, short
 from lakecli.cli.working_directory import bring_along

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.sharing import FailedRef, Pushed, PushedRef
 from lakecli.cli.context import Context
 from lakecli.cli.here import ref_here, repository_here
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.sharing import FailedRef, Pushed, PushedRef
 from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri
 from lakecli.cli.sharing import UP_TO_DATE, finish_interrupted, pushed_line, read_lease, ref_of
 from lakecli.errors import PartialFailure, UsageError

@@ -12,8 +12,8 @@ from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument
+from lakecli.cli.out.text import one_line
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.text import one_line
 from lakecli.cli.tree import PROGRAM
 from lakecli.errors import NotFound
 from lakecli.repository.transfer.walk import LinkPolicy, walk

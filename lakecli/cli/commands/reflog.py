@@ -7,12 +7,12 @@ from itertools import islice
 from typing import Annotated
 
 from lakecli.base.uri import ref_of
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.history import ReflogEntry
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.history import ReflogEntry
+from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import Amount, BranchOrTagUri
-from lakecli.cli.text import local_date, one_line
 from lakecli.errors import UsageError
 from lakecli.refs.expression import parse
 from lakecli.repository.reading.ref_moves import LoggedMove

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, cast
 
-from lakecli.cli.answers.sharing import RefsManifest
 from lakecli.cli.context import Context
 from lakecli.cli.files import check_writable, write_whole
 from lakecli.cli.lakefs import next_steps, parse_losses
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers.sharing import RefsManifest
+from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind, Parser, read_texts
-from lakecli.cli.text import local_date, one_line
 from lakecli.repository.lakefs.manifest import format_manifest, manifest_fields
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.refs_dump import NotDumped

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from lakecli.cli.answers import pick
-from lakecli.cli.answers.sharing import RestoredRefs
 from lakecli.cli.context import Context
 from lakecli.cli.lakefs import (
     NOT_IN_A_DUMP,
@@ -15,6 +13,8 @@ from lakecli.cli.lakefs import (
     show_updates,
 )
 from lakecli.cli.line.declare import Option
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.answers.sharing import RestoredRefs
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
 from lakecli.repository.lakefs.restore import restore_refs

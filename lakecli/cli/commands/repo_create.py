@@ -6,10 +6,10 @@ from typing import Annotated
 
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.common_records import repository_record
+from lakecli.cli.out.text import one_line
 from lakecli.cli.params import RepositoryUri
 from lakecli.cli.reading import Completion, Kind
-from lakecli.cli.records import repository_record
-from lakecli.cli.text import one_line
 from lakecli.repository import repo
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lakecli.cli.context import Context
+from lakecli.cli.out.common_records import repository_record
+from lakecli.cli.out.text import local_date, one_line
 from lakecli.cli.params import PageOptions
-from lakecli.cli.records import repository_record
-from lakecli.cli.text import local_date, one_line
 
 
 def repo_list(

@@ -17,8 +17,8 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.repository.rev_parse import rev_parse as resolve
 
 if TYPE_CHECKING:
-    from lakecli.cli.answers.history import AskedRef
-    from lakecli.cli.answers.history import Resolved as ResolvedRecord
+    from lakecli.cli.out.answers.history import AskedRef
+    from lakecli.cli.out.answers.history import Resolved as ResolvedRecord
     from lakecli.refs.resolve import Resolved
     from lakecli.repository.contract import Repository
 
@@ -95,9 +95,9 @@ def _line(text: str) -> list[str]:
 
 
 def _record(uri: LakeUri, resolved: Resolved) -> ResolvedRecord:
-    from lakecli.cli.answers import pick
-    from lakecli.cli.answers.history import Resolved as ResolvedRecord
-    from lakecli.cli.answers.history import Step
+    from lakecli.cli.out.answers import pick
+    from lakecli.cli.out.answers.history import Resolved as ResolvedRecord
+    from lakecli.cli.out.answers.history import Step
 
     return pick(
         ResolvedRecord,

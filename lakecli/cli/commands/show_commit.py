@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from lakecli.base.model import Commit
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
+from lakecli.cli.out.common_records import commit_record
+from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, RefUri, ShowMetarangeId, StatOptions
-from lakecli.cli.records import commit_record
-from lakecli.cli.text import log_lines
 from lakecli.repository import rev_parse
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakecli.base.model import CommitId
-from lakecli.cli.answers import pick
 from lakecli.cli.context import Context
 from lakecli.cli.here import linked, repository_or_ref_here
+from lakecli.cli.out.answers import pick
+from lakecli.cli.out.progress import human_seconds
 from lakecli.cli.params import AtOp, HereRepositoryOrBranchUri
-from lakecli.cli.progress import human_seconds
 from lakecli.cli.sharing import distance_text, finish_interrupted
 from lakecli.errors import Unreachable
 from lakecli.repository import status as states
@@ -20,7 +20,7 @@ from lakecli.repository.status import BranchStatus
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.cli.answers.history import Status
+    from lakecli.cli.out.answers.history import Status
     from lakecli.cli.worktrees import Compared
     from lakecli.repository.contract import Repository
     from lakecli.repository.records.moves import Finished
@@ -54,8 +54,8 @@ def status(context: Context, branch: HereRepositoryOrBranchUri = None, *, at_op:
     missing = list(states.only_in_bucket(repository)) if branch.ref is None else []
 
     def record() -> Status:
-        from lakecli.cli.answers.history import BranchStatus as BranchRecord
-        from lakecli.cli.answers.history import Move, Ref, RefName, Status
+        from lakecli.cli.out.answers.history import BranchStatus as BranchRecord
+        from lakecli.cli.out.answers.history import Move, Ref, RefName, Status
 
         shown = Status(
             repository=repository.uri,

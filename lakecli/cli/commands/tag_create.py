@@ -7,9 +7,9 @@ from typing import Annotated
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.common_records import ref_record
 from lakecli.cli.params import TagUri
 from lakecli.cli.reading import Completion, Kind, read_ref_of
-from lakecli.cli.records import ref_record
 from lakecli.repository import tag as tags
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lakecli.base.uri import ref_of
 from lakecli.cli.context import Context
+from lakecli.cli.out.common_records import ref_record
 from lakecli.cli.params import TagUris, Yes
-from lakecli.cli.records import ref_record
 from lakecli.repository import tag as library
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lakecli.cli.context import Context
 from lakecli.cli.here import repository_here
+from lakecli.cli.out.common_records import ref_record
 from lakecli.cli.params import AtOp, HereRepositoryUri, PageOptions
-from lakecli.cli.records import ref_record
 from lakecli.repository import tag
 
 

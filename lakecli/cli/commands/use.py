@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from lakecli.base.uri import LakeUri
-from lakecli.cli.answers.worktree import Used
 from lakecli.cli.context import Context
 from lakecli.cli.line.declare import Argument, Option
+from lakecli.cli.out.answers.worktree import Used
 from lakecli.cli.reading import Kind, Parser, read_repository_or_ref
 from lakecli.errors import UsageError
 from lakecli.repository.reading.view import commit_at

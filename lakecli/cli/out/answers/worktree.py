@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.answers.history import Commit
-from lakecli.cli.answers.objects import Failure
+from lakecli.cli.out.answers.history import Commit
+from lakecli.cli.out.answers.objects import Failure
 
 
 class LinkedDirectory(TypedDict):

@@ -15,13 +15,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from lakecli.cli.completion.files import iter_files
-from lakecli.cli.completion.in_place import IN_PLACE, is_in_place, iter_in_place
-from lakecli.cli.completion.refs import iter_refs, iter_refs_and_paths
 from lakecli.cli.context import Context, Environment
 from lakecli.cli.here import base as base_here
 from lakecli.cli.here import linked
 from lakecli.cli.line.argv import Globals
+from lakecli.cli.manual.completion.files import iter_files
+from lakecli.cli.manual.completion.in_place import IN_PLACE, is_in_place, iter_in_place
+from lakecli.cli.manual.completion.refs import iter_refs, iter_refs_and_paths
 from lakecli.repository.contract import Runtime
 from lakecli.repository.undo.log import SHORT_ID, iter_log
 from lakecli.settings.keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key

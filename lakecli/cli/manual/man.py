@@ -12,11 +12,11 @@ from typing import Final
 
 from lakecli import __version__
 from lakecli.cli.exit_codes import MEANINGS
-from lakecli.cli.help import PURPOSE, option_extras
 from lakecli.cli.line.argv import VERSION_FLAGS
 from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp, global_options
-from lakecli.cli.schemas import ANSWERS, RECORDS, TYPES
-from lakecli.cli.topics import Topic
+from lakecli.cli.manual.help import PURPOSE, option_extras
+from lakecli.cli.manual.topics import Topic
+from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
 from lakecli.cli.tree import GROUPS
 from lakecli.settings.keys import KEYS
 

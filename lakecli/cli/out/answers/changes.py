@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.answers.history import Commit
+from lakecli.cli.out.answers.history import Commit
 
 
 class Annotation(TypedDict):

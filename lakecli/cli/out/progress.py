@@ -11,7 +11,7 @@ from threading import Lock
 from time import monotonic
 
 from lakecli.base.progress import Progress
-from lakecli.cli.text import human_size
+from lakecli.cli.out.text import human_size
 
 INTERVAL = 5.0
 """Seconds between two plain lines."""

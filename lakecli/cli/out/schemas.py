@@ -1,8 +1,8 @@
 """The JSON answer of every command, with the type and meaning of each field.
 
 The manual pages print them, and every test that runs a command with ``--json`` checks its answer
-against them. They are derived from the classes in `lakecli.cli.answers`: names and types from the
-annotations, meanings from the section ``Attributes:`` of the docstring.
+against them. They are derived from the classes in `lakecli.cli.out.answers`: names and types from
+the annotations, meanings from the section ``Attributes:`` of the docstring.
 
 A field is never left out, unless its type says ``optional``; without a value it is null or empty.
 New fields may be added; none changes its meaning or disappears.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NotRequired, get_args, get_origin, get_type_hints
 
 from lakecli.base.model import CommitId
-from lakecli.cli.answers import (
+from lakecli.cli.out.answers import (
     changes,
     checks,
     collection,

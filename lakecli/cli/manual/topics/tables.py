@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from lakecli.cli.exit_codes import MEANINGS
-from lakecli.cli.schemas import ANSWERS, RECORDS, TYPES
-from lakecli.cli.topics.lakectl_gaps import command_items, option_items
+from lakecli.cli.manual.topics.lakectl_gaps import command_items, option_items
+from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
 
 
 def _exit_codes() -> Iterator[str]:

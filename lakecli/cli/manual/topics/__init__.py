@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from lakecli.cli.topics.tables import TABLES
+from lakecli.cli.manual.topics.tables import TABLES
 
 _DIRECTORY = Path(__file__).parent
 _CODE = "    "

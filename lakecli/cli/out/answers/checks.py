@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.answers.sharing import OutsidePlace
+from lakecli.cli.out.answers.sharing import OutsidePlace
 
 
 class _Checked(TypedDict):

@@ -9,8 +9,8 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from lakecli.cli.progress import CountingProgress
-from lakecli.cli.text import human_size
+from lakecli.cli.out.progress import CountingProgress
+from lakecli.cli.out.text import human_size
 
 REDRAW: Final = 0.05
 """Seconds between two updates, at least: the screen shows no more, and each takes 20 µs."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from lakecli.base.model import CommitId
-from lakecli.cli.answers.history import Commit
+from lakecli.cli.out.answers.history import Commit
 
 
 class Entry(TypedDict):

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from lakecli.base.model import Commit, CommitId
-from lakecli.cli.history_graph import ID_WIDTH
-from lakecli.cli.text import harmless, local_date, one_line, quote_path
+from lakecli.cli.out.history_graph import ID_WIDTH
+from lakecli.cli.out.text import harmless, local_date, one_line, quote_path
 from lakecli.errors import UsageError
 
 _NAMED: Final = {

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from lakecli.cli.line.describe import ArgumentHelp, CommandHelp, OptionHelp, global_options
-from lakecli.cli.topics import Topic
+from lakecli.cli.manual.topics import Topic
 from lakecli.cli.tree import FIRST_COMMANDS
 
 PURPOSE: Final = "Git for the objects of a data lake: lakeFS without the server"

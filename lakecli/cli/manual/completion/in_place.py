@@ -12,9 +12,9 @@ from typing import Final
 
 from lakecli.base.layout import REPOSITORY
 from lakecli.base.uri import is_namespace
-from lakecli.cli.completion.refs import iter_refs_and_paths
 from lakecli.cli.context import Context
 from lakecli.cli.in_place import opened
+from lakecli.cli.manual.completion.refs import iter_refs_and_paths
 from lakecli.repository.contract import Repository
 from lakecli.stores.uri import normalise
 

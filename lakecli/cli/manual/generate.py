@@ -1,4 +1,4 @@
-"""``python -m lakecli.cli.generate [DIRECTORY]``: write ``man/`` and ``completions/``.
+"""``python -m lakecli.cli.manual.generate [DIRECTORY]``: write ``man/`` and ``completions/``.
 
 Both come from the command tree, and equal trees give equal files. A test compares them with the
 files in the repository.
@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakecli.cli import man
-from lakecli.cli.completion.scripts import SHELLS, completion_script
-from lakecli.cli.completion.table import make_table
 from lakecli.cli.line.describe import describe_all
-from lakecli.cli.topics import find_topic, topic_names
+from lakecli.cli.manual import man
+from lakecli.cli.manual.completion.scripts import SHELLS, completion_script
+from lakecli.cli.manual.completion.table import make_table
+from lakecli.cli.manual.topics import find_topic, topic_names
 
 
 def generated_files() -> Iterator[tuple[str, str]]:
@@ -45,4 +45,4 @@ def write(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2])
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[3])

@@ -6,30 +6,30 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakecli.base import model
-    from lakecli.cli.answers.history import Commit, Ref, Repository
-    from lakecli.cli.answers.objects import Entry
+    from lakecli.cli.out.answers.history import Commit, Ref, Repository
+    from lakecli.cli.out.answers.objects import Entry
 
 
 def repository_record(record: model.RepositoryRecord) -> Repository:
     """Return the JSON answer about a repository."""
-    from lakecli.cli.answers import pick
-    from lakecli.cli.answers.history import Repository
+    from lakecli.cli.out.answers import pick
+    from lakecli.cli.out.answers.history import Repository
 
     return pick(Repository, record)
 
 
 def commit_record(commit: model.Commit) -> Commit:
     """Return the JSON answer about a commit."""
-    from lakecli.cli.answers import pick
-    from lakecli.cli.answers.history import Commit
+    from lakecli.cli.out.answers import pick
+    from lakecli.cli.out.answers.history import Commit
 
     return pick(Commit, commit)
 
 
 def ref_record(ref: model.Branch | model.Tag) -> Ref:
     """Return the JSON answer about a branch or a tag."""
-    from lakecli.cli.answers import pick
-    from lakecli.cli.answers.history import Ref
+    from lakecli.cli.out.answers import pick
+    from lakecli.cli.out.answers.history import Ref
 
     return pick(Ref, ref)
 

@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from lakecli.cli.completion.table import Option, Table
+from lakecli.cli.manual.completion.table import Option, Table
 
 SHELLS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fish"}
 """The file of each shell's script."""
 
-_HEADER: Final = "Written by `python -m lakecli.cli.generate` from the command tree; do not edit."
+_HEADER: Final = (
+    "Written by `python -m lakecli.cli.manual.generate` from the command tree; do not edit."
+)
 _ANY: Final = "*"
 
 

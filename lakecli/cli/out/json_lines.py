@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cache, lru_cache
 from json import JSONEncoder
 
-from lakecli.cli.text import rfc3339
+from lakecli.cli.out.text import rfc3339
 
 
 def to_json(record: Mapping[str, object]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakecli.cli.text import cut, one_line, quote_path
+from lakecli.cli.out.text import cut, one_line, quote_path
 
 if TYPE_CHECKING:
     from lakecli.base.model import Branch, Commit, CommitId, Tag

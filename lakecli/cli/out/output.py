@@ -21,11 +21,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.cli import text as format_
+from lakecli.cli.out import text as format_
 
 if TYPE_CHECKING:
-    from lakecli.cli.pager import Pager
-    from lakecli.cli.progress_bar import BarProgress
+    from lakecli.cli.out.pager import Pager
+    from lakecli.cli.out.progress_bar import BarProgress
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ class Output:
         Fields that take imports or work come from a function, which is called for JSON only.
         """
         if self.json:
-            from lakecli.cli.json_lines import to_json
+            from lakecli.cli.out.json_lines import to_json
 
             self._write(to_json(record if isinstance(record, Mapping) else record()) + "\n")
         elif text is not None:
@@ -123,7 +123,7 @@ class Output:
         """
         line: Callable[[T], str] = text
         if self.json:
-            from lakecli.cli.json_lines import to_json
+            from lakecli.cli.out.json_lines import to_json
 
             def line(item: T) -> str:
                 return to_json(record(item))
@@ -154,7 +154,7 @@ class Output:
         if self.json or not self.terminal:
             self.stream(items, record=record, text=lambda item: "\t".join(_cells(row(item))))
             return
-        from lakecli.cli.tables import aligned_lines
+        from lakecli.cli.out.tables import aligned_lines
 
         listed = list(items)
         header, *lines = aligned_lines(
@@ -181,7 +181,7 @@ class Output:
         """
         if not self._pager or self._paging is not None or not self._is_on_screen():
             return
-        from lakecli.cli.pager import Pager, find_pager
+        from lakecli.cli.out.pager import Pager, find_pager
 
         command = find_pager(self._pager)
         if not command:
@@ -259,7 +259,7 @@ class Output:
         """
         if not self.stdout_terminal:
             return self.binary()
-        from lakecli.cli.escaped_bytes import EscapedBytes
+        from lakecli.cli.out.escaped_bytes import EscapedBytes
 
         return cast("BinaryIO", EscapedBytes(self.binary()))
 
@@ -321,7 +321,7 @@ class Output:
 
     def error_record(self, record: Mapping[str, object]) -> None:
         """Write an error for programs: one JSON object, the last line of stderr."""
-        from lakecli.cli.json_lines import to_json
+        from lakecli.cli.out.json_lines import to_json
 
         self._write_error(to_json({"error": record}))
 
@@ -367,11 +367,11 @@ class Output:
         if self.quiet or self._bar is not None:
             yield NO_PROGRESS
         elif not self._stderr_color:
-            from lakecli.cli.progress import PlainProgress
+            from lakecli.cli.out.progress import PlainProgress
 
             yield PlainProgress(verb, self._write_error, items=items, size=size)
         else:
-            from lakecli.cli.progress_bar import BarProgress
+            from lakecli.cli.out.progress_bar import BarProgress
 
             bar = BarProgress(verb, self._stderr, items=items, size=size)
             with bar:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NotRequired, TypedDict
 
-from lakecli.cli.answers.objects import Export, Failure, Imported
+from lakecli.cli.out.answers.objects import Export, Failure, Imported
 
 
 class TransferPlan(TypedDict):

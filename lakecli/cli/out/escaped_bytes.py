@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterable
 from typing import BinaryIO
 
-from lakecli.cli.text import harmless
+from lakecli.cli.out.text import harmless
 
 
 class EscapedBytes:

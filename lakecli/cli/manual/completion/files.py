@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakecli.cli.completion.paths import names_at
 from lakecli.cli.here import relative_path
+from lakecli.cli.manual.completion.paths import names_at
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.own_files import is_own

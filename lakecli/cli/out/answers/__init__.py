@@ -13,10 +13,9 @@
     program      settings, completion, plugins, quickstart, version
     worktree     working directories
 
-`lakecli.cli.schemas` derives the documentation of the fields from these classes, and mypy compares
-them with what the commands answer. A class named ``ListedBranch`` is documented as "listed branch".
-Fields are snake_case. Times stay datetimes and paths bytes here; `json_lines` writes
-them.
+`lakecli.cli.out.schemas` derives the documentation of the fields from these classes, and mypy
+compares them with what the commands answer. A class named ``ListedBranch`` is documented as "listed
+branch". Fields are snake_case. Times stay datetimes and paths bytes here; `json_lines` writes them.
 """
 
 from __future__ import annotations

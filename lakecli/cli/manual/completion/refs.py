@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from lakecli.base.model import RefKind
-from lakecli.cli.completion.paths import names_at
+from lakecli.cli.manual.completion.paths import names_at
 from lakecli.committed.listing import common_start
 from lakecli.kv.env import ReadTransaction
 from lakecli.refs.expression import parse
