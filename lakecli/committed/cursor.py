@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lakecli.base.model import ChangeType
 from lakecli.committed.metaranges import ID_PART, Metarange, Mismatch, RangeRecord
-from lakecli.committed.values import identity_of
+from lakecli.committed.values import is_same
 
 if TYPE_CHECKING:
     from lakecli.committed.tree_store import TreeStore
@@ -301,13 +301,6 @@ def _merged(left: dict[bytes, bytes], right: dict[bytes, bytes]) -> Iterator[Pai
         old, new = left.get(key), right.get(key)
         if not is_same(old, new):
             yield key, old, new
-
-
-def is_same(left: bytes | None, right: bytes | None) -> bool:
-    """Return whether two values are both absent or have the same identity."""
-    if left == right:
-        return True
-    return left is not None and right is not None and identity_of(left) == identity_of(right)
 
 
 def type_of(old: bytes | None, new: bytes | None) -> ChangeType:

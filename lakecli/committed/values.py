@@ -66,6 +66,13 @@ def identity_of(value: bytes) -> bytes:
     return read_component(value, 0)[0]
 
 
+def is_same(left: bytes | None, right: bytes | None) -> bool:
+    """Return whether two values are both absent or have the same identity."""
+    if left == right:
+        return True
+    return left is not None and right is not None and identity_of(left) == identity_of(right)
+
+
 def identities_of(values: Sequence[bytes]) -> list[bytes]:
     """Return the identities of many values, the usual 32-byte ones at the cost of a slice.
 

@@ -6,8 +6,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Self
 
-from lakecli.base.identity import DIGEST_SIZE
-from lakecli.committed.values import identity_of
+from lakecli.committed.values import is_same
 from lakecli.imports.base import BaseSlice, Records, Whole
 from lakecli.imports.listed import Lister
 from lakecli.imports.sink import Sink
@@ -150,10 +149,3 @@ class Merging:
             gone = present.keys() - keys
             found += ((key, PathAction.DELETED, present[key]) for key in gone)
         lister.add(found)
-
-
-def is_same(left: bytes, right: bytes) -> bool:
-    """Return whether two records have the same identity."""
-    if left[0] == right[0] == 2 * DIGEST_SIZE:
-        return left[1 : 1 + DIGEST_SIZE] == right[1 : 1 + DIGEST_SIZE]
-    return identity_of(left) == identity_of(right)

@@ -13,12 +13,13 @@ from typing import BinaryIO, NamedTuple
 
 from lakecli.base.uri import check_path
 from lakecli.committed.encode import encode_entry
+from lakecli.committed.values import is_same
 from lakecli.errors import LostRace
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import MAX_ATTEMPTS, Seen, Stager
-from lakecli.repository.upload import Uploader, UploadOptions, is_same
+from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.staging.area import TOMBSTONE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakecli.committed.cursor import is_same
+from lakecli.committed.values import is_same
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view

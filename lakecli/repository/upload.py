@@ -16,7 +16,7 @@ from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import check_path
 from lakecli.committed.encode import Contents, encode_contents, encode_entry
-from lakecli.committed.values import decode_entry, identity_of
+from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, UsageError
 from lakecli.kv import file_hashes
 from lakecli.kv.file_hashes import FileKey
@@ -288,11 +288,6 @@ class Uploader:
         self.stage([] if is_same(present, value) else [(path, value)], [ingested])
         self._options.progress.advance(items=1)
         return entry
-
-
-def is_same(present: bytes | None, value: bytes) -> bool:
-    """Return whether an encoded entry has the identity of the one that a branch has."""
-    return present is not None and identity_of(present) == identity_of(value)
 
 
 def _own(metadata: Mapping[str, str]) -> dict[str, str]:

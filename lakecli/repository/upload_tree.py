@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from lakecli.base.model import MAX_PATH_SIZE
 from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry
+from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import IntegrityError, LakeError, NotFound, Refused, Unreachable, UsageError
 from lakecli.repository.bucket.packs import is_much_less
 from lakecli.repository.contract import Repository
@@ -43,7 +43,7 @@ from lakecli.repository.transfer.walk import (
     size_of,
     walk,
 )
-from lakecli.repository.upload import Uploader, UploadOptions, is_same
+from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:

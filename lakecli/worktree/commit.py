@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 from lakecli.base.model import ChangeType, Commit, Entry
 from lakecli.base.uri import check_path
 from lakecli.committed.apply import apply
-from lakecli.committed.cursor import is_same
 from lakecli.committed.encode import encode_entry
-from lakecli.committed.values import decode_entry
+from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import LakeError, NothingToDo, PartialFailure, Refused
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.guard.claims import claim_head, claim_uploaded

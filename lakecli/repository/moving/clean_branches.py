@@ -17,8 +17,8 @@ from itertools import islice
 from typing import Final
 
 from lakecli.base.model import Branch, CommitId, MetarangeId
-from lakecli.committed.cursor import is_same
 from lakecli.committed.diff import diff
+from lakecli.committed.values import is_same
 from lakecli.errors import DirtyBranch
 from lakecli.kv import operations as log
 from lakecli.kv.env import WriteTransaction

@@ -16,10 +16,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from lakecli.base.model import ChangeType, Commit, Difference, StagingToken
-from lakecli.committed.cursor import is_same
 from lakecli.committed.diff import diff
 from lakecli.committed.points import PointReader
-from lakecli.committed.values import identity_of
+from lakecli.committed.values import identity_of, is_same
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.pending import staging_tokens

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lakecli.base.uri import as_directory, check_path
-from lakecli.committed.cursor import is_same
+from lakecli.committed.values import is_same
 from lakecli.errors import LostRace
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_below
