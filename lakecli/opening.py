@@ -23,10 +23,9 @@ from lakecli.repository.records.moves import State
 from lakecli.repository.records.notices import Notice
 from lakecli.repository.sharing.automatic import SharedMover
 from lakecli.repository.undo.back_in_bucket import put_back
-from lakecli.settings.committer import committer
 from lakecli.settings.file import read_file
 from lakecli.settings.home import chosen_home, home_paths
-from lakecli.settings.settings import Settings
+from lakecli.settings.settings import Settings, committer
 from lakecli.settings.values import parse_sync
 
 

@@ -28,8 +28,8 @@ from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, decode_value, identity_of
 from lakecli.engine.errors_as_json import dump_error, load_error
 from lakecli.errors import LakeError
+from lakecli.gc.known_refs import LAST, read_last
 from lakecli.gc.marks import Marks
-from lakecli.gc.observations import LAST, read_last
 from lakecli.gc.rules import find_rules
 from lakecli.gc.summary import RefGarbage, Summary, dump_summary, parse_summary
 from lakecli.imports.packed import pack_result, unpack_result

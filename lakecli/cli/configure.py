@@ -6,10 +6,9 @@ from typing import Final
 
 from lakecli.cli.context import Context
 from lakecli.errors import Refused, UsageError
-from lakecli.settings.committer import git_user
 from lakecli.settings.file import set_value
 from lakecli.settings.keys import SYNC, find_key
-from lakecli.settings.settings import OriginKind
+from lakecli.settings.settings import OriginKind, git_user
 
 ASKED: Final = ("user.name", "user.email", SYNC, "cache.size")
 """The settings, in the order of the questions. None is secret: credentials are the clouds' own."""

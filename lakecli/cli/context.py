@@ -190,7 +190,7 @@ class Context:
         user = self.settings.user
         if user is not None:
             return user
-        from lakecli.settings.committer import committer
+        from lakecli.settings.settings import committer
 
         return committer(self.settings, self.environ)
 

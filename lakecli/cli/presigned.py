@@ -11,7 +11,7 @@ from lakecli.cli.out.text import local_date
 from lakecli.repository.contract import Repository
 from lakecli.repository.presign import presign_entry
 from lakecli.repository.reading.addresses import may_change
-from lakecli.stores.presigned import PresignedUrl
+from lakecli.stores.presigning import PresignedUrl
 
 _SLACK: Final = timedelta(seconds=2)
 """Signatures have whole seconds."""

@@ -31,9 +31,8 @@ from lakecli.repository.reading.view import commit_at
 from lakecli.worktree.bring import Policy, bring
 from lakecli.worktree.compare import differences, status
 from lakecli.worktree.create import link_target
-from lakecli.worktree.find import find_linked
 from lakecli.worktree.ignore import selection_of
-from lakecli.worktree.link import Link
+from lakecli.worktree.link import Link, find_linked
 from lakecli.worktree.restore import restore
 from lakecli.worktree.worktree import Worktree, not_linked
 

@@ -22,7 +22,7 @@ from lakecli.doctor.url import Fetched, fetch
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, Unsupported
 from lakecli.stores.access import access_of
 from lakecli.stores.base import ObjectInfo, ObjectNotFound
-from lakecli.stores.presigned import PresignRequest
+from lakecli.stores.presigning import PresignRequest
 from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:

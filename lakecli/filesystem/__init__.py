@@ -2,16 +2,15 @@
 
 ::
 
-    paths         parses demo/main/tables/a.parquet into repository, ref and path
-    lakes         the lakes that this process has open
-    failures      translates lakecli's errors into the built-in ones
-    files         open files, for reading and for writing
-    transaction   changes that are staged together
-    lakefs_spec   what programs notice that were written for the package lakefs-spec
-    lookup        lists and describes repositories, refs and objects
-    reading       reads and downloads objects
-    system        the file system itself: adds writing and committing
-    iceberg       the same for pyiceberg, which is imported only there
+    system       the file system itself: writing and committing, on top of looking up and reading
+    reading      read objects, whole or in part, and download them
+    paths        paths of the file system, and its errors as Python programs expect them
+    lakes        the lakes that this process has open for its file systems
+    files        open files: read block by block from the store, written whole on closing
+    transaction  changes that are staged together: those of a transaction, or of one call
+    lakefs_spec  what programs notice that were written for the package lakefs-spec
+    lookup       list and describe repositories, refs and objects
+    iceberg      Iceberg tables in repositories: a FileIO for pyiceberg
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ from fsspec.compression import compr
 from fsspec.spec import AbstractBufferedFile
 
 from lakecli.base.model import Entry
-from lakecli.filesystem.failures import finding, transferring
 from lakecli.filesystem.lakes import repository
-from lakecli.filesystem.paths import Place
+from lakecli.filesystem.paths import Place, finding, transferring
 from lakecli.repository.deposit import deposit
 from lakecli.repository.upload import UploadOptions
 

@@ -29,7 +29,7 @@ from pyiceberg.io.fsspec import FsspecFileIO, FsspecInputFile, FsspecOutputFile
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.errors import IntegrityError
 from lakecli.filesystem import lakes, paths
-from lakecli.filesystem.failures import finding
+from lakecli.filesystem.paths import finding
 from lakecli.filesystem.system import LakeFileSystem
 from lakecli.repository.reading.trust import OutsideAddress
 

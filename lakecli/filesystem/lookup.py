@@ -16,8 +16,7 @@ from lakecli.base.model import Entry
 from lakecli.committed.listing import ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.filesystem import lakefs_spec, lakes, paths
-from lakecli.filesystem.failures import finding, transferring
-from lakecli.filesystem.paths import Place
+from lakecli.filesystem.paths import Place, finding, transferring
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.presign import presign_entry

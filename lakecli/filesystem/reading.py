@@ -15,9 +15,8 @@ from fsspec.utils import isfilelike
 from lakecli.base.model import Entry
 from lakecli.errors import LakeWarning
 from lakecli.filesystem import lakes
-from lakecli.filesystem.failures import transferring
 from lakecli.filesystem.lookup import LookupFileSystem
-from lakecli.filesystem.paths import Place, parse
+from lakecli.filesystem.paths import Place, parse, transferring
 from lakecli.repository.reading.contents import damaged, gone, read_located
 from lakecli.repository.transfer.own_files import LEFT_OUT, is_own
 from lakecli.stores.base import ObjectNotFound

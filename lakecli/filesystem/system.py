@@ -13,9 +13,8 @@ from fsspec.core import get_compression
 from lakecli.base.model import Commit
 from lakecli.committed.values import decode_entry
 from lakecli.filesystem import lakes, paths
-from lakecli.filesystem.failures import finding
 from lakecli.filesystem.files import PackedFile, ReadFile, TextFile, WrittenFile
-from lakecli.filesystem.paths import Place
+from lakecli.filesystem.paths import Place, finding
 from lakecli.filesystem.reading import ReadingFileSystem, is_left_out
 from lakecli.filesystem.transaction import LakeTransaction, Pending
 from lakecli.refs.names import is_branch_name

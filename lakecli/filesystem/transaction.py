@@ -6,9 +6,8 @@ from threading import Lock
 
 from fsspec.transaction import Transaction
 
-from lakecli.filesystem.failures import finding
 from lakecli.filesystem.lakes import repository
-from lakecli.filesystem.paths import Place
+from lakecli.filesystem.paths import Place, finding
 from lakecli.repository.deposit import Removal, stage_together
 
 

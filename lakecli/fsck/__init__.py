@@ -2,13 +2,10 @@
 
 ::
 
-    bulk       what a runner does for a check
-    hashing    data objects that are read: in parts that this process plans, or executors
-    index      the references of a repository on Spark, looked up before ranges are checked one
-               by one
-    lookup     the job that looks them up: a join of references and listing; tasks: what executors
-               do in it
-    contents   the job that compares lakeFS's objects with the checksums of their entries
+    hashing   data objects that are read and compared with their names, in parts of bounded size
+    index     the references of a repository, looked up on Spark before its ranges are checked
+    tasks     looking references up: the job, and what executors do for it
+    contents  the job that compares lakeFS's objects with the checksums of their entries
 
 This process reads ranges with problems again, so the findings and their order are the same with
 any runner.

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.layout import DATA, data_digest
 from lakecli.base.progress import NO_PROGRESS, Progress
-from lakecli.engine.data_prefixes import LEAST_DIGITS
-from lakecli.engine.store_location import OpenStore, StoreLocation
+from lakecli.engine.store_location import LEAST_DIGITS, OpenStore, StoreLocation
 from lakecli.imports.listing import list_between
 from lakecli.repository.bucket.data_index import DataObject, Hashed, check_object
 from lakecli.stores.base import ObjectInfo

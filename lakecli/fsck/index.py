@@ -1,7 +1,11 @@
-"""The references of a repository, looked up on Spark before its ranges are checked one by one.
+"""The references of a repository, looked up on Spark before its ranges are checked.
+
+The references of a repository, looked up on Spark before its ranges are checked one by one.
 
 This process holds the IDs and counts of the ranges, the keys and defects of damaged objects, and
 what the references of one range lack at a time.
+
+What a runner does for a check; see `lakecli.repository.check.thoroughness.Bulk`.
 """
 
 from __future__ import annotations
@@ -15,24 +19,35 @@ from lakecli.base.model import RangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.check import CheckedEntry, Problem
 from lakecli.committed.metaranges import RangeRecord
-from lakecli.engine.data_prefixes import digits_for
+from lakecli.engine.errors_as_json import new_nonce
 from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Kept
-from lakecli.fsck.contents import Differing, recorded_by
-from lakecli.fsck.hashing import Hashing, Interval, divide_part, hash_interval
-from lakecli.fsck.lookup import Lookup
+from lakecli.engine.spark_runner import SparkRunner
+from lakecli.engine.store_location import StoreLocation, digits_for, location_for
+from lakecli.fsck.contents import Differing, compare_all, recorded_by
+from lakecli.fsck.hashing import (
+    Hashing,
+    Interval,
+    divide_part,
+    hash_interval,
+    hash_part,
+    object_parts,
+)
 from lakecli.fsck.tasks import (
     Checking,
+    Lookup,
     PartResult,
     RangeResult,
     ToRead,
     facts_in,
+    look_up,
     name_of,
     reference,
 )
-from lakecli.repository.bucket.data_index import Hasher, size_of
+from lakecli.repository.bucket.data_index import DataObject, Hashed, Hasher, size_of
 from lakecli.repository.check.objects import Compared, Contents
 from lakecli.repository.check.thoroughness import AheadIndex, Sound
+from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore
@@ -188,3 +203,43 @@ class JoinedIndex(AheadIndex):
             return size_of(self._store, key)
         name = (b"\1" if is_own else b"\0") + digest
         return self._facts.get(name, self._staged.get(name, size))
+
+
+class RunnerBulk:
+    """Hashes data objects by a runner in this process, and looks references up on Spark.
+
+    Args:
+        repository: to check.
+        runner: does the work.
+        progress: counts the objects and bytes that are hashed, and on Spark finished tasks.
+    """
+
+    def __init__(self, repository: Repository, runner: Runner, *, progress: Progress) -> None:
+        self._repository = repository
+        self._runner = runner
+        self._progress = progress
+
+    def hash_objects(self, objects: Iterator[DataObject]) -> Iterator[Hashed]:
+        """Read data objects and compare them with their names, in any order."""
+        task = partial(
+            hash_part,
+            location=location_for(self._repository, self._runner),
+            progress=self._progress,
+        )
+        for _, results in self._runner.run(task, object_parts(objects)):
+            yield from results
+
+    def open_index(self, *, compares: bool) -> JoinedIndex | None:
+        """Return an empty index; ``None`` if this process is to look references up."""
+        if not isinstance(self._runner, SparkRunner):
+            return None
+        checking = Checking(
+            StoreLocation.of(self._repository), self._runner.scratch, new_nonce(), compares
+        )
+        return JoinedIndex(
+            self._runner,
+            checking,
+            partial(look_up, self._runner, progress=self._progress),
+            partial(compare_all, self._runner, progress=self._progress),
+            progress=self._progress,
+        )

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.layout import COMMITS, DATA, LAKEFS_MARKER, SSTABLES
 from lakecli.base.progress import Progress
-from lakecli.engine.data_prefixes import digits_for
 from lakecli.engine.runner import Runner
-from lakecli.engine.store_location import OpenStore, StoreLocation, location_for
+from lakecli.engine.store_location import OpenStore, StoreLocation, digits_for, location_for
 from lakecli.gc.ahead import check_not_ahead
 from lakecli.gc.compare import AnyPart, iter_unreached, part_name, part_of
 from lakecli.gc.joined import JoinedSet, open_live

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.ids import PackId
 from lakecli.base.model import CommitId
-from lakecli.gc.history import Known
+from lakecli.gc.rules import Known
 from lakecli.remote.packs import DamagedPack, Pack, list_packs, read_pack
 from lakecli.stores.base import ObjectNotFound
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.layout import MAX_REF_SIZE, REFLOG, REFS, ref_key, reflog_prefix
 from lakecli.base.model import CommitId, RefKind
-from lakecli.gc.observations import Seen, observed_before
+from lakecli.gc.known_refs import Seen, observed_before
 from lakecli.remote.ref_records import Move, NotOurs, RemoteRef, parse_moves
 from lakecli.stores.base import ObjectInfo, ObjectNotFound
 

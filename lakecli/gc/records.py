@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from lakecli.base.elapsed import elapsed
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.retry import elapsed
 from lakecli.gc.known_refs import LostRef
 from lakecli.gc.mark import Tally
 from lakecli.gc.summary import Summary

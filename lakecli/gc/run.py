@@ -18,14 +18,19 @@ from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, whole
 from lakecli.engine.runner import Runner
 from lakecli.errors import LakeError, UsageError
-from lakecli.gc.ending import clean_up, move_state, take_back
 from lakecli.gc.joined import JoinedSet, open_live
-from lakecli.gc.known_refs import KnownRefs, LostRef, RefsWentBack
-from lakecli.gc.lease import Lease
+from lakecli.gc.known_refs import (
+    DamagedObservation,
+    KnownRefs,
+    LostRef,
+    RefsWentBack,
+    observe,
+    put_last,
+)
+from lakecli.gc.lease import Lease, clean_up, move_state, take_back
 from lakecli.gc.live import DigestSet
 from lakecli.gc.mark import Times, Work, mark
 from lakecli.gc.marks import LostMarks, Marks
-from lakecli.gc.observations import DamagedObservation, observe, put_last
 from lakecli.gc.records import Action, GcOptions, GcReport, GcStatus
 from lakecli.gc.roots import check_refs, reflog_cutoff
 from lakecli.gc.rules import find_rules

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from lakecli.base.model import CommitId, RefKind
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, boolean, choice, list_of, text, whole
-from lakecli.gc.history import Known
+from lakecli.gc.rules import Known
 from lakecli.refs.names import is_branch_name, is_tag_name
 from lakecli.remote.ref_records import RemoteRef
 

@@ -2,21 +2,32 @@
 
 ::
 
-    job           the verb; report: options and report; shown: its progress
-    sources       what ``--from`` names
-    files, listing, manifest, inventory   the kinds of sources
-    manifest_file opens and names the files of a manifest; remote_file: reads one in a bucket
-    json_rows     validates the values of JSON lines
-    listing_split divides a long listing
-    addresses     where objects may be; verify: whether they are there
-    rows          objects, column by column; arrow and plain: read with and without Arrow
-    part          imports one part; base: records of the branch there; copying: ``--copy``
-    merging       merges both, and counts; listed: the paths that a dry run lists
-    sink          writes the ranges of a part; packed: its result; join_parts: joins parts
-    rebuild       trees of lakeFS written again as lakecli cuts them
-    sorting       sorts on disk; shuffle: on Spark; bounds: into intervals of about equal size
-    line_ranges   parts of a text file that begin and end at line ends
-    journal       the results of finished parts, for the next run; finished_parts: their totals
+    listing         A prefix of a bucket as a source
+    copying         ``--copy``
+    job             import into a branch
+    report          import options and report
+    shown           the progress of an import whose parts tell what they have done before they are
+                    finished
+    sources         the sources that ``--from`` names
+    files           A directory of this machine as a source
+    manifest        manifests as a source
+    inventory       an S3 Inventory as a source: its ``manifest.json`` names files in CSV or Parquet
+    manifest_file   one file of a manifest
+    remote_file     open a large object as a file, read in pieces from its store
+    addresses       check the addresses of a source's objects, and whether the objects are there
+    rows            objects of a source, column by column, and their failures
+    arrow           convert columns of Arrow into `Rows`, in bulk
+    plain           read manifests in CSV or JSON lines without Arrow: slower, with the same results
+    part            import one part
+    base            read the records of a branch in an interval of paths
+    merging         merging the objects of a source with the records of the branch
+    listed          the paths that a dry run of an import lists
+    sink            write the ranges of one part of a tree
+    packed          the result of a part as bytes: a line of JSON, then all records, concatenated
+    rebuild         rebuild the trees of lakeFS that branches stand on
+    sorting         divide and sort a manifest that does not fit into memory
+    shuffle         sort a manifest on Spark
+    finished_parts  the finished parts of an import
 
 A *source* (`files`, `listing`, `manifest`, `inventory`) plans parts, each an interval of keys; a
 part yields its objects as sorted `rows`. `part` merges them with the records of the branch and

@@ -23,14 +23,13 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.imports import shuffle
-from lakecli.imports.finished_parts import FinishedParts
-from lakecli.imports.journal import Journal
+from lakecli.imports.addresses import Choice, choose
+from lakecli.imports.finished_parts import FinishedParts, Journal
 from lakecli.imports.listed import Listing, iter_steps
 from lakecli.imports.part import Item, NotSorted, PartResult, Task, import_item
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.shown import ShownProgress
 from lakecli.imports.sources import Directory, Manifest, Source, check_pinnable, roots_of
-from lakecli.imports.verify import Choice, choose
 from lakecli.repository.bucket.packs import is_much_less
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_head

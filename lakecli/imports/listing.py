@@ -1,15 +1,26 @@
-"""A prefix of a bucket as a source: its keys are divided (see `listing_split`), and listed."""
+"""A prefix of a bucket as a source: its keys are divided by probing, and listed in parts.
+
+Divide the listing of a bucket's prefix, whose keys can be anything, by probing.
+
+A store lists keys in order, a thousand per request, and each request continues after the last key
+of the one before. Listing from several positions at a time needs keys in the middle. A few dozen
+requests find them, each for the first key after all that share a prefix with a known key, with
+longer and longer prefixes. On Spark, executors divide the pieces again until all are small or
+there are many, and small neighbours become one piece again.
+
+A prefix of a bucket as a source: its keys are divided (see `listing_split`), and listed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakecli.base.model import Account
 from lakecli.engine.runner import Runner
 from lakecli.engine.store_location import open_by_uri
-from lakecli.imports.listing_split import first_pieces, key_before, refine
 from lakecli.imports.part import Part, Task
 from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
 from lakecli.repository.reading.addresses import pinned_bytes, unpinned_bytes
@@ -18,6 +29,185 @@ from lakecli.stores.versions import versions_of
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore
+
+FIRST_PAGES: Final = 8_000
+"""Keys up to which a listing is not divided."""
+
+PROBES: Final = 256
+"""Requests that skip through a listing to find keys in it, at most."""
+
+MOST_CHARACTERS: Final = 1_024
+"""Characters of a key, at most."""
+
+ENOUGH: Final = 4_096
+"""Large pieces from which no more are divided: a quarter of a million keys each at a billion."""
+
+PER_ROUND: Final = 16
+"""Pieces into which a large one is divided in one round."""
+
+ROUNDS: Final = 8
+KEYS_PER_PIECE: Final = 131_072
+"""Keys of small neighbours that become one piece."""
+
+_LAST: Final = "\U0010ffff"
+"""Appended to a prefix, it sorts after all real keys with that prefix."""
+
+
+class Piece(NamedTuple):
+    """The keys of a listing from `low` up to `high`.
+
+    Attributes:
+        high: the first key after these; ``""``: there is none.
+        keys: how many there are; ``None``: more than `FIRST_PAGES`, or unknown.
+    """
+
+    low: str
+    high: str
+    keys: int | None = None
+
+
+def key_before(low: str) -> str:
+    """Return a key right before `low`, as stores list the keys after a given one."""
+    last = low[-1:]
+    return low[:-1] + (chr(ord(last) - 1) + _LAST if "\0" < last <= "\x7f" else "")
+
+
+def split(
+    store: ObjectStore, wanted: int, *, low: str = "", high: str = "", probes: int = PROBES
+) -> list[str] | int:
+    """Return existing keys that divide a listing into about `wanted` pieces, in order.
+
+    Args:
+        store: to list.
+        wanted: number of pieces.
+        low: the first key; ``""``: there is no limit.
+        high: the first key after the listing; ``""``: there is no limit.
+        probes: requests that skip through the listing, at most.
+
+    Returns:
+        The number of keys, if they are so few that the listing is not divided.
+    """
+    first = _first_keys(store, low, high, FIRST_PAGES + 1)
+    if len(first) <= FIRST_PAGES:
+        return len(first)
+    if wanted < 2:  # noqa: PLR2004
+        return []
+    # All keys share what the first one has in common with `high`.
+    pairs = enumerate(zip(first[0], high, strict=False))
+    depth = 1 + next((at for at, (one, other) in pairs if one != other), 0)
+    found: list[str] = []
+    while len(found) < wanted and depth <= MOST_CHARACTERS:
+        deeper = _groups(store, first[0], depth, high, most=probes)
+        if len(deeper) > probes and len(found) > 1:
+            break
+        found = deeper
+        if len(deeper) > probes:
+            break
+        depth += 1
+    step = max(1, -(-len(found) // wanted))
+    return found[step - 1 :: step]
+
+
+def _groups(store: ObjectStore, key: str, depth: int, high: str, *, most: int) -> list[str]:
+    """Return the first key of each group but the first, if keys with one prefix are a group.
+
+    Args:
+        store: to list.
+        key: the first key of all.
+        depth: number of characters of the prefixes.
+        high: the first key after all groups; ``""``: there is no limit.
+        most: number of keys after which no more are searched.
+    """
+    found: list[str] = []
+    jump = _jump(store, key, depth, high)
+    while jump is not None:
+        found.append(jump)
+        if len(found) > most:
+            break
+        jump = _jump(store, jump, depth, high)
+    return found
+
+
+def _first_keys(store: ObjectStore, low: str, high: str, count: int) -> list[str]:
+    first, end = key_bytes(low), key_bytes(high)
+    found: list[str] = []
+    for info in store.list(after=key_before(low)):
+        key = key_bytes(info.key)
+        if (end and key >= end) or len(found) == count:
+            break
+        if key >= first:
+            found.append(info.key)
+    return found
+
+
+def _jump(store: ObjectStore, key: str, depth: int, high: str) -> str | None:
+    """Return the first key after all that share the first `depth` characters of a key."""
+    found = next(store.list(after=key[:depth] + _LAST), None)
+    if found is None or (high and key_bytes(found.key) >= key_bytes(high)):
+        return None
+    return found.key
+
+
+def divide(piece: Piece, *, wanted: int, uri: str, account: Account) -> list[Piece]:
+    """Divide a piece on an executor, as `divided`."""
+    return divided(open_by_uri(uri, account=account), piece, wanted)
+
+
+def divided(store: ObjectStore, piece: Piece, wanted: int) -> list[Piece]:
+    """Return about `wanted` pieces of a piece, or itself with the number of its keys if few."""
+    found = split(store, wanted, low=piece.low, high=piece.high, probes=4 * wanted)
+    if isinstance(found, int):
+        return [piece._replace(keys=found)]
+    return [Piece(low, high) for low, high in pairwise([piece.low, *found, piece.high])]
+
+
+def refine(runner: Runner, pieces: Sequence[Piece], *, uri: str, account: Account) -> list[Piece]:
+    """Have a runner divide pieces, in rounds, until all are small or `ENOUGH` are large.
+
+    Args:
+        runner: lists in the pieces.
+        pieces: in order.
+        uri: of the store.
+        account: how it is accessed.
+    """
+    found = list(pieces)
+    for _ in range(ROUNDS):
+        large = [piece for piece in found if piece.keys is None]
+        wanted = min(PER_ROUND, ENOUGH // max(1, len(large)))
+        if not large or wanted < 2:  # noqa: PLR2004
+            break
+        task = partial(divide, wanted=wanted, uri=uri, account=account)
+        parts = dict(runner.run(task, large))
+        if all(parts[piece] == [piece] for piece in large):
+            break  # its keys differ in too many places to be divided by prefixes
+        found = [part for piece in found for part in parts.get(piece, [piece])]
+    return merged(found)
+
+
+def merged(pieces: Sequence[Piece]) -> list[Piece]:
+    """Join neighbours that have few keys together."""
+    found: list[Piece] = []
+    for piece in pieces:
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and last.keys is not None
+            and piece.keys is not None
+            and last.keys + piece.keys <= KEYS_PER_PIECE
+        ):
+            found[-1] = Piece(last.low, piece.high, last.keys + piece.keys)
+        else:
+            found.append(piece)
+    return found
+
+
+def first_pieces(store: ObjectStore, wanted: int) -> list[Piece]:
+    """Return the pieces of a whole listing that this process finds."""
+    found = split(store, wanted)
+    if isinstance(found, int):
+        return [Piece("", "", found)]
+    return [Piece(low, high) for low, high in pairwise(["", *found, ""])]
+
 
 LISTING_PARTS: Final = 64
 """Parts into which this process divides a long listing of a bucket."""

@@ -25,12 +25,11 @@ from itertools import chain, pairwise
 from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 from lakecli.errors import IntegrityError, UsageError
-from lakecli.imports import line_ranges
+from lakecli.imports import plain
 from lakecli.imports.arrow import BadValue, Layout, keys_of, normalised, rows_of
-from lakecli.imports.json_rows import iter_rows
-from lakecli.imports.line_ranges import LineRange, Lines, ranges_of
 from lakecli.imports.manifest_file import CSV, PARQUET, ManifestFile, csv_header, opened
 from lakecli.imports.part import NotSorted, Part, Task
+from lakecli.imports.plain import LineRange, Lines, iter_rows, ranges_of
 from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
 
 T = TypeVar("T")
@@ -244,7 +243,7 @@ def _groups_of_file(layout: Layout, file: ManifestFile) -> list[Group]:
 
 def divided(file: ManifestFile, layout: Layout) -> list[Piece]:
     """Return pieces of a text file that tasks can read at the same time."""
-    if file.is_gzip or file.size <= line_ranges.RANGE:
+    if file.is_gzip or file.size <= plain.RANGE:
         return [Piece(file, layout)]
     start, names = 0, file.names
     if file.kind == CSV and not names:

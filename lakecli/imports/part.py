@@ -19,14 +19,13 @@ from lakecli.committed.metaranges import NO_RANGES, Metarange
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError
-from lakecli.imports.addresses import Addresses
+from lakecli.imports.addresses import Addresses, Choice, Verifier
 from lakecli.imports.base import BaseSlice
 from lakecli.imports.copying import Copier
 from lakecli.imports.listed import Lister, Listing
 from lakecli.imports.merging import Merging, Tally
 from lakecli.imports.rows import Failure, Failures, Rows, check_paths
 from lakecli.imports.sink import EMPTY, Cut, Sink
-from lakecli.imports.verify import Choice, Verifier
 
 SHOWN_DUPLICATES = 100
 

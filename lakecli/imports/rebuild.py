@@ -16,7 +16,7 @@ from lakecli.committed.rebuild import canonical
 from lakecli.engine.runner import Runner
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import Refused
-from lakecli.imports.join_parts import join_parts
+from lakecli.imports.finished_parts import join_parts
 from lakecli.imports.sink import Cut, Sink
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository

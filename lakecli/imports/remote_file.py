@@ -10,7 +10,7 @@ from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.engine.store_location import open_by_uri
 from lakecli.repository.reading.addresses import split_address
 from lakecli.stores.base import ObjectInfo
-from lakecli.stores.seekable import Seekable
+from lakecli.stores.streams import Seekable
 
 if TYPE_CHECKING:
     from lakecli.stores.base import ObjectStore

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from lakecli.base.model import Commit
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.imports.addresses import Verify
 from lakecli.imports.merging import Tally
 from lakecli.imports.rows import Failure
-from lakecli.imports.verify import Verify
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,13 @@ from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_runner import Failed, SparkRunner, opened, raise_translated
 from lakecli.engine.worker_heap import freeze_modules
 from lakecli.errors import LakeError
-from lakecli.imports import bounds
+from lakecli.imports import sorting
 from lakecli.imports.arrow import bytes_of, rows_of, schema
-from lakecli.imports.line_ranges import RANGE, QuotedLineEnds
 from lakecli.imports.listed import Lister
 from lakecli.imports.manifest import Piece
 from lakecli.imports.packed import pack_result, unpack_result
 from lakecli.imports.part import Item, Part, PartResult, Task, import_rows
+from lakecli.imports.plain import RANGE, QuotedLineEnds
 from lakecli.imports.rows import Failures, Rows
 from lakecli.imports.sources import Manifest
 
@@ -129,21 +129,21 @@ def plan(runner: Runner, source: Manifest, *, directory: Path) -> Plan:
 
 def _sampled(runner: Runner, source: Manifest, *, divides: bool) -> Plan:
     sizes = _portions(source, divides=divides)
-    least = bounds.LEAST_TASKS
-    wanted = bounds.intervals_for(source.estimate() or 0, least)
-    wishes = bounds.wish_for(sizes, wanted, is_exact=source.is_parquet)
-    samples = (found for _, found in runner.run(bounds.sample, wishes))
-    return Plan([portion for portion, _ in sizes], bounds.bounds_of(samples, least=least))
+    least = sorting.LEAST_TASKS
+    wanted = sorting.intervals_for(source.estimate() or 0, least)
+    wishes = sorting.wish_for(sizes, wanted, is_exact=source.is_parquet)
+    samples = (found for _, found in runner.run(sorting.sample, wishes))
+    return Plan([portion for portion, _ in sizes], sorting.bounds_of(samples, least=least))
 
 
 def _portions(source: Manifest, *, divides: bool) -> list[tuple[Portion, int]]:
     """Return portions of a manifest, with their rows or bytes."""
     pieces = source.sized_pieces(divides=divides)
     sizes = [size for _, size in pieces]
-    most = bounds.ROWS_PER_MAP if source.is_parquet else BYTES_PER_MAP
+    most = sorting.ROWS_PER_MAP if source.is_parquet else BYTES_PER_MAP
     return [
         (Portion(tuple(pieces[number][0] for number in task)), sum(sizes[task.start : task.stop]))
-        for task in bounds.tasks_for(sizes, most=most)
+        for task in sorting.tasks_for(sizes, most=most)
     ]
 
 

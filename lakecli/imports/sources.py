@@ -16,8 +16,8 @@ from lakecli.errors import NotFound, Unsupported, UsageError, install_command
 from lakecli.imports.addresses import check_outside
 from lakecli.imports.arrow import Layout
 from lakecli.imports.files import plan_files
+from lakecli.imports.finished_parts import digest_of
 from lakecli.imports.inventory import SUFFIX, read_inventory
-from lakecli.imports.journal import digest_of
 from lakecli.imports.listing import list_between, plan_listing
 from lakecli.imports.manifest import (
     Piece,

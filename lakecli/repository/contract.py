@@ -13,10 +13,10 @@ from functools import partial
 from time import sleep
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from lakecli.base.elapsed import elapsed
 from lakecli.base.ids import RepositoryUuid
 from lakecli.base.model import NO_ACCOUNT, Account, Branch, Commit, RepositoryRecord
 from lakecli.base.progress import NO_PROGRESS, Progress, ignore_step
+from lakecli.base.retry import elapsed
 from lakecli.kv.env import LocalStore
 from lakecli.repository.records.moves import CaughtUp, LocalMove, Resumed
 from lakecli.repository.records.notices import Notice

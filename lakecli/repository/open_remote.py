@@ -19,7 +19,7 @@ from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.records.notices import Notice
 from lakecli.repository.sharing.describe import describe_there
 from lakecli.repository.sharing.on_demand import OnDemandStore
-from lakecli.stores.read_only import ReadOnlyStore
+from lakecli.stores.overlay import ReadOnlyStore
 from lakecli.stores.uri import normalise
 
 if TYPE_CHECKING:

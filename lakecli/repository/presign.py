@@ -8,7 +8,7 @@ from lakecli.base.model import Entry
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.presigner import Presigner
 from lakecli.repository.stat import stat
-from lakecli.stores.presigned import PresignedUrl
+from lakecli.stores.presigning import PresignedUrl
 
 
 def presign(

@@ -2,24 +2,31 @@
 
 ::
 
-    source, types      the data source and its columns
-    source_table       the rows of a table in it; worker_errors: its errors
-    snapshot           a ref pinned on the driver: a tree and staged changes
-    entries            read entries on executors; history: commits, refs, differences
-    decode             records as columns; parts: rows that executors make
-    table, layout      read tables; from directories of links
-    rows               from objects, the way of the data; native: read by Spark itself
-    sessions           kinds of sessions, and Spark's errors
-    places             partition columns, from names of directories
-    infer, schemas     the schema of files that Spark cannot reach; schemas that it recorded
-    reader, fetch      read files on executors; their bytes and lines
-    parquet, conform   rows of Parquet, in the types of the schema
-    files              lists the files of a table
-    write, sink        write tables: the driver, the executors; shape: of the files
-    writer             the same by the data source; uploads: entries of uploaded files
-    target, origin     what a write replaces, and the commit it builds on; batches: written once
-    fit                whether rows have the columns of the table that they are added to
-    options            formats and options that reading and writing share
+    source    the data source ``lakefs``: entries, commits, refs, differences and tables, as rows
+    entries   the entries of a ref as a DataFrame
+    rows      the rows of a table whose directories Spark does not see itself
+    types     the columns of each kind of rows of the data source
+    table     read a table's data at any ref
+    snapshot  A ref pinned on the driver, as plain values for executors
+    history   commits, refs and differences as rows
+    decode    decode many records of a range at once, into Arrow columns
+    parts     rows that a function of lakecli makes on executors, and their errors
+    native    have Spark read the objects of a table itself
+    sessions  what a Spark session is: behind Spark Connect or not, on this machine or on a cluster
+    places    the partition columns of a table, from the names of its directories
+    infer     the schema that Spark infers from files which it cannot reach itself
+    files     list the files of a table at a ref: their names below its path, and their addresses
+    schemas   schemas of files
+    reader    read the files of a task on an executor, in the types that Spark gives to the columns
+    fetch     fetch a table's files through lakecli's stores, where Spark has no connector
+    write     write a DataFrame to a branch
+    sink      write a table's files on executors, upload them, and return their entries
+    shape     the files that a DataFrame is written to
+    writer    ``frame.write.format("lakefs")``
+    target    the path of a branch that a DataFrame is written to, and what each mode does there
+    batches   writes that happen exactly once, and where the rows of a DataFrame come from
+    fit       whether rows fit the table that they are added to: names and types of its columns
+    options   what reading and writing tables share: formats, options of Spark, quoted column names
 
 `register` registers the data source ``lakefs`` with a session, `read_table` returns the data of a
 table at any ref, `read_entries` the entries of a ref, and `write_table` commits a DataFrame to a

@@ -18,11 +18,10 @@ from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.worker_heap import freeze_modules
 from lakecli.spark.decode import RANGE_ID, Waiting, decode_batch
-from lakecli.spark.parts import read_parts
+from lakecli.spark.parts import read_parts, told
 from lakecli.spark.sessions import explained
 from lakecli.spark.snapshot import Snapshot, Window, opened, snapshot_of, window_of
 from lakecli.spark.types import ENTRIES, arrow_schema, chosen
-from lakecli.spark.worker_errors import told
 from lakecli.sstable.block import Run
 from lakecli.sstable.reader import Block
 

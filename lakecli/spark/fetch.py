@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import NotFound, Unsupported
 from lakecli.stores.base import ObjectNotFound
-from lakecli.stores.seekable import Seekable
+from lakecli.stores.streams import Seekable
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

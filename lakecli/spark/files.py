@@ -12,8 +12,8 @@ from lakecli.errors import NotFound, UsageError
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import no_such_path, open_view
+from lakecli.spark.batches import Origin
 from lakecli.spark.fetch import Remote
-from lakecli.spark.origin import Origin
 
 COPYING = "._COPYING_"
 

@@ -24,9 +24,9 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.reading.merge_base import find_merge_points
 from lakecli.repository.reading.view import commit_at
+from lakecli.spark.parts import told
 from lakecli.spark.snapshot import Window, opened, window_of
 from lakecli.spark.types import COMMITS, REFS, arrow_schema
-from lakecli.spark.worker_errors import told
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

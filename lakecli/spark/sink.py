@@ -1,4 +1,8 @@
-"""Write a table's files on executors, and upload them.
+"""Write a table's files on executors, upload them, and return their entries.
+
+The files that executors uploaded, and the entries for them.
+
+Write a table's files on executors, and upload them.
 
 Files are written to the executor's disk and uploaded under the digest of their contents. Nothing
 refers to them until the driver commits, so a task that fails or runs twice leaves only garbage.
@@ -9,19 +13,65 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Protocol, cast
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakecli.base.layout import data_key
+from lakecli.base.model import Entry
+from lakecli.base.uri import check_path
+from lakecli.committed.encode import encode_entry
 from lakecli.engine.store_location import StoreLocation
 from lakecli.imports.copying import make_ingest
+from lakecli.repository.contract import Repository
+from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingested
+
+
+class Uploaded(NamedTuple):
+    """A file that an executor uploaded; see `lakecli.spark.sink.RESULT`."""
+
+    path: str
+    checksum: str
+    size: int
+    rows: int
+
+
+def uploads_in(result: Any) -> list[Uploaded]:  # noqa: ANN401 - a record batch
+    """Return the files in the result of a `Sink`."""
+    columns = result.to_pydict()
+    return [Uploaded(*row) for row in zip(*columns.values(), strict=True)]
+
+
+def new_entries(
+    repository: Repository, prefix: bytes, files: Sequence[Uploaded]
+) -> list[tuple[bytes, bytes]]:
+    """Return path and encoded entry of each file, in path order.
+
+    Raises:
+        UsageError: a path is too long.
+    """
+    now = repository.lake.now()
+    additions = []
+    for name, checksum, size, _ in files:
+        path = prefix + name.encode()
+        check_path(path)
+        entry = Entry(data_key(checksum), size, checksum, now, content_type_of(path))
+        additions.append((path, encode_entry(entry)))
+    return sorted(additions)
+
+
+def new_write_id(repository: Repository) -> str:
+    """Return the part of files' names that no other write has."""
+    return str(UUID(bytes=repository.lake.runtime.new_id()))
+
 
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a partition column's null or empty value."""

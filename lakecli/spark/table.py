@@ -22,8 +22,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.records.notices import Notice
 from lakecli.spark.fetch import Remote
 from lakecli.spark.files import TableFile, remote_files, table_files
-from lakecli.spark.layout import lay_out, local_files
-from lakecli.spark.native import Native
+from lakecli.spark.native import Native, lay_out, local_files
 from lakecli.spark.options import check_format, names_of, option_text
 from lakecli.spark.places import unlogged
 from lakecli.spark.rows import Fetched, Way, check_options, read_rows

@@ -37,7 +37,7 @@ from lakecli.spark.batches import Batch
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
 if TYPE_CHECKING:
-    from lakecli.spark.origin import Origin
+    from lakecli.spark.batches import Origin
 
     Change = tuple[bytes, ClaimedValue | None]
     Addition = tuple[bytes, ClaimedValue]

@@ -21,17 +21,23 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import LakeError, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard.claims import claim_values
-from lakecli.spark.batches import batch_of
+from lakecli.spark.batches import batch_of, origins
 from lakecli.spark.fit import Fit
 from lakecli.spark.options import names_of, option_text
-from lakecli.spark.origin import origins
+from lakecli.spark.parts import hint_for_executors
 from lakecli.spark.sessions import user_of
 from lakecli.spark.shape import arranged, header_of, shape_of
-from lakecli.spark.sink import RESULT_DDL, Shape, Sink
+from lakecli.spark.sink import (
+    RESULT_DDL,
+    Shape,
+    Sink,
+    Uploaded,
+    new_entries,
+    new_write_id,
+    uploads_in,
+)
 from lakecli.spark.snapshot import hints_told, opened
 from lakecli.spark.target import Target
-from lakecli.spark.uploads import Uploaded, new_entries, new_write_id, uploads_in
-from lakecli.spark.worker_errors import hint_for_executors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

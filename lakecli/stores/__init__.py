@@ -2,23 +2,28 @@
 
 ::
 
-    protocol      the protocol `ObjectStore`; capabilities: what only some stores can do
-    base          the errors, conditions and records of all stores
-    registry      finds the adapter of a URI; uri: storage namespace URIs
-    s3, gs, azure adapters of the clouds
-    local, memory adapters of a directory, and of a bucket in memory
-    overlay       writes to one namespace, reads from two; read_only: refuses writes
-    uploads       uploads in parts that survive the process
-    streams       request and response bodies; seekable: with seek; ranges: parts of objects
-    contents      writes objects named by their contents; parallel_batch: many at once
-    answer_checks what every client checks of an answer
-    bounded_adapter  how the SDKs that use `requests` receive answers
-    presigned     presigned URLs; presigning: what making them shares in all stores
-    dates         the store's clock
-    versions      reads one version of an object
-    request_log   a debug message for each response
-    access        which credentials are in use
-    cloud_store   what the adapters of the clouds share; cloud_errors: their errors
+    protocol         the protocol of object stores
+    capabilities     what some stores can do beyond `protocol.ObjectStore`
+    base             what adapters and callers of object stores share at run time
+    registry         finds the adapter of a URI's scheme; its module is imported when first needed
+    uri              URIs of storage namespaces, in one canonical spelling
+    overlay          namespaces that belong to others
+    uploads          uploads in parts that outlive the process which began them
+    streams          bodies of requests and responses
+    parallel_batch   creates many objects, which are named by their contents, by parallel requests
+    answer_checks    checks of what a store answers
+    bounded_adapter  how the SDKs that send requests by the package `requests` receive answers
+    presigning       presigned URLs: what one permits, what all stores share, and the V4 process
+    dates            the clock of a store, from the ``Date`` of its responses; it needs no request
+    versions         reading one version of an object
+    access           which credentials a store is accessed with; nothing in here is secret
+    cloud_store      what the adapters of the clouds share
+    cloud_errors     how the adapters of the clouds turn an SDK's errors into lakecli's
+    azure            the adapter
+    gs               the adapter
+    local            the adapter
+    memory           the adapter
+    s3               the adapter
 
 `registry.open_store` finds the adapter of a namespace's URI and imports it on first use, so only a
 command that talks to a cloud loads its SDK. A new adapter is one module, one row in

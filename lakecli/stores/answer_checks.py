@@ -1,17 +1,23 @@
-"""Checks of what a store answers, before any of it is used; the same for every client.
+"""Checks of what a store answers, before any of it is used; and one debug message for each.
+
+Checks of what a store answers, before any of it is used; the same for every client.
 
 What answers may be a proxy, a login page, or another program at the store's address, and an enemy
 may have written the records that it answers from. So each text that becomes part of a URL, a host,
 a header or a path has a grammar here, bodies have a bound, and a page that is no listing is an
 error, not a listing of nothing.
+
+One debug message for each response of a cloud, without anything secret.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from json import loads
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -183,3 +189,18 @@ def longest_part(asked: str) -> int | None:
     if wanted is None or not wanted[2]:
         return None
     return int(wanted[2]) + 1 - int(wanted[1]) if wanted[1] else int(wanted[2])
+
+
+LOGGER: Final = "lakecli.requests"
+
+_LOG: Final = logging.getLogger(LOGGER)
+
+
+def log_response(method: str, url: str, status: int) -> None:
+    """Log that a request was answered; its query and user, which may be secret, are left out."""
+    if not _LOG.isEnabledFor(logging.DEBUG):
+        return
+    parts = urlsplit(url)
+    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    fields = {"method": method, "url": place, "status": status}
+    _LOG.debug("%s %s: %d", method, place, status, extra={"fields": fields})

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lakecli.base.elapsed import elapsed
+from lakecli.base.retry import elapsed
+from lakecli.stores.answer_checks import log_response
 from lakecli.stores.capabilities import ShowsClock
-from lakecli.stores.request_log import log_response
 
 
 class ServerDate:

@@ -1,4 +1,9 @@
-"""Creates many objects by parallel create-only requests; each response means durable."""
+"""Creates many objects, which are named by their contents, by parallel requests.
+
+Writing objects named by their contents: same name and same size means the same object.
+
+Creates many objects by parallel create-only requests; each response means durable.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,36 @@ from functools import partial
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, BinaryIO
 
-from lakecli.errors import Unsupported
-from lakecli.stores.contents import put_content
+from lakecli.errors import PermissionDenied, Unsupported
+from lakecli.stores.base import ANY, ObjectNotFound
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from lakecli.stores.base import ObjectStore
+
+
+def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
+    """Write `body` unless an object of this key and size exists; return whether it was absent.
+
+    An object of another size is damaged and is replaced without a condition, since every writer of
+    this key writes these bytes.
+
+    Args:
+        store: the namespace.
+        key: derived from the digest of `body`.
+        body: the whole object.
+    """
+    if store.put_new(key, body):
+        return True
+    try:
+        if store.head(key).size == len(body):
+            return False
+    except (ObjectNotFound, PermissionDenied):
+        pass  # deleted since, or the credentials may only write: send it again
+    store.put(key, body, ANY)
+    return True
+
 
 WORKERS = 16
 WAITING = 16

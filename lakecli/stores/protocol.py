@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import BinaryIO, Protocol
 
 from lakecli.stores.base import PLAIN, Attributes, Condition, ObjectInfo, Version
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.presigning import PresignedUrl, PresignRequest
 
 
 class ObjectStore(Protocol):

@@ -1,16 +1,58 @@
-"""Bodies of requests and responses: whole, in parts, and as files."""
+"""Bodies of requests and responses: whole, in parts, as files, and one part of an object.
+
+A seekable stream of known size: the base of readers of objects and parts.
+
+Bodies of requests and responses: whole, in parts, and as files.
+
+Reading a part of an object as a stream, on every store.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
+
+from lakecli.stores.capabilities import OpensRanges
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from _typeshed import WriteableBuffer
+
+    from lakecli.stores.base import ObjectStore
+
+
+class Seekable(RawIOBase):
+    """Keeps the position; subclasses read from there.
+
+    Args:
+        size: in bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return ``True``."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return ``True``."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position, from the beginning."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        """Move to a position, and return it."""
+        base = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
@@ -114,3 +156,44 @@ class ReadStream(RawIOBase):
         data = self.read(len(target))
         target[: len(data)] = data
         return len(data)
+
+
+READ_SIZE: Final = 4 << 20
+"""Bytes in one request to a store that does not stream ranges."""
+
+
+def open_range(store: ObjectStore, key: str, *, start: int, length: int) -> BinaryIO:
+    """Open bytes ``[start, start + length)`` of an object for one pass; the caller closes it.
+
+    `OpensRanges` stores stream them by a single request that is not repeated; others are read
+    piece by piece. Neither holds much in memory.
+
+    Raises:
+        ObjectNotFound: no such key.
+        Unsupported: the server does not implement ranges.
+    """
+    if isinstance(store, OpensRanges):
+        return store.open_range(key, start=start, length=length)
+    return cast("BinaryIO", _Pieces(store, key, start, start + length))
+
+
+class _Pieces(ReadStream):
+    """A part of an object, read by several requests."""
+
+    def __init__(self, store: ObjectStore, key: str, start: int, end: int) -> None:
+        self._store = store
+        self._key = key
+        self._position = start
+        self._end = end
+        self._ahead = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes; with -1 all that are left."""
+        if size < 0:
+            return b"".join(iter(lambda: self.read(READ_SIZE), b""))
+        if not self._ahead and self._position < self._end:
+            length = min(READ_SIZE, self._end - self._position)
+            self._ahead = self._store.get(self._key, start=self._position, length=length)
+            self._position += len(self._ahead)
+        piece, self._ahead = self._ahead[:size], self._ahead[size:]
+        return piece

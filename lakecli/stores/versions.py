@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol
 from lakecli.errors import Unsupported
 from lakecli.stores.base import PLAIN, Attributes, Condition, ObjectInfo, Version
 from lakecli.stores.capabilities import HasVersions
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.presigning import PresignedUrl, PresignRequest
 
 if TYPE_CHECKING:
     from lakecli.stores.base import Batch, ObjectStore

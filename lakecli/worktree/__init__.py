@@ -5,24 +5,26 @@ base), and the ref now. Contents decide: a file is changed when its bytes are, w
 
 ::
 
-    flat_yaml, link     `.lakefs_ref.yaml`, in lakectl's format: what a directory is linked with
-    names, ignore       which paths can be files here; `.lakefsignore` and the sparse selection
-    index               cached states of the files that equal the base, so that none is read twice
-    prune               index files that nobody uses any more
-    scan                how the files differ from the base
-    worktree            a linked directory, opened: its lock, its trees and its scan
-    compare             how directory, base and ref differ: `status` and `diff`
-    posix               the executable bit
-    linking             reflinks and hard links to objects of a directory
-    hard_links          objects that were overwritten through a hard link
-    fetching            objects, verified beside the files that they replace
-    writer, bring       writing files, and bringing a directory to a commit
-    keep                what is overwritten on request, kept for `undo`; overwritten by `redo`
-    restore             `restore`
-    create              `local init` and `local clone`
-    commit              `local commit`
-    find                linked directories below a directory
-    git                 a Git repository around a linked directory
+    commit      committing the changes of a working directory, without staging them first
+    flat_yaml   the small part of YAML that `.lakefs_ref.yaml` needs
+    link        `.lakefs_ref.yaml`
+    names       which paths of a ref can be files below a working directory
+    ignore      which files a working directory leaves alone
+    index       the index: the state of each file that was seen to have its object's contents
+    scan        how the files of a working directory differ from its base
+    worktree    a linked directory
+    compare     how a working directory, its base and its ref differ: `status` and `diff`
+    linking     files that share their blocks with the objects of a namespace on the same file
+                system
+    hard_links  objects of the namespace that were overwritten through a hard link in a working
+                directory
+    fetching    fetching the objects of files into a directory of their own
+    writer      writing files into a working directory: beside, made durable together, then renamed
+    bring       bringing a working directory to a commit
+    keep        what a command overwrites or deletes in a working directory on request
+    restore     giving files of a working directory the contents that a commit has: `restore`
+    create      linking a directory with a path of a ref: `local init` and `local clone`
+    git         a Git repository around a working directory
 
 A command that writes announces its target in `.lakefs_ref.yaml` first and moves `at_head` last.
 Between the two, each file has its bytes of the base, of the target, or of the user. So a killed

@@ -27,7 +27,7 @@ from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.worktree.bring import MAX_LISTED, Brought, Policy, WorktreeConflict, bring
 from lakecli.worktree.hard_links import restore_objects
 from lakecli.worktree.index import state_of
-from lakecli.worktree.posix import permissions_of
+from lakecli.worktree.names import permissions_of
 from lakecli.worktree.scan import LocalChange, Scan
 from lakecli.worktree.worktree import Worktree
 

@@ -42,7 +42,7 @@ from lakecli.stores.local.files import write_all
 from lakecli.stores.uri import is_local
 from lakecli.worktree.index import FileState, state_of
 from lakecli.worktree.linking import LinkMode, digest_at, hard_link, reflink, unsupported
-from lakecli.worktree.posix import is_executable, make_executable
+from lakecli.worktree.names import is_executable, make_executable
 from lakecli.worktree.worktree import Worktree
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

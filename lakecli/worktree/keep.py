@@ -32,7 +32,7 @@ from lakecli.staging.area import ClaimedValue
 from lakecli.worktree.fetching import Expected, Wanted
 from lakecli.worktree.index import FileState, root_of, state_of
 from lakecli.worktree.link import read_link
-from lakecli.worktree.posix import permissions_of
+from lakecli.worktree.names import permissions_of
 from lakecli.worktree.scan import LocalChange
 from lakecli.worktree.worktree import Worktree, identity_of, index_file_of, lock
 from lakecli.worktree.writer import Writer, Written

@@ -1,4 +1,6 @@
-"""`.lakefs_ref.yaml`: what a directory is linked with, in lakectl's format.
+"""`.lakefs_ref.yaml`: what a directory is linked with; and linked directories below one.
+
+`.lakefs_ref.yaml`: what a directory is linked with, in lakectl's format.
 
 lakectl knows ``src``, ``at_head`` and ``active_operation``. The other entries are lakecli's own,
 and lakectl ignores them:
@@ -12,6 +14,8 @@ and lakectl ignores them:
     include, exclude  the patterns of a sparse directory
     unresolved        paths that were changed both here and there, percent-encoded
     left_out          paths that cannot be files here, percent-encoded
+
+Linked directories below a directory.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import errno
 import os
 import shlex
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -242,3 +246,31 @@ def write_link(root: Path, link: Link) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+class Linked(NamedTuple):
+    """A linked directory.
+
+    Attributes:
+        directory: relative to the directory where the search began.
+        link: what it is linked with; ``None`` if its `.lakefs_ref.yaml` is malformed, or another
+            user's.
+    """
+
+    directory: Path
+    link: Link | None
+
+
+def find_linked(start: Path, *, trust: Collection[str] = ()) -> Iterator[Linked]:
+    """Yield the linked directories below a directory, itself included, in order of their names."""
+    name = os.fsdecode(LINK_FILE)
+    for place, directories, files in os.walk(start):
+        directories.sort()
+        if name in files:
+            directories.clear()  # nothing in a working directory is linked
+            found = Path(place)
+            try:
+                link = read_link(found, trust=trust)
+            except (IntegrityError, Refused):
+                link = None
+            yield Linked(found.relative_to(start), link)

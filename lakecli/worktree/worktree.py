@@ -36,11 +36,18 @@ from lakecli.repository.transfer.readers import PIECE, FileChanged, OpenFile, Sp
 from lakecli.repository.transfer.selection import Selection
 from lakecli.repository.transfer.walk import LinkPolicy, opener_below
 from lakecli.worktree.ignore import Ignore, selection_of
-from lakecli.worktree.index import NO_DIGEST, FileState, Index, state_of
+from lakecli.worktree.index import (
+    DIRECTORIES,
+    NO_DIGEST,
+    FileState,
+    Index,
+    clear_unused,
+    note_use,
+    state_of,
+)
 from lakecli.worktree.link import Link, read_link, write_link
 from lakecli.worktree.linking import LinkMode
 from lakecli.worktree.names import is_possible
-from lakecli.worktree.prune import DIRECTORIES, clear_unused, note_use
 from lakecli.worktree.scan import LocalChange, Scan, Scanner, hash_file
 
 _SETTLED_AT_ONCE: Final = 1 << 16

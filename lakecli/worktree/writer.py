@@ -28,7 +28,7 @@ from lakecli.repository.transfer.own_files import INCOMING
 from lakecli.stores.local.files import sync_file, sync_file_system, sync_names
 from lakecli.worktree.fetching import Expected, Fetched, Fetcher, Wanted, directory_of
 from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
-from lakecli.worktree.posix import is_executable, make_executable
+from lakecli.worktree.names import is_executable, make_executable
 from lakecli.worktree.scan import hash_file
 from lakecli.worktree.worktree import Worktree
 

@@ -14,10 +14,10 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import StoreLocation
+from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
-from lakecli.imports.verify import Verify
 from lakecli.repository import branch
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.benchmarks import protobuf_rows

@@ -165,7 +165,8 @@ def test_the_process_ends_whatever_it_waits_for() -> None:
     """A directory of a network that does not answer, for one."""
     program = (
         "import sys, time\n"
-        "from lakecli.cli import app, complete\n"
+        "from lakecli.cli import app\n"
+        "from lakecli.cli.manual import complete\n"
         "complete.DEADLINE = 0.1\n"
         "complete.main = lambda *_: time.sleep(60)\n"
         "sys.argv = ['lakecli', '__complete', 'ref', '']\n"

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 
 from lakecli.cli.manual.topics import topic_names
 from tests.support.servers import new_bucket
@@ -37,7 +38,7 @@ PAGES = {
     },
 }
 
-SERVED = {"README", "clouds", "handoff"}
+SERVED = {"README", "clouds", "handoff", "recipes"}
 """Pages that speak of what only a bucket has: an endpoint, presigned URLs, a check before use."""
 
 LAKEFS = ROOT / "tests" / "data" / "lakefs"
@@ -55,6 +56,12 @@ PREPARED = {
         "lakecli fs upload -r files lakefs://sales/main/",
         "lakecli commit lakefs://sales/main -m First",
         "lakecli push lakefs://sales",
+    ),
+    "recipes": (
+        "export LAKECLI_HOME=$PWD/others",
+        "lakecli repo create lakefs://sales s3://my-bucket/sales && lakecli push lakefs://sales",
+        "mkdir orders && echo id,amount > orders/january.csv",
+        "export LAKECLI_HOME=$PWD/mine",
     ),
     "security": (
         "lakecli repo create lakefs://sales s3://my-bucket/sales",
@@ -183,7 +190,10 @@ def test_every_example_has_a_known_language(name: str) -> None:
         if block.startswith("{"):
             assert json.loads(block)
             continue
-        if block.startswith("CREATE EXTERNAL TABLE ") or is_table(block):
+        if block.startswith(("CREATE EXTERNAL TABLE ", "FROM ")) or is_table(block):
+            continue
+        if block.startswith(("on:", "load:")):
+            assert "load.sh" in str(yaml.safe_load(block))
             continue
         assert any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(block).body)
 

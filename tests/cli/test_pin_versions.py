@@ -16,7 +16,7 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.engine.store_location import StoreLocation
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
-from lakecli.stores.azure.versions import version_time
+from lakecli.stores.azure.names import version_time
 from lakecli.stores.base import ANY
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.registry import open_store

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakecli.engine.java import java_settings
+from lakecli.engine.session import java_settings
 from tests.imports.lists import row_of, write_csv
 from tests.support.environments import make_environment, pack_environment, spark_home
 

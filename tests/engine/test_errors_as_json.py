@@ -108,7 +108,7 @@ def test_other_texts_are_not_errors(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["os:system", "builtins:eval", "lakecli.engine.java:subprocess", ""]
+    "name", ["os:system", "builtins:eval", "lakecli.engine.session:subprocess", ""]
 )
 def test_only_error_classes_are_looked_up(name: str) -> None:
     record: dict[str, object] = {

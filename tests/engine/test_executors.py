@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakecli
-from lakecli.engine import executors, master
+from lakecli.engine import executors, session
 from lakecli.engine.executors import Finding, NoLakecli, _check, _make_probe, _raise_lost
-from lakecli.engine.master import addresses_of, check_master, ending_refused, speaks_http
+from lakecli.engine.session import addresses_of, check_master, ending_refused, speaks_http
 from lakecli.errors import PermissionDenied, Unreachable
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def test_one_of_several_masters_suffices() -> None:
 def test_spark_ends_when_its_log_says_that_all_masters_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(master, "POLL", 0.01)
+    monkeypatch.setattr(session, "POLL", 0.01)
     log = tmp_path / "spark.log"
     refused = (
         "26/11/22 14:13:44 WARN StandaloneAppClient$ClientEndpoint: Failed to connect to master"
@@ -172,8 +172,8 @@ def test_spark_ends_when_its_log_says_that_all_masters_refused(
 def test_spark_ends_when_a_server_of_http_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(master, "POLL", 0.01)
-    monkeypatch.setattr(master, "SILENCE", 0.1)
+    monkeypatch.setattr(session, "POLL", 0.01)
+    monkeypatch.setattr(session, "SILENCE", 0.1)
     log = tmp_path / "spark.log"
     log.write_text("")
 
@@ -201,7 +201,7 @@ def test_spark_ends_when_a_server_of_http_answers(
 
 
 def test_a_listener_that_says_nothing_is_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(master, "TIMEOUT", 0.2)
+    monkeypatch.setattr(session, "TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         assert not speaks_http("127.0.0.1", listener.getsockname()[1])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakecli.engine.java import MissingJava, java_settings
+from lakecli.engine.session import MissingJava, java_settings
 
 
 def fake_java(home: Path, version: str) -> Path:

@@ -13,7 +13,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.errors import LakeError, NotFound, Refused, Unsupported, UsageError
-from lakecli.exports.symlinks import write_symlinks
+from lakecli.exports.manifests import write_symlinks
 from lakecli.repository.commit import commit
 from tests.support.lakes import make_repository, open_lake, stage, stage_entries
 
@@ -93,7 +93,7 @@ def test_a_manifest_for_each_partition(repository: Repository, tmp_path: Path) -
 
 
 def test_a_table_without_partitions_in_a_bucket(repository: Repository) -> None:
-    from lakecli.exports import symlinks
+    from lakecli.exports import manifests
     from lakecli.stores.memory.store import MemoryStore
 
     keep(repository, {b"a": b"1", b"b": b"1"})
@@ -101,7 +101,7 @@ def test_a_table_without_partitions_in_a_bucket(repository: Repository) -> None:
     store.put_new("_symlink_format_manifest/d=9/manifest", b"old")
     store.put_new("_symlink_format_manifest/other", b"not ours")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(symlinks, "open_by_uri", lambda _uri, region: store)
+        patch.setattr(manifests, "open_by_uri", lambda _uri, region: store)
         runtime = repository.lake.runtime
         repository.lake.runtime = runtime._replace(prepare_namespace=lambda _uri: "")
         write_symlinks(repository, "main", b"", "s3://bucket/t")

@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.base.model import RefKind
 from lakecli.errors import ErrorKind, LakeWarning
-from lakecli.filesystem.failures import LakeFileError
+from lakecli.filesystem.paths import LakeFileError
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository.clone import clone

@@ -25,8 +25,8 @@ from lakecli.cli.context import system_now
 from lakecli.committed.encode import encode_entry
 from lakecli.errors import ErrorKind, LakeWarning
 from lakecli.filesystem import LakeFileSystem, lakes
-from lakecli.filesystem.failures import LakeFileError
 from lakecli.filesystem.files import WHOLE
+from lakecli.filesystem.paths import LakeFileError
 from lakecli.repository import branch, tag
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.reading.trust import remember

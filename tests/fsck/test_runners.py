@@ -22,9 +22,8 @@ from lakecli.errors import IntegrityError
 from lakecli.fsck import hashing
 from lakecli.fsck import index as index_module
 from lakecli.fsck import tasks as tasks_module
-from lakecli.fsck.bulk import RunnerBulk
 from lakecli.fsck.contents import compare_some, read_recorded
-from lakecli.fsck.index import JoinedIndex
+from lakecli.fsck.index import JoinedIndex, RunnerBulk
 from lakecli.fsck.tasks import DAMAGED, LEFT, Checking, keep_left, list_objects, read_references
 from lakecli.imports.listing import list_between
 from lakecli.repository import tag
@@ -32,7 +31,7 @@ from lakecli.repository.check.fsck import fsck
 from lakecli.repository.check.thoroughness import Thoroughness
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository
-from lakecli.repository.repair.findings import FsckCounts
+from lakecli.repository.repair.report import FsckCounts
 from lakecli.stores.base import ANY
 from lakecli.stores.memory.store import MemoryStore
 from tests.support.lakes import (
@@ -50,9 +49,8 @@ if TYPE_CHECKING:
 
     from lakecli.engine.runner import Runner
     from lakecli.fsck.contents import Differing
-    from lakecli.fsck.lookup import Lookup
-    from lakecli.fsck.tasks import PartResult, ToRead
-    from lakecli.repository.repair.findings import Finding
+    from lakecli.fsck.tasks import Lookup, PartResult, ToRead
+    from lakecli.repository.repair.report import Finding
 
 
 @pytest.fixture
@@ -211,7 +209,7 @@ def test_the_same_findings(
     monkeypatch.setattr(hashing, "PART_OBJECTS", 40)
     monkeypatch.setattr(index_module, "PART_RANGES", 3)
     monkeypatch.setattr(tasks_module, "RESULT_RANGES", 5)
-    monkeypatch.setattr("lakecli.fsck.lookup.RESULT_RANGES", 5)
+    monkeypatch.setattr("lakecli.fsck.tasks.RESULT_RANGES", 5)
     monkeypatch.setattr(index_module, "digits_for", lambda _: 1)
     repository.store.put("data/0aboveall000000000000/0f", b"of lakeFS", ANY)
     findings, counts, progress = check(repository, make_bulk)

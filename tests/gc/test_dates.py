@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli.base.ids import CommitId, WriteId
-from lakecli.gc.observations import Seen
+from lakecli.gc.known_refs import Seen
 from lakecli.gc.positions import counted
 from lakecli.remote.ref_records import Move
 

@@ -19,7 +19,7 @@ from lakecli.remote.collection import Phase, read_state
 from lakecli.repository import branch, tag
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.repository.repair.findings import FsckCounts
+from lakecli.repository.repair.report import FsckCounts
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.upload import UploadOptions, upload_stream

@@ -16,16 +16,29 @@ import pytest
 
 from lakecli.base.identity import h
 from lakecli.base.layout import SCRATCH, data_key
-from lakecli.engine import data_prefixes
-from lakecli.engine.data_prefixes import OBJECTS_PER_PREFIX, digits_of, divided
+from lakecli.engine import store_location
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.engine.store_location import OpenStore, StoreLocation
+from lakecli.engine.store_location import (
+    OBJECTS_PER_PREFIX,
+    OpenStore,
+    StoreLocation,
+    digits_of,
+    divided,
+)
 from lakecli.errors import IntegrityError, LostRace, PermissionDenied
 from lakecli.gc import joined, lease
-from lakecli.gc.join_tasks import Reading, Remainder, counts_row, read_digests, rows
-from lakecli.gc.joined import JoinedSet, group_names, open_live
+from lakecli.gc.joined import (
+    JoinedSet,
+    Reading,
+    Remainder,
+    counts_row,
+    group_names,
+    open_live,
+    read_digests,
+    rows,
+)
 from lakecli.gc.live import DIGEST, DigestSet
 from lakecli.gc.marks import MARKS, LostMarks
 from lakecli.gc.run import Action, GcOptions, advance
@@ -119,7 +132,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 def test_spark_condemns_and_deletes_the_same(
     place: Place, spark: Any, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(data_prefixes, "FEW", few)
+    monkeypatch.setattr(store_location, "FEW", few)
 
     def unused(*_: object) -> NoReturn:
         pytest.fail("the set of this process was used")
@@ -442,15 +455,15 @@ def test_listings_are_divided_by_the_number_of_objects(objects: int, digits: int
 
 
 def test_the_first_keys_tell_how_many_objects_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_prefixes, "FEW", 500)
-    monkeypatch.setattr(data_prefixes, "OBJECTS_PER_PREFIX", 10)
+    monkeypatch.setattr(store_location, "FEW", 500)
+    monkeypatch.setattr(store_location, "OBJECTS_PER_PREFIX", 10)
     store = MemoryStore()
     for number in range(500):
         store.put(data_key(h(b"%d" % number).hex()), b"", ANY)
-    assert data_prefixes.digits_for(store) == 0
+    assert store_location.digits_for(store) == 0
     for number in range(500, 2_000):
         store.put(data_key(h(b"%d" % number).hex()), b"", ANY)
-    assert data_prefixes.digits_for(store) == 2
+    assert store_location.digits_for(store) == 2
     for number in range(2_000, 4_000):
         store.put(data_key(h(b"%d" % number).hex()), b"", ANY)
-    assert data_prefixes.digits_for(store) == 3
+    assert store_location.digits_for(store) == 3

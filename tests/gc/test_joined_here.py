@@ -11,15 +11,14 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.layout import DATA, SCRATCH, data_key
 from lakecli.base.progress import Progress
-from lakecli.engine import data_prefixes
+from lakecli.engine import store_location
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import OpenStore
-from lakecli.gc import join_tasks, joined
+from lakecli.gc import joined
 from lakecli.gc.compare import Listed, garbage_of
-from lakecli.gc.join_tasks import Reading, counts_row, keep_listed, rows
-from lakecli.gc.joined import JoinedSet, open_live
+from lakecli.gc.joined import JoinedSet, Reading, counts_row, keep_listed, open_live, rows
 from lakecli.gc.lakefs import LakeFsPart
 from lakecli.gc.live import DIGEST, DigestSet
 from lakecli.gc.marks import MARKS, LostMarks
@@ -39,9 +38,9 @@ __all__ = ["place"]
 def test_joins_condemn_and_delete_the_same(
     place: Place, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(data_prefixes, "FEW", few)
-    monkeypatch.setattr(data_prefixes, "OBJECTS_PER_PREFIX", 1)
-    monkeypatch.setattr(join_tasks, "_BATCH", 7)
+    monkeypatch.setattr(store_location, "FEW", few)
+    monkeypatch.setattr(store_location, "OBJECTS_PER_PREFIX", 1)
+    monkeypatch.setattr(joined, "_BATCH", 7)
     steps = []
     for runner in (LocalRunner(), place.runner(InProcess())):
         condemned = collect(place.directory, runner, Action.CONDEMNED)

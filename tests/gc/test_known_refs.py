@@ -11,9 +11,17 @@ from lakecli.base.identity import h
 from lakecli.base.layout import SSTABLES, data_key, ref_key
 from lakecli.base.model import RefKind
 from lakecli.errors import ErrorKind, IntegrityError
-from lakecli.gc.known_refs import KnownRefs, RefsWentBack, UnreadableRef
+from lakecli.gc.known_refs import (
+    LAST,
+    SEEN,
+    DamagedObservation,
+    KnownRefs,
+    RefsWentBack,
+    UnreadableRef,
+    dump,
+    read_last,
+)
 from lakecli.gc.marks import Marks
-from lakecli.gc.observations import LAST, SEEN, DamagedObservation, dump, read_last
 from lakecli.gc.run import Action, undo
 from lakecli.remote.collection import Phase, read_state
 from lakecli.remote.refs import find_ref
@@ -278,7 +286,7 @@ def test_a_record_of_the_last_collection_is_read_whole(scene: Scene, body: bytes
 
 
 def test_a_record_that_is_too_large(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.gc.observations.MAX_SEEN_SIZE", 200)
+    monkeypatch.setattr("lakecli.gc.known_refs.MAX_SEEN_SIZE", 200)
     known = KnownRefs(scene.shared.store, "lakefs://demo")
     known.read()
     assert 0 < dump(known.seen_now()).count(b"\n") < len(known.seen_now())

@@ -632,7 +632,7 @@ def test_parts_of_a_large_namespace_have_all_partitions(
     taken: Taken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakecli.gc.lakefs._FEW", 1)
-    monkeypatch.setattr("lakecli.engine.data_prefixes.FEW", 1)
+    monkeypatch.setattr("lakecli.engine.store_location.FEW", 1)
     taken.time.pass_by(MONTH)
     make_commit(taken.clones[0], {b"a": b"1"})
     assert counts(taken.collect_all(lakefs_stopped=True))["lakefs"] >= 1

@@ -11,7 +11,7 @@ from lakecli.base.ids import CommitId, WriteId
 from lakecli.base.model import RefKind, StagingToken
 from lakecli.committed.encode import encode_entry
 from lakecli.gc.live import RECORD, DigestSet
-from lakecli.gc.own import OwnPosition, add_staged, own_positions
+from lakecli.gc.roots import OwnPosition, add_staged, own_positions
 from lakecli.kv.operations import RefChange, StagingChange
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.move import Intent

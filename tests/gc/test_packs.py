@@ -9,8 +9,8 @@ import pytest
 from lakecli.base.identity import h
 from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS, pack_key
-from lakecli.gc.history import Known
 from lakecli.gc.packs import read_all, superseded
+from lakecli.gc.rules import Known
 from lakecli.remote.commit_data import encode_commit
 from lakecli.remote.packs import REPLACES, read_pack, write_pack
 from lakecli.sstable.writer import TableWriter

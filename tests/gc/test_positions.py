@@ -9,8 +9,7 @@ import pytest
 
 from lakecli.base.layout import MAX_REF_SIZE, ref_key, reflog_key
 from lakecli.base.model import RefKind
-from lakecli.gc.known_refs import KnownRefs
-from lakecli.gc.observations import SEEN, observe
+from lakecli.gc.known_refs import SEEN, KnownRefs, observe
 from lakecli.gc.positions import reached_by_heads, read_positions
 from lakecli.remote.move import Outcome, apply
 from lakecli.remote.ref_records import NotOurs

@@ -110,7 +110,7 @@ def let_lakefs_be_gone(repository: Repository) -> None:
 def test_a_large_namespace_is_listed_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakecli.engine.data_prefixes.FEW", 100)
+    monkeypatch.setattr("lakecli.engine.store_location.FEW", 100)
     store = CountingStore(MemoryBucket())
     with Shared(tmp_path, "ada", store=store) as shared:
         (ada,) = shared.clones

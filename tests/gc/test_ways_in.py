@@ -206,8 +206,8 @@ def _commit_directory(setting: Setting) -> None:
 
 def _write_table(setting: Setting) -> None:
     from lakecli.repository.guard.claims import claim_values
+    from lakecli.spark.sink import Uploaded, new_entries
     from lakecli.spark.target import Target
-    from lakecli.spark.uploads import Uploaded, new_entries
 
     target = Target(setting.ada, "main", b"table/", mode="append")
     files = [Uploaded("part-0", h(OLD).hex(), len(OLD), 1)]

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from lakecli.imports import bounds
+from lakecli.imports import sorting
 
 if TYPE_CHECKING:
-    from lakecli.imports.bounds import Keys
+    from lakecli.imports.sorting import Keys
 
 Order = Callable[[int, int], int]
 """Maps the position of a row, among a number of rows, to the number in its key."""
@@ -115,8 +115,8 @@ def interval_sizes(sizes: Sequence[tuple[Keys, int]], *, row_size: int | None = 
     """
     rows = sum(size for _, size in sizes)
     told = [(piece, size * (row_size or 1)) for piece, size in sizes]
-    wanted = bounds.intervals_for(rows, 4)
-    wishes = bounds.wish_for(told, wanted, is_exact=row_size is None)
-    starts = bounds.bounds_of(map(bounds.sample, wishes), least=4)
+    wanted = sorting.intervals_for(rows, 4)
+    wishes = sorting.wish_for(told, wanted, is_exact=row_size is None)
+    starts = sorting.bounds_of(map(sorting.sample, wishes), least=4)
     numbers = [int(key[-12:]) for key in starts]
     return [high - low for low, high in pairwise([0, *numbers, rows])]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.imports import bounds, line_ranges
-from lakecli.imports.bounds import Sample, bounds_of, tasks_for
-from lakecli.imports.line_ranges import LineRange, Lines, QuotedLineEnds, ranges_of
+from lakecli.imports import plain, sorting
+from lakecli.imports.plain import LineRange, Lines, QuotedLineEnds, ranges_of
+from lakecli.imports.sorting import Sample, bounds_of, tasks_for
 from tests.imports.listings import (
     PREFIX,
     clustered,
@@ -31,7 +31,7 @@ TARGET = 640  # 200 intervals
 
 @pytest.fixture(autouse=True)
 def small_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "ROWS_PER_INTERVAL", TARGET)
+    monkeypatch.setattr(sorting, "ROWS_PER_INTERVAL", TARGET)
 
 
 @pytest.mark.parametrize("order", [in_order, clustered, shuffled, strided])
@@ -74,14 +74,14 @@ def test_a_path_that_comes_often_is_not_divided_and_moves_no_other_bound() -> No
 
 def test_a_sample_is_the_same_after_a_restart() -> None:
     sizes = listing(ROWS, [1_000] * 127, shuffled)
-    (first, *_), (again, *_) = (bounds.wish_for(sizes, 200, is_exact=True) for _ in range(2))
-    assert bounds.sample(first) == bounds.sample(again)
+    (first, *_), (again, *_) = (sorting.wish_for(sizes, 200, is_exact=True) for _ in range(2))
+    assert sorting.sample(first) == sorting.sample(again)
 
 
 @given(st.integers(1, 5_000), st.integers(2, 300))
 def test_a_sample_has_one_key_of_each_step(rows: int, most: int) -> None:
     ((piece, _),) = listing(rows, [], in_order)
-    found = bounds.sample(bounds.Wish(piece, 1, most))
+    found = sorting.sample(sorting.Wish(piece, 1, most))
     numbers = [int(key) for key in found.keys]
     assert found.rows == rows
     assert len(numbers) <= most + 1
@@ -127,8 +127,8 @@ def test_ranges_divide_lines_without_loss(
     skipped = b"x" * header + b"\n" if header else b""
     data = skipped + b"\n".join(lines) + (b"\n" if ends else b"")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_ranges, "RANGE", size)
-        patch.setattr(line_ranges, "_CHUNK", chunk)
+        patch.setattr(plain, "RANGE", size)
+        patch.setattr(plain, "_CHUNK", chunk)
         ranges = list(ranges_of(len(skipped), len(data)))
         pieces = [
             io.BufferedReader(Lines(io.BytesIO(data), each, is_quoted=False)).read()
@@ -145,7 +145,7 @@ def test_ranges_divide_lines_without_loss(
 def test_a_line_end_in_quotation_marks_is_refused(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_ranges, "_CHUNK", chunk)
+    monkeypatch.setattr(plain, "_CHUNK", chunk)
 
     def read(data: bytes) -> bytes:
         whole = LineRange(0, len(data))

@@ -15,12 +15,12 @@ from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import NotFound
-from lakecli.imports import listing, listing_split
+from lakecli.imports import listing
+from lakecli.imports.addresses import Verify
 from lakecli.imports.job import ListedLess, import_objects
-from lakecli.imports.listing_split import split
+from lakecli.imports.listing import split
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import Bucket, open_source
-from lakecli.imports.verify import Verify
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.walk import LinkPolicy
@@ -118,7 +118,7 @@ def test_pinning_works_in_parts(
             store.put(key, body, ANY)
     store.put("gone", b"", ANY)
     store.delete(["gone"])
-    monkeypatch.setattr(listing_split, "FIRST_PAGES", 5)
+    monkeypatch.setattr(listing, "FIRST_PAGES", 5)
     monkeypatch.setattr(listing, "LISTING_PARTS", 6)
     monkeypatch.setattr("lakecli.stores.s3.versions.PAGE_SIZE", 7)
     report = run(repository, store.uri, pins=True)
@@ -158,7 +158,7 @@ def test_in_parts(
     repository: Repository, source: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(repository, source.uri)
-    monkeypatch.setattr(listing_split, "FIRST_PAGES", 5)
+    monkeypatch.setattr(listing, "FIRST_PAGES", 5)
     monkeypatch.setattr(listing, "LISTING_PARTS", 6)
     parts = run(repository, source.uri, allow_empty=True)
     assert parts.parts > 3
@@ -183,7 +183,7 @@ def test_a_finished_part_is_listed_again(
     monkeypatch: pytest.MonkeyPatch,
     change: bool,  # noqa: FBT001
 ) -> None:
-    monkeypatch.setattr(listing_split, "FIRST_PAGES", 5)
+    monkeypatch.setattr(listing, "FIRST_PAGES", 5)
     monkeypatch.setattr(listing, "LISTING_PARTS", 6)
     with pytest.raises(KeyboardInterrupt):
         run(repository, source.uri, LocalRunner(), progress=Interrupting(3))
@@ -268,7 +268,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_long_listing_is_split_evenly(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing_split, "FIRST_PAGES", 40)
+    monkeypatch.setattr(listing, "FIRST_PAGES", 40)
     keys = sorted(SHAPES[shape])
     bounds = split(filled(keys), 16)
     assert not isinstance(bounds, int)
@@ -293,13 +293,13 @@ def test_a_short_listing_is_not_split() -> None:
 )
 def test_parts_are_the_whole_listing(keys: set[str], wanted: int) -> None:
     store = filled(sorted(keys))
-    before = listing_split.FIRST_PAGES
-    listing_split.FIRST_PAGES = 3  # type: ignore[misc]
+    before = listing.FIRST_PAGES
+    listing.FIRST_PAGES = 3  # type: ignore[misc]
     try:
         divided = split(store, wanted)
         bounds = ["", *([] if isinstance(divided, int) else divided), ""]
     finally:
-        listing_split.FIRST_PAGES = before  # type: ignore[misc]
+        listing.FIRST_PAGES = before  # type: ignore[misc]
     found = [
         info.key
         for low, high in pairwise(bounds)

@@ -15,8 +15,8 @@ from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.store_location import StoreLocation
+from lakecli.imports.finished_parts import join_parts
 from lakecli.imports.job import destination
-from lakecli.imports.join_parts import join_parts
 from lakecli.imports.merging import Tally
 from lakecli.imports.part import Item, Task, import_item
 from lakecli.stores.memory.store import MemoryStore

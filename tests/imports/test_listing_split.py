@@ -11,8 +11,8 @@ import pytest
 
 from lakecli.base.model import NO_ACCOUNT
 from lakecli.engine.runner import LocalRunner
-from lakecli.imports import listing_split
-from lakecli.imports.listing_split import ENOUGH, Piece, first_pieces, merged, refine
+from lakecli.imports import listing
+from lakecli.imports.listing import ENOUGH, Piece, first_pieces, merged, refine
 from lakecli.stores.base import ObjectInfo, Version
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def skewed(number: int) -> str:
 def test_a_billion_objects_make_thousands_of_parts(
     key_of: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing_split, "FIRST_PAGES", 80)
+    monkeypatch.setattr(listing, "FIRST_PAGES", 80)
     store: Any = Listing(BILLION, key_of)
-    monkeypatch.setattr(listing_split, "open_by_uri", lambda *_, **__: store)
+    monkeypatch.setattr(listing, "open_by_uri", lambda *_, **__: store)
     pieces = refine(LocalRunner(), first_pieces(store, 64), uri=store.uri, account=NO_ACCOUNT)
     assert pieces[0].low == ""
     assert pieces[-1].high == ""
@@ -86,9 +86,9 @@ def test_a_billion_objects_make_thousands_of_parts(
 
 
 def test_pieces_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing_split, "FIRST_PAGES", 80)
+    monkeypatch.setattr(listing, "FIRST_PAGES", 80)
     store: Any = Listing(100_000, numbered)
-    monkeypatch.setattr(listing_split, "open_by_uri", lambda *_, **__: store)
+    monkeypatch.setattr(listing, "open_by_uri", lambda *_, **__: store)
     first = first_pieces(store, 64)
     found = [
         refine(LocalRunner(parallelism=cores), first, uri=store.uri, account=NO_ACCOUNT)
@@ -98,7 +98,7 @@ def test_pieces_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyP
 
 
 def test_small_neighbours_become_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing_split, "KEYS_PER_PIECE", 100)
+    monkeypatch.setattr(listing, "KEYS_PER_PIECE", 100)
     pieces = [
         Piece("", "b", 40), Piece("b", "c", 60), Piece("c", "d", 1), Piece("d", "e"),
         Piece("e", "f", 1), Piece("f", "", 99),

@@ -16,11 +16,11 @@ import pytest
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import ConflictError, IntegrityError, Refused, Unsupported, UsageError
-from lakecli.imports import line_ranges, manifest, manifest_file, shuffle, sorting, sources
+from lakecli.imports import manifest, manifest_file, plain, shuffle, sorting, sources
+from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects, preview
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source
-from lakecli.imports.verify import Verify
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.transfer.walk import LinkPolicy
@@ -503,7 +503,7 @@ def test_the_command_works_without_arrow(repository: Repository, tmp_path: Path)
 def test_portions_of_a_cluster_have_all_rows_once(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    monkeypatch.setattr(line_ranges, "RANGE", 10_000)
+    monkeypatch.setattr(plain, "RANGE", 10_000)
     monkeypatch.setattr(shuffle, "BYTES_PER_MAP", 20_000)
     rows = [row_of(key, NUMBERS[key]) for key in KEYS]
     write = {"csv": write_csv, "gz": write_csv, "jsonl": write_json, "parquet": write_parquet}
@@ -527,7 +527,7 @@ def test_portions_of_a_cluster_have_all_rows_once(
 def test_a_csv_with_line_ends_in_its_paths_is_not_divided(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_ranges, "RANGE", 1_000)
+    monkeypatch.setattr(plain, "RANGE", 1_000)
     keys = [f"a/{n:04}" for n in range(400)] + ["b/\nx"]
     write_csv(tmp_path / "x.csv", [row_of(key, 1) for key in keys])
     source = open_source(repository, str(tmp_path / "x.csv"), links=LinkPolicy.FAIL)

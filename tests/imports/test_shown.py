@@ -8,11 +8,11 @@ import pytest
 
 from lakecli.engine.runner import LocalRunner
 from lakecli.imports import files
+from lakecli.imports.addresses import Verify
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.shown import ShownProgress
 from lakecli.imports.sources import open_source
-from lakecli.imports.verify import Verify
 from lakecli.repository.transfer.walk import LinkPolicy
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress

@@ -17,8 +17,8 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.imports.copying import make_ingest
 from lakecli.repository.guard.claims import claim_values
 from lakecli.repository.guard.gc_guard import GcGuard
+from lakecli.spark.sink import Uploaded, new_entries
 from lakecli.spark.target import Target
-from lakecli.spark.uploads import Uploaded, new_entries
 from tests.meetings.arguments import SPARK_WRITE
 
 if TYPE_CHECKING:

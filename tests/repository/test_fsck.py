@@ -14,7 +14,7 @@ from lakecli.repository.bucket.data_index import DataIndex
 from lakecli.repository.check.fsck import count_head_entries, fsck, summarise
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.view import open_view
-from lakecli.repository.repair.findings import FsckCounts
+from lakecli.repository.repair.report import FsckCounts
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from tests.support.lakes import entry_of, stage_entries

@@ -25,7 +25,7 @@ from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.base import ANY
 from lakecli.stores.memory.store import MemoryStore
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from tests.support.lakes import entry_of, make_repository, open_lake, serve, stage, through
 
 if TYPE_CHECKING:

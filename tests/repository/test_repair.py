@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Commit
     from lakecli.repository.contract import Repository
-    from lakecli.repository.repair.findings import Finding, FsckCounts
+    from lakecli.repository.repair.report import Finding, FsckCounts
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.repository.repair.findings import Finding
+    from lakecli.repository.repair.report import Finding
 
 PLAIN = UploadOptions()
 THREADS = UploadOptions(parallelism=4)

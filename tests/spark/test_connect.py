@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.engine.java import java_settings
+from lakecli.engine.session import java_settings
 from tests.support.tools import require_package
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.reading.view import branch_at
 from lakecli.spark import register, writer
 from lakecli.spark.fit import SchemaMismatch
-from lakecli.spark.source import source_class
-from lakecli.spark.source_table import TableReader, look_at_table, schema_of
+from lakecli.spark.source import TableReader, look_at_table, schema_of, source_class
 from lakecli.spark.target import TableChanged
 from tests.support.lakes import read, stage
 

@@ -26,7 +26,7 @@ from lakecli.stores.base import (
     key_bytes,
 )
 from lakecli.stores.capabilities import DeletesMatching, renew
-from lakecli.stores.contents import put_content
+from lakecli.stores.parallel_batch import put_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -18,7 +18,7 @@ import pytest
 
 from lakecli.errors import IntegrityError, Unreachable, Unsupported, UsageError
 from lakecli.stores.base import ABSENT, ANY, BucketNotFound, ConditionFailed, Match, Version
-from lakecli.stores.presigned import PresignRequest
+from lakecli.stores.presigning import PresignRequest
 from lakecli.stores.streams import PART_SIZE
 from tests.support.servers import free_port
 

@@ -12,7 +12,7 @@ import pytest
 
 from lakecli.errors import LakeError, Unreachable, Unsupported
 from lakecli.stores.base import ANY
-from lakecli.stores.ranges import open_range
+from lakecli.stores.streams import open_range
 from lakecli.stores.uploads import UploadId
 from lakecli.stores.versions import versions_of
 from tests.support.servers import Answer

@@ -24,8 +24,7 @@ import pytest
 
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.stores.base import ANY
-from lakecli.stores.presigned import PresignRequest
-from lakecli.stores.presigning import content_disposition
+from lakecli.stores.presigning import PresignRequest, content_disposition
 from lakecli.stores.registry import open_store
 from tests.stores.contract import ODD_NAMES
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.stores.base import ObjectStore
-    from lakecli.stores.presigned import PresignedUrl
+    from lakecli.stores.presigning import PresignedUrl
 
 NOW = datetime(2030, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -114,7 +113,7 @@ def watch(event, arguments):
         touched.append(event)
 sys.addaudithook(watch)
 from datetime import UTC, datetime, timedelta
-from lakecli.stores.presigned import PresignRequest
+from lakecli.stores.presigning import PresignRequest
 from lakecli.stores.registry import open_store
 store = open_store(sys.argv[1], region="eu-north-1")
 request = PresignRequest("GET", timedelta(minutes=5))

@@ -33,7 +33,7 @@ from lakecli.stores.local import batch as local_batch
 from lakecli.stores.local import directory, files
 from lakecli.stores.local.files import FEW
 from lakecli.stores.local.store import LocalStore
-from lakecli.stores.presigned import PresignRequest
+from lakecli.stores.presigning import PresignRequest
 from lakecli.stores.registry import prepare_namespace
 from tests.stores.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
 from tests.support.tools import linux_only

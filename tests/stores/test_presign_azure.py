@@ -12,8 +12,7 @@ import pytest
 from lakecli.errors import PermissionDenied, Unsupported
 from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.base import ABSENT
-from lakecli.stores.presigned import PresignRequest
-from lakecli.stores.presigning import content_disposition
+from lakecli.stores.presigning import PresignRequest, content_disposition
 from tests.stores.presign_contract import (
     GET,
     MINUTE,
@@ -37,7 +36,7 @@ from tests.support.azurite import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.stores.presigned import PresignedUrl
+    from lakecli.stores.presigning import PresignedUrl
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ import pytest
 from lakecli.errors import PermissionDenied, Unreachable, Unsupported
 from lakecli.stores.base import ANY
 from lakecli.stores.gs.store import GsStore
-from lakecli.stores.presigned import PresignRequest
-from lakecli.stores.presigning import content_disposition
+from lakecli.stores.presigning import PresignRequest, content_disposition
 from tests.stores.presign_contract import (
     GET,
     MINUTE,
@@ -30,7 +29,7 @@ from tests.support.servers import Answer, StubServer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.stores.presigned import PresignedUrl
+    from lakecli.stores.presigning import PresignedUrl
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.stores import ranges
+from lakecli.stores import streams
 from lakecli.stores.base import ANY, ObjectNotFound
 from lakecli.stores.memory.store import MemoryStore
-from lakecli.stores.ranges import open_range
 from lakecli.stores.s3.store import S3Store
+from lakecli.stores.streams import open_range
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def store(
 
 
 def test_a_range_of_an_object_is_read(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "READ_SIZE", 7)
+    monkeypatch.setattr(streams, "READ_SIZE", 7)
     body = bytes(range(256))
     store.put("k", body, ANY)
     with open_range(store, "k", start=10, length=100) as stream:

@@ -133,8 +133,8 @@ def test_objects_above_the_limit_are_copied_in_parts(
     # A test has neither time nor disk for objects above 5 GiB.
     body = bytes(range(256)) * 25_000
     store.put("from", body, ANY, Attributes("a/b", {"k": "v"}))
-    monkeypatch.setattr("lakecli.stores.s3.multipart.SINGLE_LIMIT", len(body) - 1)
-    monkeypatch.setattr("lakecli.stores.s3.multipart.COPY_PART_SIZE", 5 << 20)
+    monkeypatch.setattr("lakecli.stores.s3.uploads.SINGLE_LIMIT", len(body) - 1)
+    monkeypatch.setattr("lakecli.stores.s3.uploads.COPY_PART_SIZE", 5 << 20)
     from botocore.exceptions import ClientError
 
     def refuse(**_: object) -> None:
@@ -150,7 +150,7 @@ def test_objects_above_the_limit_are_copied_in_parts(
     assert store.head("to").content_type == "a/b"
     assert store.head("to").metadata == {"k": "v"}
     assert "-" in store.head("to").etag
-    monkeypatch.setattr("lakecli.stores.s3.multipart.SINGLE_LIMIT", len(body))
+    monkeypatch.setattr("lakecli.stores.s3.uploads.SINGLE_LIMIT", len(body))
     with pytest.raises(Refused, match="InvalidRequest"):
         store.copy("from", "to2")
 

@@ -30,7 +30,7 @@ from lakecli.stores.base import (
     Version,
 )
 from lakecli.stores.memory.store import MemoryStore
-from lakecli.stores.s3 import multipart
+from lakecli.stores.s3 import uploads
 from lakecli.stores.s3.direct import DirectRequests
 from lakecli.stores.s3.store import S3Store
 from lakecli.stores.streams import PART_SIZE
@@ -444,10 +444,10 @@ def test_parts_have_checksums_only_if_so_configured(
 
 
 def test_a_range_is_copied_up_to_its_last_byte() -> None:
-    part = multipart.COPY_PART_SIZE
-    assert list(multipart.ranges_of(1)) == ["bytes=0-0"]
-    assert list(multipart.ranges_of(part)) == [f"bytes=0-{part - 1}"]
-    assert list(multipart.ranges_of(part + 1)) == [f"bytes=0-{part - 1}", f"bytes={part}-{part}"]
+    part = uploads.COPY_PART_SIZE
+    assert list(uploads.ranges_of(1)) == ["bytes=0-0"]
+    assert list(uploads.ranges_of(part)) == [f"bytes=0-{part - 1}"]
+    assert list(uploads.ranges_of(part + 1)) == [f"bytes=0-{part - 1}", f"bytes={part}-{part}"]
 
 
 # Copies

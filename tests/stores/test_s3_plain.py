@@ -12,7 +12,7 @@ from botocore.session import Session
 
 from lakecli.errors import UsageError
 from lakecli.stores.s3.config import resolve_config
-from lakecli.stores.s3.plain import PlainAccess, find_plain_access
+from lakecli.stores.s3.direct_settings import PlainAccess, find_plain_access
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -255,7 +255,7 @@ def test_the_sdk_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     program = """
 import os, sys
 from datetime import UTC, datetime, timedelta
-from lakecli.stores.presigned import PresignRequest
+from lakecli.stores.presigning import PresignRequest
 from lakecli.stores.registry import open_store
 
 def loaded():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.stores.s3.plain import Keys
-from lakecli.stores.s3.signing import UNSIGNED, signed
+from lakecli.stores.s3.direct import UNSIGNED, signed
+from lakecli.stores.s3.direct_settings import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

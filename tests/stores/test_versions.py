@@ -17,7 +17,7 @@ from lakecli.stores.base import ANY, ObjectNotFound
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.local.store import LocalStore
 from lakecli.stores.memory.store import MemoryBucket, MemoryStore
-from lakecli.stores.presigned import PresignRequest
+from lakecli.stores.presigning import PresignRequest
 from lakecli.stores.s3.store import S3Store
 from lakecli.stores.versions import at_version, versions_of
 from tests.support.azure_versions import CONTAINER, versioned_azure

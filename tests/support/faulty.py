@@ -13,14 +13,14 @@ from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.stores.base import ABSENT, ANY, PLAIN, Attributes, Match, ObjectNotFound, Version
 from lakecli.stores.memory.store import MemoryBucket, MemoryStore
 from lakecli.stores.memory.uploads import MemoryUploads
-from lakecli.stores.presigned import PresignedUrl
+from lakecli.stores.presigning import PresignedUrl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakecli.errors import LakeError
     from lakecli.stores.base import Condition, ObjectInfo
-    from lakecli.stores.presigned import PresignRequest
+    from lakecli.stores.presigning import PresignRequest
     from lakecli.stores.uploads import Part, UnfinishedUpload, UploadId
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

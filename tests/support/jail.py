@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakecli.stores import registry
 from lakecli.stores.base import ABSENT
 from lakecli.stores.memory.store import MemoryBucket, MemoryStore
-from lakecli.stores.presigned import PresignedUrl
+from lakecli.stores.presigning import PresignedUrl
 from tests.support.lakes import START
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pytest
 
     from lakecli.stores.base import ObjectStore
-    from lakecli.stores.presigned import PresignRequest
+    from lakecli.stores.presigning import PresignRequest
     from lakecli.stores.uri import NamespaceUri
 
 SECRET: Final = b"CANARY-f8c1-of-the-victim"

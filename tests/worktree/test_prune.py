@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakecli.worktree.index import Index
-from lakecli.worktree.prune import UNUSED_NS, clear_unused, prune
+from lakecli.worktree.index import UNUSED_NS, Index, clear_unused, prune
 from tests.support.worktrees import clone, commit_contents, items, reopen, write
 
 if TYPE_CHECKING:

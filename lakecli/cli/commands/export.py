@@ -27,11 +27,10 @@ from lakecli.cli.transfers import (
     show_steps,
 )
 from lakecli.errors import UsageError
-from lakecli.exports.manifest import check_can_write, write_manifest
+from lakecli.exports.manifests import check_can_write, write_manifest, write_symlinks
 from lakecli.exports.records import ExportOptions, ExportReport
 from lakecli.exports.run import count_exported, summarise
 from lakecli.exports.run import export as run
-from lakecli.exports.symlinks import write_symlinks
 from lakecli.stores.uri import normalise
 
 

@@ -18,15 +18,14 @@ from lakecli.cli.outside import place_lines, place_records
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.cli.reading import Parser, read_texts
 from lakecli.errors import UsageError
-from lakecli.fsck.bulk import RunnerBulk
+from lakecli.fsck.index import RunnerBulk
 from lakecli.repository.check.fsck import fsck as check
 from lakecli.repository.check.fsck import summarise
 from lakecli.repository.check.thoroughness import Thoroughness
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.outside import Place, places_in
-from lakecli.repository.repair.findings import Finding, FsckCounts
 from lakecli.repository.repair.objects import repair_cache
-from lakecli.repository.repair.report import Lost, RepairCounts, Repaired
+from lakecli.repository.repair.report import Finding, FsckCounts, Lost, RepairCounts, Repaired
 from lakecli.repository.repair.run import repair
 
 SHOWN_PATHS: Final = 10

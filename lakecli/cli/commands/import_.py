@@ -41,8 +41,8 @@ from lakecli.cli.transfers import (
     show_steps,
 )
 from lakecli.errors import UsageError
+from lakecli.imports import addresses as verify_objects
 from lakecli.imports import job
-from lakecli.imports import verify as verify_objects
 from lakecli.imports.addresses import COPY_IT
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.rows import Failure

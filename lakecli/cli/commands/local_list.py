@@ -12,10 +12,10 @@ from lakecli.cli.out.answers.worktree import LinkedDirectory
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.worktrees import SearchedDirectory
 from lakecli.errors import NotFound
-from lakecli.worktree.find import find_linked
 from lakecli.worktree.git import find_git
-from lakecli.worktree.prune import DIRECTORIES
-from lakecli.worktree.prune import prune as prune_indexes
+from lakecli.worktree.index import DIRECTORIES
+from lakecli.worktree.index import prune as prune_indexes
+from lakecli.worktree.link import find_linked
 
 
 def local_list(

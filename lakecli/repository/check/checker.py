@@ -26,7 +26,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading import outside
 from lakecli.repository.records.commits import problems_of_commit
 from lakecli.repository.records.namespace import owner_of
-from lakecli.repository.repair.findings import Finding, FsckCounts
+from lakecli.repository.repair.report import Finding, FsckCounts
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.base import ObjectNotFound

@@ -22,7 +22,7 @@ from lakecli.repository.bucket.data_index import DataIndex
 from lakecli.repository.check.checker import Checker
 from lakecli.repository.check.thoroughness import Thoroughness
 from lakecli.repository.contract import Repository
-from lakecli.repository.repair.findings import Finding, FsckCounts
+from lakecli.repository.repair.report import Finding, FsckCounts
 from lakecli.stores.capabilities import clear_temporaries
 
 

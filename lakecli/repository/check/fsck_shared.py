@@ -20,7 +20,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.bucket.packs import Packs, read_packs
 from lakecli.repository.contract import Repository
-from lakecli.repository.repair.findings import Finding
+from lakecli.repository.repair.report import Finding
 
 
 def check_shared(

@@ -26,14 +26,14 @@ from threading import Lock
 from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from lakecli.base.elapsed import elapsed
 from lakecli.base.identity import h
 from lakecli.base.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
+from lakecli.base.retry import elapsed
 from lakecli.errors import LostRace, PermissionDenied
 from lakecli.stores.base import ObjectInfo, ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.remote.collection_record import GcState
+    from lakecli.remote.collection import GcState
     from lakecli.stores.base import ObjectStore
 
 A = TypeVar("A")
@@ -130,7 +130,7 @@ class GcGuard:
                 is_stale = self._is_stale(self._read_at)
             if self._state is None and not is_stale:
                 return
-            from lakecli.remote.collection_record import NEVER_RAN, Phase
+            from lakecli.remote.collection import NEVER_RAN, Phase
 
             before = self._state or NEVER_RAN
             while True:
@@ -177,7 +177,7 @@ class GcGuard:
                 state = self._state
                 if state is None or state.never_ran:
                     return None
-                from lakecli.remote.collection_record import Phase
+                from lakecli.remote.collection import Phase
 
                 if state.phase is Phase.SWEEPING:
                     self._await_sweep()
@@ -209,7 +209,7 @@ class GcGuard:
         except PermissionDenied as error:
             self._check_absent(error)
         else:
-            from lakecli.remote.collection_record import parse_state
+            from lakecli.remote.collection import parse_state
 
             state = parse_state(data)
         self._state = state
@@ -238,7 +238,7 @@ class GcGuard:
         state = self._read()
         if state is None:
             return
-        from lakecli.remote.collection_record import Phase
+        from lakecli.remote.collection import Phase
 
         if state.phase is Phase.SWEEPING:
             from lakecli.base.retry import SWEEPS, Retries

@@ -38,7 +38,7 @@ from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.stores.base import ObjectInfo, ObjectNotFound
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_external, may_change
 from lakecli.repository.reading.presigner import Presigner
 from lakecli.repository.reading.view import View, no_such_path, open_view
-from lakecli.stores.presigned import PresignedUrl
+from lakecli.stores.presigning import PresignedUrl
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

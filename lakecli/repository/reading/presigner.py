@@ -10,7 +10,7 @@ from typing import Final
 
 from lakecli.base.model import Entry
 from lakecli.repository.contract import Repository
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.presigning import PresignedUrl, PresignRequest
 
 _SHOWN: Final = re.compile(
     r"(text/(plain|csv|tab-separated-values|markdown)|application/(json|pdf|x-ndjson)"

@@ -2,12 +2,10 @@
 
 ::
 
-    run        the verb: checks, repairs, and checks again until nothing more can be repaired
-    findings   what fsck reports
-    objects    data, ranges and metaranges
-    sources    where intact copies are
-    history    commits, packs and refs
-    report     what was repaired, and what stays lost, with the affected refs and paths
+    run      check, repair, and check again
+    objects  mending data objects, ranges and metaranges from intact copies
+    history  repair commits and refs
+    report   what fsck reports, what was repaired, and what cannot be
 
 Only damaged copies in the cache, and damaged packs whose commits are elsewhere, are deleted.
 Objects are named by their content, so overwriting wrong bytes with the right ones is always safe.

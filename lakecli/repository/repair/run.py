@@ -9,8 +9,15 @@ from lakecli.errors import LakeError
 from lakecli.repository.contract import Repository
 from lakecli.repository.records import namespace
 from lakecli.repository.repair import history, objects
-from lakecli.repository.repair.findings import Finding, FsckCounts
-from lakecli.repository.repair.report import Damage, Lost, RepairCounts, Repaired, describe_losses
+from lakecli.repository.repair.report import (
+    Damage,
+    Finding,
+    FsckCounts,
+    Lost,
+    RepairCounts,
+    Repaired,
+    describe_losses,
+)
 
 ROUNDS: Final = 6
 """Checks at most: each repaired table may reveal problems of what it refers to."""

@@ -43,8 +43,8 @@ from lakecli.repository.transfer.readers import (
     read_whole,
 )
 from lakecli.stores.base import ANY, ObjectNotFound
-from lakecli.stores.contents import put_content
 from lakecli.stores.local.files import sync_all_published
+from lakecli.stores.parallel_batch import put_content
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:

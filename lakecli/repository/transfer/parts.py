@@ -52,7 +52,7 @@ from lakecli.repository.transfer.readers import (
 )
 from lakecli.stores.base import ANY, ObjectNotFound
 from lakecli.stores.capabilities import PART_SIZE, uploads_of
-from lakecli.stores.ranges import open_range
+from lakecli.stores.streams import open_range
 from lakecli.stores.uploads import (
     Part,
     UnfinishedUpload,

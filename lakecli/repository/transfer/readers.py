@@ -22,7 +22,7 @@ from lakecli.base.identity import is_md5
 from lakecli.base.ids import DataDigest
 from lakecli.base.progress import Progress
 from lakecli.errors import LakeError, LostRace, Unreachable
-from lakecli.stores.seekable import Seekable
+from lakecli.stores.streams import Seekable
 
 if TYPE_CHECKING:
     from lakecli.stores.base import Batch

@@ -2,10 +2,14 @@
 
 ::
 
-    store      the adapter; reading: gets, heads and streams
-    client     the SDK's requests; service: its client; login: credentials
-    uploads    uploads in parts; presign: signed URLs; access: which credentials are in use
-    listing    listings in byte order; names: what Azure cannot hold as it is
-    versions   ETags and version IDs
-    errors     the SDK's errors in lakecli's words
+    store    the adapter of Azure Blob Storage
+    reading  reading blobs: whole, in part, and as files; all bytes of one read are of one version
+    listing  listing blobs in byte order
+    client   the requests of Azure's SDK; importing this module loads the SDK
+    service  the SDK's service client, as lakecli sets it up: credentials, connections and retries
+    login    credentials and endpoint of a storage account
+    uploads  uploads in parts that outlive a process, on Azure; see `lakecli.stores.uploads`
+    presign  signed URLs for Azure: shared access signatures of single blobs
+    names    names of blobs, keys of their metadata, and their versions
+    errors   the errors of Azure's SDK in lakecli's words
 """

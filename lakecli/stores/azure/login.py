@@ -5,6 +5,8 @@ In this order: ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_KEY``,
 ``AZURE_CLIENT_ID`` and related variables, a workload identity, or the login of ``az``.
 ``AZURE_STORAGE_ACCOUNT`` names the account of the key or token, and
 ``AZURE_STORAGE_SERVICE_ENDPOINT`` its endpoint, if that is not the usual one.
+
+Describes the credentials for Azure, and the variable that they come from.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from lakecli.errors import PermissionDenied, UsageError
+from lakecli.stores.access import Access, beginning_of
 from lakecli.stores.cloud_errors import has_credentials
 
 CONNECTION_STRING: Final = "AZURE_STORAGE_CONNECTION_STRING"
@@ -137,3 +141,34 @@ def _other_account(name: str, owner: str, account: str) -> PermissionDenied:
         f"{name} is for the storage account {owner!r}, not for {account!r}",
         hint=f"set it for {account!r}, or unset it to use your own login",
     )
+
+
+_CLIENT = "AZURE_CLIENT_ID"
+
+
+def describe(login: AzureLogin, variables: Mapping[str, str]) -> Access:
+    """Return the credentials in use, without logging in.
+
+    Args:
+        login: of the account.
+        variables: of the environment.
+    """
+    identity, host = f"of {login.account}", login.host
+    if login.key:
+        return Access("account key", identity, login.source, endpoint=host)
+    if login.sas_token:
+        end = _end_of(login.sas_token)
+        return Access("SAS token", identity, login.source, endpoint=host, expires_at=end)
+    client = variables.get(_CLIENT, "")
+    if client:
+        return Access("client", beginning_of(client), _CLIENT, endpoint=host)
+    return Access("your own login", "", "`az login`, or this machine's identity", endpoint=host)
+
+
+def _end_of(sas_token: str) -> datetime | None:
+    """Return when a token expires; unknown if it refers to a policy of the container."""
+    try:
+        end = datetime.fromisoformat(parse_qs(sas_token)["se"][0])
+    except (KeyError, ValueError):
+        return None
+    return end if end.tzinfo else end.replace(tzinfo=UTC)

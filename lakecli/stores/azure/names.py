@@ -1,16 +1,24 @@
-"""What Azure cannot hold as it is: names of blobs, and keys of their metadata.
+"""Names of blobs, keys of their metadata, and their versions.
+
+What Azure cannot hold as it is: names of blobs, and keys of their metadata.
 
 Azure, clients and proxies treat the name of a blob as a path: a backslash becomes a slash, ``.``
 and ``..`` are resolved, and dots at the end of a segment are removed. Such keys would name other
 blobs, so lakecli refuses them.
+
+Versions of blobs: ETags for conditions, and the IDs of versions that Azure keeps.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from lakecli.errors import UsageError
+from lakecli.stores.answer_checks import UnusableAnswerError, etag_of
+from lakecli.stores.answer_checks import version_id_of as id_of_version
+from lakecli.stores.base import ConditionFailed, Version
 
 LONGEST_NAME = 1_024
 """Characters, as UTF-16 counts them."""
@@ -92,3 +100,38 @@ def _encode_key(key: str) -> str:
 
 def _is_plain(character: str, position: int) -> bool:
     return _PLAIN_KEY.fullmatch(character if position == 0 else f"_{character}") is not None
+
+
+TRIES: Final = 5
+"""Attempts to read or renew an object that is replaced again and again."""
+
+
+def version_of(etag: object) -> Version:
+    """Return an ETag without its quotes.
+
+    Raises:
+        UnusableAnswerError: there is none, and a condition on it would be no condition.
+    """
+    version = Version(etag_of(str(etag or "")))
+    if not version:
+        raise UnusableAnswerError("it has no ETag")
+    return version
+
+
+def replaced(uri: str, key: str) -> ConditionFailed:
+    """Return the error of an object that others replace while it is read."""
+    what = f"{uri}/{key}"
+    return ConditionFailed(f"object was replaced while it was read: {what!r}")
+
+
+def version_id_of(time: str) -> str:
+    """Return the ID of a version, which Azure names by a time, without colons.
+
+    Addresses hold IDs of letters, digits and ``._~-`` only.
+    """
+    return id_of_version(time.replace(":", "_"))
+
+
+def version_time(version_id: str) -> str:
+    """Return the time by which Azure names a version."""
+    return version_id.replace("_", ":")

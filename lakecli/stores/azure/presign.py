@@ -17,8 +17,14 @@ from urllib.parse import quote
 from lakecli.errors import PermissionDenied
 from lakecli.stores.answer_checks import UnusableAnswerError
 from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
-from lakecli.stores.presigning import LONGEST, lifetime_of, quoted_path, response_headers
+from lakecli.stores.presigning import (
+    LONGEST,
+    PresignedUrl,
+    PresignRequest,
+    lifetime_of,
+    quoted_path,
+    response_headers,
+)
 
 VERSION = "2022-11-02"
 _PERMISSIONS = {"GET": "r", "PUT": "cw"}

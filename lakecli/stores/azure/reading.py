@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from azure.core.exceptions import HttpResponseError
 
-from lakecli.stores.azure.versions import TRIES, replaced, version_of, version_time
+from lakecli.stores.azure.names import TRIES, replaced, version_of, version_time
 from lakecli.stores.base import ConditionFailed, Version
 from lakecli.stores.streams import ReadStream
 

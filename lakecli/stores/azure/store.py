@@ -26,14 +26,21 @@ from lakecli.base.retry import REQUESTS
 from lakecli.errors import Unsupported
 from lakecli.stores.access import Access
 from lakecli.stores.answer_checks import UnusableAnswerError
-from lakecli.stores.azure.access import describe
 from lakecli.stores.azure.errors import AzureTranslator
 from lakecli.stores.azure.listing import current_blobs, in_byte_order
-from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin, find_login
-from lakecli.stores.azure.names import check_name, decode_metadata, encode_metadata
+from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin, describe, find_login
+from lakecli.stores.azure.names import (
+    TRIES,
+    check_name,
+    decode_metadata,
+    encode_metadata,
+    replaced,
+    version_id_of,
+    version_of,
+    version_time,
+)
 from lakecli.stores.azure.presign import presign
 from lakecli.stores.azure.uploads import AzureUploads
-from lakecli.stores.azure.versions import TRIES, replaced, version_id_of, version_of, version_time
 from lakecli.stores.base import (
     PLAIN,
     Absent,
@@ -48,7 +55,7 @@ from lakecli.stores.base import (
 from lakecli.stores.capabilities import HasVersions, Renews, WritesGarbled
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
 from lakecli.stores.dates import ServerDate
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from lakecli.stores.streams import PART_SIZE, read_exactly
 from lakecli.stores.uri import NamespaceUri
 from lakecli.stores.versions import not_versioned

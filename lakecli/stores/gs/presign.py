@@ -8,8 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from lakecli.stores.gs.credentials import Signer
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
-from lakecli.stores.presigning import V4, V4Form, lifetime_of
+from lakecli.stores.presigning import V4, PresignedUrl, PresignRequest, V4Form, lifetime_of
 
 GOOG4: Final = V4("GOOG4-RSA-SHA256", "X-Goog-", "storage/goog4_request")
 

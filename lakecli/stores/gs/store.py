@@ -36,14 +36,12 @@ from lakecli.stores.base import (
 from lakecli.stores.capabilities import HasVersions, WritesGarbled
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
 from lakecli.stores.dates import ServerDate
-from lakecli.stores.gs.access import describe
-from lakecli.stores.gs.credentials import GsLogin, Signer
+from lakecli.stores.gs.credentials import GsLogin, Signer, describe
 from lakecli.stores.gs.errors import GsTranslator
 from lakecli.stores.gs.presign import unsigned
 from lakecli.stores.gs.streams import ObjectStream
 from lakecli.stores.gs.uploads import GsUploads
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
-from lakecli.stores.presigning import quoted_path
+from lakecli.stores.presigning import PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.streams import PART_SIZE, read_exactly
 from lakecli.stores.uri import NamespaceUri
 from lakecli.stores.versions import not_versioned

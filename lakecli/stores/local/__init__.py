@@ -2,8 +2,10 @@
 
 ::
 
-    store         the adapter; listing: keys in order; writing: one object; removing: objects
-    directory     the root and what lies below it; files: files by descriptor
-    batch         many files made durable by two syncs; staging_dirs: its unfinished files
-    leftovers     temporary files of killed processes
+    directory     the files of a local namespace: nothing outside the root, nothing half-written
+    files         files and directories by descriptor: opening, describing, writing and syncing them
+    store         A directory as a bucket
+    writing       writing, listing and removing objects of a local namespace
+    batch         creates many files with two syncs: first of the contents, then of the names
+    staging_dirs  staging directories, and the temporary files that killed processes left
 """

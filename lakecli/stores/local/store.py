@@ -35,7 +35,7 @@ from lakecli.stores.local.files import info_of, object_status, sync_published, v
 if TYPE_CHECKING:
     from lakecli.stores.access import Access
     from lakecli.stores.local.batch import LocalBatch
-    from lakecli.stores.presigned import PresignedUrl, PresignRequest
+    from lakecli.stores.presigning import PresignedUrl, PresignRequest
     from lakecli.stores.uri import NamespaceUri
 
 
@@ -131,7 +131,7 @@ class LocalStore:
 
         Directories are read one at a time; symbolic links and special files are no objects.
         """
-        from lakecli.stores.local.listing import walk
+        from lakecli.stores.local.writing import walk
 
         wanted, floor = key_bytes(prefix), key_bytes(after)
         above, slash, _ = wanted.rpartition(b"/")
@@ -148,13 +148,13 @@ class LocalStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; a missing one is fine. Directories stay, as writers may be using them."""
-        from lakecli.stores.local.removing import delete
+        from lakecli.stores.local.writing import delete
 
         delete(self._directory, ((key, None) for key in keys))
 
     def delete_matching(self, objects: Iterable[tuple[str, Version]]) -> Collection[str]:
         """Delete objects that are still of these versions."""
-        from lakecli.stores.local.removing import delete
+        from lakecli.stores.local.writing import delete
 
         return delete(self._directory, objects)
 
@@ -217,7 +217,7 @@ class LocalStore:
         Also removes lakecli's directory of temporary files if the namespace has no other of its
         files.
         """
-        from lakecli.stores.local.removing import prune
+        from lakecli.stores.local.writing import prune
 
         prune(self._directory, prefix)
 
@@ -226,7 +226,7 @@ class LocalStore:
         with self._directory.translated("temporary files"):
             if not self._directory.has_temporaries():
                 return 0
-            from lakecli.stores.local.leftovers import clear_temporaries
+            from lakecli.stores.local.staging_dirs import clear_temporaries
 
             age_ns = int(older_than.total_seconds()) * 10**9
             return clear_temporaries(self._directory, before_ns=self._directory.now_ns() - age_ns)

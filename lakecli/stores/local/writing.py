@@ -1,16 +1,126 @@
-"""Writing one object of a local namespace, under a condition."""
+"""Writing, listing and removing objects of a local namespace.
+
+Listing a directory in the order of keys.
+
+Removing objects and empty directories of a local namespace.
+
+Writing one object of a local namespace, under a condition.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import BinaryIO
 
-from lakecli.stores.base import Absent, Condition, ConditionFailed, Match, Version
+from lakecli.stores.base import (
+    Absent,
+    Condition,
+    ConditionFailed,
+    Match,
+    ObjectInfo,
+    Version,
+    key_bytes,
+)
 from lakecli.stores.local.directory import TEMPORARY, Directory, split_key
-from lakecli.stores.local.files import object_status, sync_file, sync_names, version_of, write_all
+from lakecli.stores.local.files import (
+    info_of,
+    object_status,
+    open_below,
+    status_of,
+    sync_file,
+    sync_names,
+    version_of,
+    write_all,
+)
+
+RESERVED = b"/".join((*TEMPORARY, b""))
+
+
+def walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator[ObjectInfo]:
+    """Yield what lies in an opened directory, and close it.
+
+    Args:
+        descriptor: of the directory, owned by this call.
+        above: its key, with a trailing slash; empty for the root.
+        wanted: the prefix of every key to yield.
+        floor: every key to yield is greater.
+    """
+    try:
+        # With the slash in its name a directory sorts where its keys do: "a-b" before "a/b".
+        names = []
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                name = os.fsencode(entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    name += b"/"
+                elif entry.is_symlink():
+                    continue
+                if (above + name).startswith(wanted) or wanted.startswith(above + name):
+                    names.append(name)
+        names.sort()
+        for name in names:
+            key = above + name
+            if name.endswith(b"/"):
+                if (key > floor or floor.startswith(key)) and key != RESERVED:
+                    yield from _descend(descriptor, name[:-1], key, wanted, floor)
+            elif key > floor and key.startswith(wanted):
+                status = status_of(descriptor, name)
+                if status is not None and stat.S_ISREG(status.st_mode):
+                    yield info_of(key.decode("utf-8", "surrogateescape"), status)
+    finally:
+        os.close(descriptor)
+
+
+def _descend(
+    parent: int, name: bytes, key: bytes, wanted: bytes, floor: bytes
+) -> Iterator[ObjectInfo]:
+    with suppress(FileNotFoundError):  # deleted since it was listed
+        yield from walk(open_below(parent, name, create=False, sync=False), key, wanted, floor)
+
+
+def delete(files: Directory, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
+    """Delete objects that have these versions, ``None`` for any; return the other keys."""
+    kept = []
+    with files.translated("temporary files"):
+        temporaries = files.open_directory(TEMPORARY, create=True)
+    try:
+        for key, version in objects:
+            names = split_key(key)
+            with (
+                files.translated(key),
+                suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError),
+                files.opened(names[:-1]) as parent,
+                files.locked(temporaries),
+            ):
+                current = object_status(parent, names[-1])
+                if current is None:
+                    continue
+                if version is None or version_of(current) == version:
+                    os.unlink(names[-1], dir_fd=parent)
+                else:
+                    kept.append(key)
+    finally:
+        os.close(temporaries)
+    return kept
+
+
+def prune(files: Directory, prefix: str) -> None:
+    """Remove the directory of a prefix if it is empty; see `LocalStore.prune`."""
+    names = key_bytes(prefix).rstrip(b"/").split(b"/")
+    with files.translated(prefix):
+        with (
+            suppress(FileNotFoundError),
+            files.opened(names[:-1]) as parent,
+            suppress(OSError),
+        ):
+            os.rmdir(names[-1], dir_fd=parent)
+        with suppress(FileNotFoundError):
+            files.remove_own()
+
 
 COPY_SIZE = 1 << 20
 COPY_LIMIT = 1 << 30

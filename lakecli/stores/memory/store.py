@@ -35,10 +35,10 @@ from lakecli.stores.base import (
     check_range,
     key_bytes,
 )
-from lakecli.stores.contents import put_content
 from lakecli.stores.memory.uploads import MemoryUpload, MemoryUploads
 from lakecli.stores.memory.versions import MemoryVersions
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.parallel_batch import put_content
+from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from lakecli.stores.uri import NamespaceUri
 
 

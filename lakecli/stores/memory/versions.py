@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import Unsupported
 from lakecli.stores.base import ObjectInfo, ObjectNotFound, check_range
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.presigning import PresignedUrl, PresignRequest
 
 if TYPE_CHECKING:
     from lakecli.stores.memory.store import MemoryBucket, MemoryStore, Stored

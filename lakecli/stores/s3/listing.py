@@ -21,9 +21,9 @@ from lakecli.stores.answer_checks import (
 )
 from lakecli.stores.base import ObjectInfo
 from lakecli.stores.s3 import versions
-from lakecli.stores.s3.conditions import version_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.direct import DirectRequests
+from lakecli.stores.s3.versions import version_of
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

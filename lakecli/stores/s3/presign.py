@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from lakecli.errors import PermissionDenied
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
-from lakecli.stores.presigning import LONGEST, V4, V4Form, lifetime_of
-from lakecli.stores.s3.plain import Keys
+from lakecli.stores.presigning import LONGEST, V4, PresignedUrl, PresignRequest, V4Form, lifetime_of
+from lakecli.stores.s3.direct_settings import Keys
 
 if TYPE_CHECKING:
     from botocore.session import Session

@@ -13,11 +13,10 @@ from lakecli.stores.answer_checks import UnusableAnswerError, required, size_of_
 from lakecli.stores.base import ObjectInfo, Version
 from lakecli.stores.cloud_errors import MISSING, Translator
 from lakecli.stores.dates import date_of
-from lakecli.stores.s3.conditions import version_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.direct import DirectRequests, NoSuchKeyError
 from lakecli.stores.s3.errors import status_of
-from lakecli.stores.s3.versions import wanted
+from lakecli.stores.s3.versions import version_of, wanted
 from lakecli.stores.streams import ReadStream, read_exactly
 
 if TYPE_CHECKING:

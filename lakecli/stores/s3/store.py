@@ -35,16 +35,15 @@ from lakecli.stores.base import (
 )
 from lakecli.stores.capabilities import HasVersions, OpensRanges
 from lakecli.stores.cloud_store import CloudStore, Refusal
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
+from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from lakecli.stores.s3 import versions
-from lakecli.stores.s3.conditions import arguments_of, headers_of, version_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import S3Translator, status_of
 from lakecli.stores.s3.listing import S3Listing
-from lakecli.stores.s3.multipart import SINGLE_LIMIT, Multipart, copy_object
 from lakecli.stores.s3.presign import find_keys, presign
 from lakecli.stores.s3.reading import S3Reader, info_of
-from lakecli.stores.s3.uploads import S3Uploads
+from lakecli.stores.s3.uploads import SINGLE_LIMIT, Multipart, S3Uploads, copy_object
+from lakecli.stores.s3.versions import arguments_of, headers_of, version_of
 from lakecli.stores.streams import PART_SIZE, parts_of, read_exactly, size_left, spooled
 from lakecli.stores.uri import NamespaceUri
 from lakecli.stores.versions import not_versioned

@@ -1,12 +1,44 @@
-"""Versions of objects in a bucket of S3 that has versioning enabled."""
+"""Conditions and versions of objects, as S3 has them.
+
+Conditions, versions and attributes as S3 has them: headers, ETags and arguments.
+
+Versions of objects in a bucket of S3 that has versioning enabled.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from lakecli.stores.answer_checks import required, token_of
-from lakecli.stores.base import ObjectInfo, key_bytes
+from lakecli.stores.answer_checks import etag_of, required, token_of
+from lakecli.stores.base import Absent, Attributes, Condition, Match, ObjectInfo, Version, key_bytes
+
+
+def headers_of(condition: Condition) -> dict[str, str]:
+    """Return the arguments of a conditional request."""
+    match condition:
+        case Absent():
+            return {"IfNoneMatch": "*"}
+        case Match():
+            return {"IfMatch": condition.checked()}
+        case _:
+            return {}
+
+
+def arguments_of(attributes: Attributes) -> dict[str, Any]:
+    """Return the arguments of a request that writes an object with these attributes."""
+    named = {"ContentType": attributes.content_type, "Metadata": dict(attributes.metadata)}
+    return {name: value for name, value in named.items() if value}
+
+
+def version_of(answer: Mapping[str, Any]) -> Version:
+    """Return the version that a response names, or ``""``.
+
+    Raises:
+        UnusableAnswerError: the ETag could not be sent back in a header.
+    """
+    return Version(etag_of(str(answer.get("ETag", ""))))
+
 
 PAGE_SIZE: Final = 1_000
 """Objects in one page of a listing or one batch of deletions, at most."""

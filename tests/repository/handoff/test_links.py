@@ -16,8 +16,7 @@ from lakecli.repository.handoff.links import ObjectLinks, open_handoff
 from lakecli.repository.presign import presign_entry
 from lakecli.repository.reading.trust import remember
 from lakecli.repository.staged.stager import Stager
-from lakecli.stores.presigned import PresignedUrl, PresignRequest
-from lakecli.stores.presigning import response_headers
+from lakecli.stores.presigning import PresignedUrl, PresignRequest, response_headers
 from tests.support.lakes import checksums, entry_of, stage, stage_entries, unclaimed
 
 if TYPE_CHECKING:

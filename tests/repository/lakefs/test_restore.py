@@ -41,7 +41,7 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.records import clones
 from lakecli.repository.records.commits import initial_commit
-from lakecli.repository.repair.findings import FsckCounts
+from lakecli.repository.repair.report import FsckCounts
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, undo
 from tests.support.clones import synced
