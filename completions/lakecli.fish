@@ -346,6 +346,7 @@ function __lakecli_options
                 '-r' 'All objects below the path' \
                 '--recursive' 'All objects below the path' \
                 '--script' 'With -r, write a shell script that downloads everything' \
+                '--title' 'With -r, the title of a web page; default: PATH' \
                 '-z' 'Names of --files-from end with NUL, not with a newline'
         case 'fs rm'
             printf '%s\t%s\n' \
@@ -847,6 +848,8 @@ function __lakecli_value
             echo 'nothing'
         case 'fs presign --script'
             echo 'file'
+        case 'fs presign --title'
+            echo 'nothing'
         case 'fs rm --files-from'
             echo 'file'
         case 'fs stage --checksum'

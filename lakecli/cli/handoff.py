@@ -46,6 +46,7 @@ def presign_tree(
     format_name: str | None,
     manifest: Path | None,
     script: Path | None,
+    title: str,
     inline: bool,
     names: list[bytes] | None,
 ) -> None:
@@ -73,11 +74,12 @@ def presign_tree(
             context.out.stream(
                 links, record=lambda link: pick(Link, link), text=lambda link: link.url
             )
+        header = handoff.header._replace(title=title, sender=context.committer())
         for file, document in documents:
             if file is None:
-                document.write(context.out.document(), handoff.header, handoff.totals)
+                document.write(context.out.document(), header, handoff.totals)
             else:
-                file.write(document, handoff.header, handoff.totals)
+                file.write(document, header, handoff.totals)
         if manifest is not None or script is not None:
             _tell_files(context, handoff, manifest, script)
         if handoff.totals.outside:

@@ -56,6 +56,9 @@ _Script = Annotated[
     ),
     Completion(Kind.FILE),
 ]
+_Title = Annotated[
+    str, Option("--title", metavar="TEXT", help="With -r, the title of a web page; default: PATH")
+]
 _Check = Annotated[
     Path | None,
     Option("--check", metavar="MANIFEST", help="Show which URLs expired and which objects changed"),
@@ -81,6 +84,7 @@ def fs_presign(
     format_: _Format = None,
     manifest: _Manifest = None,
     script: _Script = None,
+    title: _Title = "",
     check: _Check = None,
     put: _Put = False,
     inline: _Inline = False,
@@ -99,10 +103,10 @@ def fs_presign(
 
     With -r, one URL is printed for each object below PATH. --manifest FILE writes the URLs with
     sizes, checksums and expiry times to a file: JSON, CSV, or a web page with links, by the
-    suffix of FILE or by --format; --format alone prints the manifest. --script FILE writes a shell
-    script that downloads and verifies everything; it needs curl. Only you can read these files. If
-    some objects fail, the others are done, the failures are listed, and the exit code is 3.
-    --files-from FILE does the same for the objects that FILE names.
+    suffix of FILE or by --format, with --title as the title of the page; --format alone prints the
+    manifest. --script FILE writes a shell script that downloads and verifies everything; it needs
+    curl. Only you can read these files. If some objects fail, the others are done, the failures are
+    listed, and the exit code is 3. --files-from FILE does the same for the objects that FILE names.
 
     --check MANIFEST compares a JSON or CSV manifest with the current state of its ref. The exit
     code is 13 if any URL has expired or its object differs from the ref.
@@ -153,6 +157,7 @@ def fs_presign(
             format_name=name,
             manifest=manifest,
             script=script,
+            title=title,
             inline=inline,
             names=listed,
         )

@@ -48,6 +48,8 @@ class Header(NamedTuple):
         uncommitted: whether uncommitted changes of the branch are among the links.
         prefix: of all paths; empty, or ending in a slash.
         created_at: when the links were signed, in whole seconds.
+        title: what the page is called; ``""``: the path of the links.
+        sender: who hands the data over; ``""`` if that is not known.
     """
 
     repository: str
@@ -57,6 +59,8 @@ class Header(NamedTuple):
     uncommitted: bool
     prefix: bytes
     created_at: datetime
+    title: str = ""
+    sender: str = ""
 
 
 class ObjectLink(NamedTuple):
@@ -86,15 +90,17 @@ class Totals:
     Attributes:
         outside: how many of them lead to objects outside the storage namespace that may change.
         expires_at: the earliest expiry; ``None`` before the first link.
+        last_expires_at: the latest expiry.
     """
 
-    __slots__ = ("count", "expires_at", "outside", "size")
+    __slots__ = ("count", "expires_at", "last_expires_at", "outside", "size")
 
     def __init__(self) -> None:
         self.count = 0
         self.outside = 0
         self.size = 0
         self.expires_at: datetime | None = None
+        self.last_expires_at: datetime | None = None
 
     def add(self, link: ObjectLink) -> None:
         """Count a link."""
@@ -102,6 +108,8 @@ class Totals:
         self.size += link.size
         if self.expires_at is None or link.expires_at < self.expires_at:
             self.expires_at = link.expires_at
+        if self.last_expires_at is None or link.expires_at > self.last_expires_at:
+            self.last_expires_at = link.expires_at
 
 
 def is_blake3(checksum: str) -> bool:

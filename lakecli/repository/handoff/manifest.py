@@ -294,14 +294,31 @@ def _damaged(what: str) -> IntegrityError:
 
 
 _STYLE: Final = """
+:root { color-scheme: light dark }
 body { font: 16px/1.5 sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
+h1 { overflow-wrap: anywhere }
 table { border-collapse: collapse; width: 100% }
 th, td { padding: .3rem .6rem; text-align: left; vertical-align: top }
-tr { border-bottom: 1px solid #ddd }
+tr { border-bottom: 1px solid #8886 }
 td:first-child { overflow-wrap: anywhere }
 .n { text-align: right; white-space: nowrap }
 .c { font: 12px/1.5 ui-monospace, monospace; overflow-wrap: anywhere; max-width: 18rem }
+@media (max-width: 40rem) {
+  thead { display: none }
+  tr, td { display: block }
+  tr { padding: .5rem 0 }
+  td { padding: 0; max-width: none }
+  .n { text-align: left }
+}
+@media print {
+  body { font-size: 11px; margin: 0; max-width: none }
+  tr { break-inside: avoid }
+}
 """.strip()
+_ONE_EXPIRY: Final = ".u { display: none }"
+"""Hides the column of expiries, which the head of the page names once."""
+
+_SHORT_ID: Final = 12
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
 _STEP: Final = 1000
 
@@ -315,37 +332,47 @@ class HtmlManifest:
     def link(self, link: ObjectLink) -> bytes:
         """Return one row."""
         name = escape(readable(link.name or link.path))
-        kind = "BLAKE3" if is_blake3(link.checksum) else "ETag"
+        kind = "" if is_blake3(link.checksum) else "ETag "
         return (
             f'<tr><td><a href="{escape(url_text(link.url))}" download="{_file_name(link.name)}">'
             f"<bdi>{name}</bdi></a></td>"
             f'<td class="n" title="{link.size} bytes">{_shown_size(link.size)}</td>'
-            f'<td class="n">{_utc(link.expires_at)}</td>'
-            f'<td class="c" title="{kind}">{_escaped(link.checksum)}</td></tr>\n'
+            f'<td class="n u">{_utc(link.expires_at)}</td>'
+            f'<td class="c">{kind}{_escaped(link.checksum)}</td></tr>\n'
         ).encode()
 
     def head(self, header: Header, totals: Totals) -> bytes:
         """Return everything before the first row."""
-        place = f"{header.repository}/{header.ref}/{os.fsdecode(header.prefix)}"
-        title = _escaped(place)
+        title = _escaped(
+            header.title or f"{header.repository}/{header.ref}/{os.fsdecode(header.prefix)}"
+        )
+        is_one_expiry = totals.expires_at == totals.last_expires_at
         end = ""
         if totals.expires_at is not None:
-            end = f" They work until {_utc(totals.expires_at)}."
+            end = f" {'They work' if is_one_expiry else 'The first works'} until "
+            end += f"{_utc(totals.expires_at)}."
         counted = "1 object" if totals.count == 1 else f"{totals.count:,} objects"
+        commit = (
+            f'<span title="{_escaped(header.commit_id)}">{_escaped(header.commit_id[:_SHORT_ID])}'
+            "</span>"
+        )
+        sender = f" by {_escaped(header.sender)}" if header.sender else ""
+        style = f"{_STYLE}\n{_ONE_EXPIRY}" if is_one_expiry else _STYLE
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta http-equiv="Content-Security-Policy" '
             "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
             '<meta name="referrer" content="no-referrer">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{title}</title>\n<style>\n{_STYLE}\n</style>\n</head>\n<body>\n"
+            f"<title>{title}</title>\n<style>\n{style}\n</style>\n</head>\n<body>\n"
             f"<h1><bdi>{title}</bdi></h1>\n"
-            f"<p>{counted}, {_shown_size(totals.size)}, as of commit {_escaped(header.commit_id)}"
-            f"{' with uncommitted changes' if header.uncommitted else ''}, signed "
-            f"{_utc(header.created_at)}. The links are secrets: whoever has one can read its "
-            f"object.{end}</p>\n"
-            '<table>\n<thead><tr><th>Name</th><th class="n">Size</th><th class="n">Works until</th>'
-            "<th>Checksum</th></tr></thead>\n<tbody>\n"
+            f"<p>{counted}, {_shown_size(totals.size)}, as of commit {commit}"
+            f"{' with uncommitted changes' if header.uncommitted else ''}, signed"
+            f"{sender} on {_utc(header.created_at)}. The links are secrets: whoever has one can "
+            f"read its object.{end}</p>\n"
+            "<p>The checksums are BLAKE3: b3sum FILE prints that of a file.</p>\n"
+            '<table>\n<thead><tr><th>Name</th><th class="n">Size</th>'
+            '<th class="n u">Works until</th><th>BLAKE3</th></tr></thead>\n<tbody>\n'
         ).encode()
 
     def tail(self, header: Header, totals: Totals) -> bytes:

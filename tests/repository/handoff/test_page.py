@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from html.parser import HTMLParser
 
 import pytest
@@ -14,7 +15,7 @@ URL = "https://bucket.example/k?response-content-type=text%2Fcsv&X-Signature=a%2
 VOID = {"meta", "img", "br", "link", "input"}
 ALLOWED = {
     *("html", "head", "meta", "title", "style", "body", "h1", "p", "bdi", "table", "thead"),
-    *("tbody", "tr", "th", "td", "a"),
+    *("tbody", "tr", "th", "td", "a", "span"),
 }
 
 
@@ -81,7 +82,7 @@ def test_the_page_has_a_row_for_each_object() -> None:
         assert shown == readable(name)
         assert size.split(" ")[0] in {str(link.size), f"{link.size / 1000:.1f}"}
         assert end == "2096-03-01 12:00:00 UTC"
-        assert checksum == link.checksum
+        assert checksum.removeprefix("ETag ") == link.checksum
         assert row.link["href"] == URL
 
 
@@ -136,7 +137,8 @@ def test_the_page_begins_with_a_summary() -> None:
     page = Reader(write("html", links, header=header)[0].decode())
     place = "lakefs://demo/main~2/<b>\\u202e&/\\xff\\n/"
     assert page.text.count(place) == 2
-    assert "2 objects, 4 bytes, as of commit " + "c" * 64 in page.text
+    assert "2 objects, 4 bytes, as of commit " + "c" * 12 + " " in page.text
+    assert ("span", {"title": "c" * 64}) in page.tags
     assert "with uncommitted changes" in page.text
     assert "They work until 2096-03-01 12:00:00 UTC." in page.text
 
@@ -153,8 +155,26 @@ def test_sizes_are_readable(size: int, shown: str) -> None:
 def test_checksums_name_their_algorithm() -> None:
     links = [link_to(b"a", b"1", URL), link_to(b"b", b"1", URL, checksum='"<etag>"-2')]
     page = Reader(write("html", links)[0].decode())
-    titles = [a["title"] for _, a in page.tags if a.get("class") == "c"]
-    assert titles == ["BLAKE3", "ETag"]
-    assert page.rows[2].cells[3] == '"<etag>"-2'
+    assert page.rows[0].cells[3] == "BLAKE3"
+    assert "b3sum FILE" in page.text
+    assert page.rows[1].cells[3] == links[0].checksum
+    assert page.rows[2].cells[3] == 'ETag "<etag>"-2'
     assert page.rows[1].cells[0] == "a"
     assert page.rows[0].link == {}
+
+
+def test_a_page_has_a_title_and_a_sender() -> None:
+    header = HEADER._replace(title="Prices <2026>", sender="Ada <ada@example.com>")
+    page = Reader(write("html", [link_to(b"a", b"1", URL)], header=header)[0].decode())
+    assert page.text.count("Prices <2026>") == 2
+    assert "signed by Ada <ada@example.com> on " in page.text
+
+
+def test_one_expiry_is_told_once() -> None:
+    links = [link_to(b"a", b"1", URL), link_to(b"b", b"1", URL)]
+    hidden = ".u { display: none }"
+    assert hidden in write("html", links)[0].decode()
+    links[1] = links[1]._replace(expires_at=links[1].expires_at + timedelta(hours=1))
+    text = write("html", links)[0].decode()
+    assert hidden not in text
+    assert "The first works until" in text
