@@ -103,7 +103,7 @@ def without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait between attempts."""
-    monkeypatch.setattr("lakecli.stores.gs.errors.REQUESTS", RetryPolicy(5, first_delay=0.0))
+    monkeypatch.setattr("lakecli.stores.gs.attempts.REQUESTS", RetryPolicy(5, first_delay=0.0))
 
 
 def batch_answer(*statuses: int) -> Answer:
