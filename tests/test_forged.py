@@ -16,8 +16,8 @@ import pytest
 
 from lakecli.base.identity import h
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from lakecli.worktree.names import PERMISSIONS
 from tests.cli.test_escapes import FORBIDDEN, HOSTILE
 from tests.support import forge

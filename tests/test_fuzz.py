@@ -42,8 +42,8 @@ from lakecli.repository.handoff.manifest import read_manifest
 from lakecli.repository.records.namespace import describe, owner_of
 from lakecli.sstable import directory, reader
 from lakecli.sstable.reader import BytesSource, Table
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.support.forge import Namespace
 from tests.support.forgeries import DOCUMENTS, VALUES
 from tests.support.lakefs_files import DIRECTORY

@@ -19,7 +19,7 @@ from lakecli.repository.lakefs.restore import Restored
 from lakecli.repository.lakefs.update import ASIDE, RefState, Updated
 from lakecli.repository.refs_dump import Loss
 from lakecli.sstable.reader import BytesSource, Table
-from lakecli.stores.base import get_bounded
+from lakecli.stores.contract import get_bounded
 from lakecli.stores.uri import as_url
 
 

@@ -21,7 +21,7 @@ from lakecli.cli.line.argv import Globals, without_secrets
 from lakecli.cli.out.output import Output
 from lakecli.committed.cache import reads_text
 from lakecli.errors import PermissionDenied, UsageError
-from lakecli.stores.answer_checks import LOGGER as REQUESTS
+from lakecli.stores.responses import LOGGER as REQUESTS
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 from lakecli.base.directories import make_private
 from lakecli.base.ids import HexId
 from lakecli.errors import IntegrityError
-from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.contract import ObjectNotFound
 
 if TYPE_CHECKING:
     from lakecli.base.directories import StrPath
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 DEFAULT_SIZE_LIMIT = 1 << 30

@@ -17,7 +17,7 @@ from lakecli.committed.metaranges import RangeRecord
 if TYPE_CHECKING:
     from lakecli.base.model import MetarangeId
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 def find(trees: TreeStore, tree: MetarangeId, key: bytes) -> bytes | None:

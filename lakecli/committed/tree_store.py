@@ -35,13 +35,13 @@ from lakecli.committed.metaranges import (
 )
 from lakecli.errors import IntegrityError
 from lakecli.sstable.reader import TAIL_SIZE, BytesSource, CorruptTable, Table
-from lakecli.stores.base import ObjectNotFound, get_bounded
+from lakecli.stores.contract import ObjectNotFound, get_bounded
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads, SstableCache, Tier
     from lakecli.committed.points import PointReader
     from lakecli.committed.rebuild import Rebuilt
-    from lakecli.stores.base import Batch, ObjectStore
+    from lakecli.stores.contract import ObjectStore, WriteBatch
 
     class GcGuard(Protocol):
         """Protects tables, new ones and those that existed already, from garbage collection."""
@@ -94,7 +94,7 @@ class TableBatch:
         written: keys not yet claimed, and whether each object existed already.
     """
 
-    def __init__(self, objects: Batch) -> None:
+    def __init__(self, objects: WriteBatch) -> None:
         self.objects = objects
         self.written: dict[str, bool] = {}
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from lakecli.errors import ErrorKind, LakeError
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """The result of a check, from good to bad; ``skipped`` is no result."""
 
     OK = "ok"
@@ -32,7 +32,7 @@ class Check:
     """
 
     name: str
-    verdict: Verdict
+    verdict: CheckVerdict
     seen: str
     fix: str = ""
     kind: ErrorKind | None = None
@@ -41,17 +41,17 @@ class Check:
 
 def ok(name: str, seen: str, **details: str) -> Check:
     """Return a passed check."""
-    return Check(name, Verdict.OK, seen, details=details)
+    return Check(name, CheckVerdict.OK, seen, details=details)
 
 
 def skipped(name: str, why: str) -> Check:
     """Return a check that was not made."""
-    return Check(name, Verdict.SKIPPED, why)
+    return Check(name, CheckVerdict.SKIPPED, why)
 
 
 def warning(name: str, seen: str, *, fix: str, **details: str) -> Check:
     """Return a check that passed with a warning."""
-    return Check(name, Verdict.WARNING, seen, fix, details=details)
+    return Check(name, CheckVerdict.WARNING, seen, fix, details=details)
 
 
 def failed(name: str, error: LakeError, *, fix: str = "", **details: str) -> Check:
@@ -63,4 +63,4 @@ def failed(name: str, error: LakeError, *, fix: str = "", **details: str) -> Che
         fix: used if the error has no hint.
         details: for programs.
     """
-    return Check(name, Verdict.FAILED, error.message, error.hint or fix, error.kind, details)
+    return Check(name, CheckVerdict.FAILED, error.message, error.hint or fix, error.kind, details)

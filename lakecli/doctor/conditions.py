@@ -10,23 +10,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from time import sleep
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from lakecli.doctor.check import Check, ok, warning
-from lakecli.doctor.scratch import Scratch
+from lakecli.doctor.scratch import ScratchObjects
 from lakecli.errors import Unreachable, Unsupported
-from lakecli.stores.base import (
+from lakecli.stores.contract import (
     ABSENT,
     ANY,
     Condition,
     ConditionFailed,
     Match,
     ObjectNotFound,
+    ObjectStore,
     Version,
 )
-
-if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
 
 T = TypeVar("T")
 
@@ -53,7 +51,7 @@ class BrokenPromise(Unsupported):
         super().__init__(message, hint=FIX)
 
 
-def check_create_only(scratch: Scratch) -> Check:
+def check_create_only(scratch: ScratchObjects) -> Check:
     """Create the same key twice.
 
     Raises:
@@ -63,7 +61,7 @@ def check_create_only(scratch: Scratch) -> Check:
     return ok("create-only", "a second create-only write is refused")
 
 
-def check_match(scratch: Scratch) -> Check:
+def check_match(scratch: ScratchObjects) -> Check:
     """Write with the current version, with a stale one, and with one of a missing object.
 
     Raises:
@@ -73,7 +71,7 @@ def check_match(scratch: Scratch) -> Check:
     return ok("compare-and-set", "stale versions are refused, the current one is accepted")
 
 
-def check_races(scratch: Scratch) -> Check:
+def check_races(scratch: ScratchObjects) -> Check:
     """Let many writers race for one key several times; exactly one must win.
 
     Raises:
@@ -94,7 +92,7 @@ def check_races(scratch: Scratch) -> Check:
     return ok("race", f"{races} races of {WRITERS} writers, one winner each")
 
 
-def _patiently(scratch: Scratch, name: str, look: Callable[[Scratch, str], T]) -> T:
+def _patiently(scratch: ScratchObjects, name: str, look: Callable[[ScratchObjects, str], T]) -> T:
     """Repeat a check once, on another key, if the store did not answer.
 
     The adapters send conditional writes only once, and some stores need a second between two writes
@@ -107,7 +105,7 @@ def _patiently(scratch: Scratch, name: str, look: Callable[[Scratch, str], T]) -
         return look(scratch, f"{name}-again")
 
 
-def _try_create_only(scratch: Scratch, name: str) -> None:
+def _try_create_only(scratch: ScratchObjects, name: str) -> None:
     store, key = scratch.store, scratch.key(name)
     try:
         store.put(key, b"first", ABSENT)
@@ -118,7 +116,7 @@ def _try_create_only(scratch: Scratch, name: str) -> None:
         raise BrokenPromise("a create-only write was refused, and replaced the object")
 
 
-def _try_match(scratch: Scratch, name: str) -> None:
+def _try_match(scratch: ScratchObjects, name: str) -> None:
     store, key = scratch.store, scratch.key(name)
     first = store.put(key, b"first", ANY)
     if store.head(key).version != first:
@@ -138,11 +136,11 @@ def _try_match(scratch: Scratch, name: str) -> None:
         raise BrokenPromise("a write with a stale version was refused, and replaced the object")
 
 
-def _race_to_create(scratch: Scratch, name: str) -> bool:
+def _race_to_create(scratch: ScratchObjects, name: str) -> bool:
     return _has_winner(scratch.store, scratch.key(name), ABSENT)
 
 
-def _race_to_replace(scratch: Scratch, name: str) -> bool:
+def _race_to_replace(scratch: ScratchObjects, name: str) -> bool:
     key = scratch.key(name)
     version = scratch.store.put(key, b"start", ANY)
     return _has_winner(scratch.store, key, Match(version))

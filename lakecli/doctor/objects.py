@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Final
 
 from lakecli.doctor.check import Check, ok, skipped, warning
-from lakecli.doctor.scratch import Scratch
+from lakecli.doctor.scratch import ScratchObjects
 from lakecli.errors import IntegrityError, PermissionDenied, Refused, Unsupported
-from lakecli.stores.base import ANY, ObjectNotFound
 from lakecli.stores.capabilities import WritesGarbled, uploads_of
+from lakecli.stores.contract import ANY, ObjectNotFound
 
 OBJECT: Final = "object"
 """Name of the object that several checks read."""
@@ -27,13 +27,13 @@ _ROUNDS: Final = 2
 _MAX_UPLOADS: Final = 1_000
 
 
-def check_write(scratch: Scratch) -> Check:
+def check_write(scratch: ScratchObjects) -> Check:
     """Write an object."""
     scratch.store.put(scratch.key(OBJECT), BODY, ANY)
     return ok("write", "allowed")
 
 
-def check_read(scratch: Scratch, *, is_written: bool) -> Check:
+def check_read(scratch: ScratchObjects, *, is_written: bool) -> Check:
     """Read the object of `check_write`, or request it although it was not written.
 
     Raises:
@@ -52,7 +52,7 @@ def check_read(scratch: Scratch, *, is_written: bool) -> Check:
     return ok("read", "allowed")
 
 
-def check_overwrite(scratch: Scratch) -> Check:
+def check_overwrite(scratch: ScratchObjects) -> Check:
     """Write over an object."""
     key = scratch.key("overwritten")
     scratch.store.put(key, b"first", ANY)
@@ -60,7 +60,7 @@ def check_overwrite(scratch: Scratch) -> Check:
     return ok("overwrite", "allowed")
 
 
-def check_read_after_write(scratch: Scratch) -> Check:
+def check_read_after_write(scratch: ScratchObjects) -> Check:
     """Read new and replaced objects at once.
 
     Raises:
@@ -81,7 +81,7 @@ def check_read_after_write(scratch: Scratch) -> Check:
     return ok("read-after-write", "new and replaced objects are read at once")
 
 
-def check_list_after_write(scratch: Scratch) -> Check:
+def check_list_after_write(scratch: ScratchObjects) -> Check:
     """List a new object at once."""
     name = "list-after-write"
     key = scratch.key("listed")
@@ -96,7 +96,7 @@ def check_list_after_write(scratch: Scratch) -> Check:
     )
 
 
-def check_ranges(scratch: Scratch) -> Check:
+def check_ranges(scratch: ScratchObjects) -> Check:
     """Read parts of the object of `check_write`.
 
     Raises:
@@ -111,7 +111,7 @@ def check_ranges(scratch: Scratch) -> Check:
     return ok("ranges", "from the start, from the end and past it")
 
 
-def check_multipart(scratch: Scratch) -> Check:
+def check_multipart(scratch: ScratchObjects) -> Check:
     """Send an object in parts, see them listed, and join them.
 
     Raises:
@@ -147,7 +147,7 @@ def check_multipart(scratch: Scratch) -> Check:
     return ok(name, "allowed")
 
 
-def check_checksums(scratch: Scratch) -> Check:
+def check_checksums(scratch: ScratchObjects) -> Check:
     """Send bytes with the checksum of other bytes, as a whole object or as a part."""
     name = "checksums"
     try:
@@ -166,7 +166,7 @@ def check_checksums(scratch: Scratch) -> Check:
     )
 
 
-def _send_garbled(scratch: Scratch) -> bool:
+def _send_garbled(scratch: ScratchObjects) -> bool:
     """Return whether the store can be sent a wrong checksum."""
     from google_crc32c import value as crc32c
 

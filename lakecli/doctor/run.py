@@ -13,20 +13,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lakecli.doctor import conditions, objects
-from lakecli.doctor.check import Check, Verdict, failed, ok, skipped, warning
-from lakecli.doctor.scratch import Scratch
-from lakecli.doctor.url import Fetched, fetch
+from lakecli.doctor.check import Check, CheckVerdict, failed, ok, skipped, warning
+from lakecli.doctor.scratch import ScratchObjects
+from lakecli.doctor.url import FetchedUrl, fetch
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, Unsupported
-from lakecli.stores.access import access_of
-from lakecli.stores.base import ObjectInfo, ObjectNotFound
+from lakecli.stores.capabilities import access_of
+from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
 from lakecli.stores.presigning import PresignRequest
 from lakecli.stores.uri import is_local
-
-if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
 
 REQUESTS: Final = 130
 """Requests of a run, at most, to a store that answers."""
@@ -94,7 +91,7 @@ class Instruments:
 
     clock: Callable[[], datetime]
     new_id: Callable[[], bytes]
-    fetch: Callable[[str], Fetched] = fetch
+    fetch: Callable[[str], FetchedUrl] = fetch
 
 
 class Probe:
@@ -119,10 +116,10 @@ class Probe:
         self._fetch = instruments.fetch
         self._root = root
         self._greet = greet
-        self._scratch = Scratch(store, f"{root}{instruments.new_id().hex()}/")
+        self._scratch = ScratchObjects(store, f"{root}{instruments.new_id().hex()}/")
         self._begun = instruments.clock()
         self._obstacle = ""
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, CheckVerdict] = {}
         self._listed: list[ObjectInfo] | LakeError = []
         self._sent: tuple[datetime, datetime] | None = None
 
@@ -189,7 +186,7 @@ class Probe:
         if self._obstacle:
             return self._obstacle
         needs = _NEEDS.get(name, ())
-        lacking = [need for need in needs if self._verdicts[need] is Verdict.FAILED]
+        lacking = [need for need in needs if self._verdicts[need] is CheckVerdict.FAILED]
         return f"it needs a check that failed: {', '.join(lacking)}" if lacking else ""
 
     # -- reaching it -------------------------------------------------------------------------
@@ -264,11 +261,11 @@ class Probe:
             if self._is_written:
                 place = self._place_of(self._scratch.prefix)
                 fixes.append(f"delete the remaining objects under {place}")
-            return Check("delete", Verdict.FAILED, error.message, "; ".join(fixes), error.kind)
-        if self._obstacle or self._verdicts["read"] is not Verdict.OK or not self._is_written:
+            return Check("delete", CheckVerdict.FAILED, error.message, "; ".join(fixes), error.kind)
+        if self._obstacle or self._verdicts["read"] is not CheckVerdict.OK or not self._is_written:
             return ok("delete", "allowed")
         # Listings may be late, so each object is requested.
-        if self._verdicts["list"] is not Verdict.FAILED:
+        if self._verdicts["list"] is not CheckVerdict.FAILED:
             keys = [info.key for info in self.store.list(self._scratch.prefix)]
         for key in keys:
             with suppress(ObjectNotFound):
@@ -313,7 +310,7 @@ class Probe:
     def _measure(self) -> timedelta | None:
         """Return how far the store's clock is ahead, 0 if it may be right; ``None``: unknown."""
         key = self._scratch.prefix + objects.OBJECT
-        if self._sent is not None and self._verdicts["read"] is Verdict.OK:
+        if self._sent is not None and self._verdicts["read"] is CheckVerdict.OK:
             return distance(self.store.head(key).modified_at, *self._sent)
         # There is no object with a time, but every response has one, also a refusal.
         before = self._now()

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from lakecli.errors import LakeError
-from lakecli.stores.capabilities import Prunes
-from lakecli.stores.uploads import UploadId, Uploads
-
-if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+from lakecli.stores.capabilities import PartUploads, Prunes, UploadId
+from lakecli.stores.contract import ObjectStore
 
 
-class Scratch:
+class ScratchObjects:
     """The keys of one run under its own prefix.
 
     Args:
@@ -25,7 +21,7 @@ class Scratch:
         self.store = store
         self.prefix = prefix
         self.keys: set[str] = set()
-        self._uploads: list[tuple[Uploads, str, UploadId]] = []
+        self._uploads: list[tuple[PartUploads, str, UploadId]] = []
 
     def key(self, name: str) -> str:
         """Return a key to write; `remove` deletes it."""
@@ -33,7 +29,7 @@ class Scratch:
         self.keys.add(key)
         return key
 
-    def start_upload(self, uploads: Uploads, key: str) -> UploadId:
+    def start_upload(self, uploads: PartUploads, key: str) -> UploadId:
         """Begin an upload in parts; `remove` aborts it unless it is completed."""
         upload = uploads.start(key)
         self._uploads.append((uploads, key, upload))

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from lakecli.errors import LakeError, PermissionDenied, Refused, Unreachable, UsageError
-from lakecli.stores.dates import date_of
+from lakecli.stores.responses import date_of
 
 TIMEOUT: Final = 30.0
 """Seconds to connect, and between two pieces of an answer."""
@@ -24,7 +24,7 @@ _SERVER_FAULT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedUrl:
     """The response to a GET; header names are in lower case."""
 
     status: int
@@ -48,7 +48,7 @@ class Fetched:
         return Refused(f"a signed URL was answered by {answer}")
 
 
-def fetch(url: str) -> Fetched:
+def fetch(url: str) -> FetchedUrl:
     """Get a URL, without credentials and retries.
 
     Proxies come from the environment.
@@ -75,7 +75,7 @@ def fetch(url: str) -> Fetched:
             announced = headers.get("content-length", "")
             if announced.isdecimal() and len(body) < min(int(announced), MAX_BODY):
                 raise IncompleteRead(body, int(announced) - len(body))
-            return Fetched(answer.status, body, headers)
+            return FetchedUrl(answer.status, body, headers)
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise Unreachable(

@@ -18,7 +18,7 @@ from lakecli.base.identity import h
 from lakecli.base.layout import scratch_key, scratch_prefix
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import IntegrityError, LakeError, NotFound, PermissionDenied
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 
 LIMIT: Final = 64 << 10
 """Bytes of a result that still goes through Spark."""

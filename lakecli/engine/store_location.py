@@ -26,7 +26,7 @@ from lakecli.repository.reading.trust import Trust, trust_of
 from lakecli.stores.registry import open_store, prepare_namespace
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:

@@ -32,7 +32,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import is_external, split_address, split_pin
 from lakecli.repository.reading.view import commit_at, no_such_path
 from lakecli.repository.transfer.destination import Destination
-from lakecli.stores.base import ANY, Attributes
+from lakecli.stores.contract import ANY, Attributes
 from lakecli.stores.uri import as_url, is_local, parse
 
 ROWS: Final = 65_536

@@ -30,11 +30,11 @@ from lakecli.repository.transfer.destination import FileComparison, NoRoom, Unsa
 from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import PathAction, PathStep
-from lakecli.stores.base import ObjectInfo
+from lakecli.stores.contract import ObjectInfo
 from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 MAX_DENIED: Final = 200
 """Refused objects in a row after which the export ends, as all seem to be refused."""

@@ -15,7 +15,7 @@ from lakecli.repository.contract import AddressResolver
 from lakecli.repository.transfer.plan import ObjectTally, PathStep
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 PART_ENTRIES: Final = 20_000
 """Approximate number of entries in one part; ranges are not divided."""

@@ -16,7 +16,7 @@ from lakecli.exports.records import SUCCESS, Job, Outcome
 from lakecli.exports.target import open_destination
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.destination import Destination
-from lakecli.stores.base import ANY, JSON, PLAIN
+from lakecli.stores.contract import ANY, JSON, PLAIN
 from lakecli.stores.uri import is_local, parse
 
 FORMAT: Final = 1

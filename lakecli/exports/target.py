@@ -17,13 +17,13 @@ from lakecli.errors import Refused, UsageError
 from lakecli.exports.records import Job
 from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.transfer.destination import Destination, FileComparison
-from lakecli.stores.base import ANY, Attributes, ObjectInfo, ObjectNotFound
 from lakecli.stores.capabilities import can_copy, copy_across
+from lakecli.stores.contract import ANY, Attributes, ObjectInfo, ObjectNotFound
 from lakecli.stores.streams import ReadStream
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 IDENTITY: Final = "lakecli-identity"
 """The metadata key with the identity of the entry that an object was exported from."""

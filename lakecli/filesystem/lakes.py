@@ -22,7 +22,7 @@ from lakecli.repository.reading.addresses import locate
 from lakecli.settings.home import chosen_home
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 class _Held:

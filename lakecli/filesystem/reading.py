@@ -19,7 +19,7 @@ from lakecli.filesystem.lookup import LookupFileSystem
 from lakecli.filesystem.paths import Place, parse, transferring
 from lakecli.repository.reading.contents import damaged, gone, read_located
 from lakecli.repository.transfer.own_files import LEFT_OUT, is_own
-from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.contract import ObjectNotFound
 
 PARALLEL_READS: Final = 16
 """Ranges that `ReadingFileSystem.cat_ranges` reads at a time."""

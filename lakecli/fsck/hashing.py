@@ -14,7 +14,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.store_location import LEAST_DIGITS, OpenStore, StoreLocation
 from lakecli.imports.listing import list_between
 from lakecli.repository.bucket.data_index import DataObject, Hashed, check_object
-from lakecli.stores.base import ObjectInfo
+from lakecli.stores.contract import ObjectInfo
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20

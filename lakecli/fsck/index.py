@@ -50,7 +50,7 @@ from lakecli.repository.check.thoroughness import AheadIndex, Sound
 from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 PART_RANGES: Final = 8
 PART_STAGED: Final = 100_000

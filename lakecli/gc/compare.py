@@ -13,7 +13,7 @@ from lakecli.gc.lakefs import LakeFsPart, list_lakefs
 from lakecli.gc.live import DIGEST, RECORD, DigestSet, split, total_of
 from lakecli.gc.marks import Marks
 from lakecli.gc.tasks import DataPart, list_data
-from lakecli.stores.base import Version
+from lakecli.stores.contract import Version
 
 if TYPE_CHECKING:
     from lakecli.gc.joined import JoinedSet

@@ -46,10 +46,10 @@ from lakecli.remote.ref_records import NotOurs, RemoteRef
 from lakecli.remote.refs import BadRef, Listed, find_ref, iter_refs, read_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.sharing import rollback
-from lakecli.stores.base import ANY, ObjectNotFound, Version
+from lakecli.stores.contract import ANY, ObjectNotFound, Version
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 SEEN: Final = GC + "seen/"
 LAST: Final = GC + "refs"

@@ -20,11 +20,11 @@ from lakecli.engine.store_location import OpenStore, StoreLocation
 from lakecli.gc.shared import LakeFsWrites
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.taken_over import CLOCKS, LAKEFS_DIGITS, TakenOver, written_at
-from lakecli.stores.base import ObjectInfo, Version
+from lakecli.stores.contract import ObjectInfo, Version
 
 if TYPE_CHECKING:
     from lakecli.gc.mark import Work
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 PART: Final = "lakefs-"
 _ALL: Final = "everywhere"

@@ -42,7 +42,7 @@ from lakecli.remote.collection import (
 from lakecli.repository.contract import Repository
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 T = TypeVar("T")
 

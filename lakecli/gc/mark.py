@@ -35,12 +35,11 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.kept import iter_expired_records
 from lakecli.repository.lakefs.taken_over import TakenOver
 from lakecli.repository.records.notices import Notice
-from lakecli.stores.base import Version
-from lakecli.stores.capabilities import uploads_of
-from lakecli.stores.uploads import UploadNotFound
+from lakecli.stores.capabilities import UploadNotFound, uploads_of
+from lakecli.stores.contract import Version
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
 KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}

@@ -27,10 +27,10 @@ from lakecli.gc.reach import pack_ids
 from lakecli.gc.summary import MAX_SUMMARY_SIZE, Summary, dump_summary, parse_summary
 from lakecli.remote.collection import EXPIRED, MAX_EXPIRED_SIZE, read_expired
 from lakecli.repository.lakefs.kept import DUMPS
-from lakecli.stores.base import ANY, ObjectNotFound, Version
+from lakecli.stores.contract import ANY, ObjectNotFound, Version
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 KINDS: Final = {
     "data": (DATA, "no retained commit, recent table or staged change of this clone refers to it"),

@@ -14,10 +14,10 @@ from lakecli.base.ids import PackId
 from lakecli.base.model import CommitId
 from lakecli.gc.rules import Known
 from lakecli.remote.packs import DamagedPack, Pack, list_packs, read_pack
-from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.contract import ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 class PacksRead(NamedTuple):

@@ -21,10 +21,10 @@ from lakecli.base.layout import MAX_REF_SIZE, REFLOG, REFS, ref_key, reflog_pref
 from lakecli.base.model import CommitId, RefKind
 from lakecli.gc.known_refs import Seen, observed_before
 from lakecli.remote.ref_records import Move, NotOurs, RemoteRef, parse_moves
-from lakecli.stores.base import ObjectInfo, ObjectNotFound
+from lakecli.stores.contract import ObjectInfo, ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 class Positions(NamedTuple):

@@ -43,10 +43,10 @@ from lakecli.repository.lakefs.taken_over import TakenOver
 from lakecli.repository.moving.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.pending import intents
 from lakecli.staging import area
-from lakecli.stores.base import ObjectInfo
+from lakecli.stores.contract import ObjectInfo
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 _BATCH: Final = 50_000
 

@@ -29,10 +29,10 @@ from lakecli.base.model import CommitId, MetarangeId
 from lakecli.base.parsing import parse_json
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.remote.collection import RULES_KEY
-from lakecli.stores.base import ANY, ObjectNotFound
+from lakecli.stores.contract import ANY, ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 MAX_DAYS: Final = 36_500
 EXAMPLE: Final = (

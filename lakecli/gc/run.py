@@ -55,8 +55,8 @@ from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import check_readable, check_writable
 from lakecli.settings.values import check_grace
-from lakecli.stores.base import ANY, ObjectNotFound, TooLarge, get_bounded
 from lakecli.stores.capabilities import clear_temporaries
+from lakecli.stores.contract import ANY, ObjectNotFound, TooLarge, get_bounded
 
 __all__ = [
     "Action",

@@ -39,9 +39,8 @@ from lakecli.gc.reach import batches
 from lakecli.gc.roots import Roots
 from lakecli.gc.summary import Summary
 from lakecli.remote.collection import iter_keeps
-from lakecli.stores.base import Version
-from lakecli.stores.capabilities import DeletesMatching, uploads_of
-from lakecli.stores.uploads import UploadId
+from lakecli.stores.capabilities import DeletesMatching, UploadId, uploads_of
+from lakecli.stores.contract import Version
 
 BATCH: Final = 1_000
 """Keys of one deletion, as many as stores take; the lease is checked before each."""

@@ -18,10 +18,10 @@ from lakecli.errors import IntegrityError
 from lakecli.gc.live import DIGEST
 from lakecli.sstable.block import payload_of
 from lakecli.sstable.reader import BytesSource, Table
-from lakecli.stores.base import ObjectNotFound, Version
+from lakecli.stores.contract import ObjectNotFound, Version
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 _ADDRESS: Final = re.compile(rb"data/(?:[0-9a-f]{2}/[0-9a-f]{62}|[0-9a-v]{20}/[0-9a-v]{20})")
 """Addresses of objects that lakecli and lakeFS wrote, in full URIs too."""

@@ -27,9 +27,9 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import MARK as PIN_MARK
 from lakecli.repository.reading.addresses import split_address, split_pin
 from lakecli.repository.reading.trust import Trust, bucket_of, check_host, lies_below, place_of
-from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.uri import is_local
-from lakecli.stores.versions import at_version
+from lakecli.stores.wrappers import at_version
 
 if TYPE_CHECKING:
     from lakecli.imports.part import Task

@@ -24,11 +24,11 @@ from lakecli.repository.transfer.content_types import content_type_of
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.readers import PIECE
 from lakecli.stores.uri import is_local
-from lakecli.stores.versions import at_version
+from lakecli.stores.wrappers import at_version
 
 if TYPE_CHECKING:
     from lakecli.imports.part import Task
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 AT_ONCE: Final = 16
 """Objects that one part copies at a time."""

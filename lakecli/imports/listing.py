@@ -24,11 +24,11 @@ from lakecli.engine.store_location import open_by_uri
 from lakecli.imports.part import Part, Task
 from lakecli.imports.rows import ROWS_AT_ONCE, Failures, Rows
 from lakecli.repository.reading.addresses import pinned_bytes, unpinned_bytes
-from lakecli.stores.base import ObjectInfo, key_bytes
-from lakecli.stores.versions import versions_of
+from lakecli.stores.capabilities import versions_of
+from lakecli.stores.contract import ObjectInfo, key_bytes
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 FIRST_PAGES: Final = 8_000
 """Keys up to which a listing is not divided."""

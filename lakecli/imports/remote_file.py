@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.engine.store_location import open_by_uri
 from lakecli.repository.reading.addresses import split_address
-from lakecli.stores.base import ObjectInfo
+from lakecli.stores.contract import ObjectInfo
 from lakecli.stores.streams import Seekable
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 READ_AHEAD: Final = 4 << 20
 

@@ -43,9 +43,9 @@ from lakecli.imports.sorting import RUN_ROWS, Spill, plan_runs, write_runs
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.own_files import is_own
 from lakecli.repository.transfer.walk import LinkPolicy, walk
-from lakecli.stores.base import ObjectInfo
+from lakecli.stores.capabilities import versions_of
+from lakecli.stores.contract import ObjectInfo
 from lakecli.stores.uri import is_local, parse
-from lakecli.stores.versions import versions_of
 
 KINDS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES}
 """Kinds of manifests by the suffix of their names."""

@@ -69,10 +69,10 @@ from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.retry import Retries
 from lakecli.base.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
-from lakecli.stores.base import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound, Version
+from lakecli.stores.contract import ABSENT, ANY, ConditionFailed, Match, ObjectNotFound, Version
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 FORMAT: Final = 1
 

@@ -30,10 +30,10 @@ from lakecli.errors import LakeError, NotFound, OutcomeUnknown, Unreachable
 from lakecli.remote.ref_records import MAX_MOVES, Move, RemoteRef, dump_ref
 from lakecli.remote.reflog import iter_moves, spill
 from lakecli.remote.refs import find_ref
-from lakecli.stores.base import ABSENT, JSON, ConditionFailed, Match, Version
+from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, Version
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 __all__ = ["Intent", "Outcome", "OutcomeUnknown", "Outdated", "Result", "apply", "look_up"]
 

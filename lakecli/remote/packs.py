@@ -36,10 +36,10 @@ from lakecli.remote.commit_data import decode_commit, encode_commit
 from lakecli.sstable.format import MalformedValue
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
-from lakecli.stores.base import ObjectNotFound, TooLarge, get_bounded
+from lakecli.stores.contract import ObjectNotFound, TooLarge, get_bounded
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 LEVEL_FACTOR: Final = 8
 """Packs of one level that are merged into one of the next."""

@@ -38,7 +38,7 @@ from lakecli.base.validation import (
     whole,
 )
 from lakecli.errors import IntegrityError, Refused
-from lakecli.stores.base import Version
+from lakecli.stores.contract import Version
 
 FORMAT: Final = 1
 

@@ -15,10 +15,10 @@ from lakecli.base.layout import MAX_REF_SIZE, reflog_key, reflog_prefix
 from lakecli.base.model import RefKind
 from lakecli.errors import Unreachable
 from lakecli.remote.ref_records import MAX_MOVES, Move, NotOurs, RemoteRef, dump_moves, parse_moves
-from lakecli.stores.base import ObjectNotFound, get_bounded
+from lakecli.stores.contract import ObjectNotFound, get_bounded
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 KEPT_MOVES: Final = MAX_MOVES // 2 + 1
 """Moves that stay in a ref object, the new one included, when the others become a chunk."""

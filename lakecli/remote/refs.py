@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lakecli.base.layout import MAX_REF_SIZE, REFS, ref_key, ref_of_key
 from lakecli.base.model import RefKind
 from lakecli.remote.ref_records import NotOurs, RemoteRef, parse_ref
-from lakecli.stores.base import ObjectNotFound, Version
+from lakecli.stores.contract import ObjectNotFound, Version
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 PARALLEL_READS: Final = 16
 

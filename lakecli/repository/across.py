@@ -58,12 +58,12 @@ from lakecli.repository.staged.subtree import remove_unchanged
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import CheckedProgress, FailureBudget, Memory, Workers
 from lakecli.repository.transfer.readers import PieceReader
-from lakecli.stores.base import BucketNotFound
 from lakecli.stores.capabilities import can_copy, copy_across
+from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 BATCH: Final = 1_024

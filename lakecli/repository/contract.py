@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakecli.base.directories import StrPath
     from lakecli.committed.cache import Reads
     from lakecli.committed.tree_store import TreeStore
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 DEFAULT_CACHE_SIZE = 10 << 30
 DEFAULT_MEMORY_SIZE = 1 << 30

@@ -56,8 +56,8 @@ from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.repository.transfer.readers import FileStamp
 from lakecli.repository.transfer.selection import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy, walk
-from lakecli.stores.base import BucketNotFound
 from lakecli.stores.capabilities import PART_SIZE
+from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.uri import is_local
 
 LOOK_AHEAD: Final = 1_024

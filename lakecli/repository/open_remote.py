@@ -19,11 +19,11 @@ from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.records.notices import Notice
 from lakecli.repository.sharing.describe import describe_there
 from lakecli.repository.sharing.on_demand import OnDemandStore
-from lakecli.stores.overlay import ReadOnlyStore
 from lakecli.stores.uri import normalise
+from lakecli.stores.wrappers import ReadOnlyStore
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 class RemoteRepository(LocalRepository):

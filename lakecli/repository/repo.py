@@ -18,7 +18,7 @@ from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.pending import operations, staging_tokens
 from lakecli.repository.records import clones, namespace, ref_changes
 from lakecli.repository.records.commits import initial_commit
-from lakecli.stores.protocol import ObjectStore
+from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import normalise
 
 DEFAULT_BRANCH: Final = "main"

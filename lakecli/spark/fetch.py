@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakecli.engine.store_location import StoreLocation
 from lakecli.errors import NotFound, Unsupported
-from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.streams import Seekable
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What some stores can do beyond `protocol.ObjectStore`: one protocol for each capability.
+"""What some stores can do beyond `contract.ObjectStore`: one protocol for each capability.
 
 ====================  ====  ====  ====  =======  ========
 capability            s3    gs    az    local    memory
@@ -17,26 +17,51 @@ capability            s3    gs    az    local    memory
 ====================  ====  ====  ====  =======  ========
 
 An adapter names the protocols of its capabilities as base classes, so that mypy checks its methods
-(`LocalStore` and `MemoryStore` have them by their methods alone; a test lets mypy check it).
-Callers ask with ``isinstance``. The functions here and in `uploads`, `versions`, `ranges` and
-`access` say or do what happens where a store lacks a capability.
+(`DirectoryStore` and `MemoryStore` have them by their methods alone; a test lets mypy check it).
+Callers ask with ``isinstance``. The functions here and `streams.open_range` say or do what happens
+where a store lacks a capability.
+
+Uploads in parts outlive the process which began them. Only the store knows which parts have
+arrived; no list is kept here. It also knows the parts whose responses were lost, so a resumed
+upload sends only the parts that are missing. A directory has none: an interrupted copy starts
+again.
+
+- S3: multipart uploads.
+- Google Cloud Storage: multipart uploads of the XML API, like S3's but without conditions. A
+  resumable session takes its parts one after the other and cannot use several connections.
+- Azure: uncommitted blocks, whose names hold the upload and the part's number; the store drops
+  them after a week.
+
+Versions of objects are named by IDs. A version ID is not a `contract.Version`: on S3 and Azure that
+is an ETag.
+
+- S3 keeps versions if the bucket has versioning enabled.
+- Google Cloud Storage likewise; the ID is the object's generation.
+- Azure keeps them if the storage account has versioning enabled; the ID is the version's time, with
+  ``_`` in place of its colons.
+- Directories keep none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from datetime import timedelta
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, runtime_checkable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol, runtime_checkable
 
-from lakecli.errors import LakeError
-from lakecli.stores.base import PLAIN, Attributes, Version
+from lakecli.errors import LakeError, NotFound, Unsupported
+from lakecli.stores.contract import (
+    PLAIN,
+    Attributes,
+    Condition,
+    ObjectInfo,
+    ObjectStore,
+    Version,
+)
 
 if TYPE_CHECKING:
-    from lakecli.stores.access import Access
-    from lakecli.stores.base import ObjectStore
-    from lakecli.stores.dates import ServerDate
-    from lakecli.stores.uploads import Uploads
-    from lakecli.stores.versions import VersionedStore
+    from lakecli.stores.presigning import PresignedUrl, PresignRequest
+    from lakecli.stores.responses import ServerDate
 
 PART_SIZE: Final = 8 << 20
 """Bytes in a part of most objects that are uploaded in parts."""
@@ -44,12 +69,172 @@ PART_SIZE: Final = 8 << 20
 LEFT_OVER: Final = timedelta(days=1)
 """How long a temporary file is kept although no process holds it."""
 
+_SHOWN: Final = 4
+
+UploadId = NewType("UploadId", str)
+"""Opaque; valid only in its store, together with the key."""
+
+MAX_PARTS = 10_000
+"""In one object: the limit of S3, and the lowest of all stores."""
+
+
+class UploadNotFound(NotFound):
+    """The upload was completed or aborted, or has expired."""
+
+
+class UploadedPart(NamedTuple):
+    """A part that has arrived.
+
+    Attributes:
+        number: from 1.
+        size: in bytes.
+        tag: opaque; `PartUploads.complete` needs it.
+        crc32c: of its bytes; ``None`` if the store does not report it.
+    """
+
+    number: int
+    size: int
+    tag: str
+    crc32c: int | None = None
+
+
+class UnfinishedUpload(NamedTuple):
+    """An upload that was neither completed nor aborted.
+
+    Attributes:
+        key: of the object.
+        id: of the upload.
+        started_at: by the store's clock.
+    """
+
+    key: str
+    id: UploadId
+    started_at: datetime
+
+
+class PartUploads(Protocol):
+    """Uploads in parts into one namespace. Safe to share between threads.
+
+    Parts may be sent in any order, in parallel and repeatedly. Only `start` and `complete` retry;
+    the caller decides how often to send a part.
+    """
+
+    def start(self, key: str) -> UploadId:
+        """Begin an upload; nothing is visible before it is completed."""
+
+    def put_part(
+        self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
+    ) -> UploadedPart:
+        """Send one part.
+
+        Args:
+            key: of the object.
+            upload: what `start` returned for it.
+            number: from 1.
+            body: its bytes, or a seekable stream of them.
+            crc32c: of the bytes; the store verifies it if it can.
+
+        Raises:
+            UploadNotFound: the upload no longer exists.
+            IntegrityError: the store received other bytes.
+        """
+
+    def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
+        """Yield the parts that have arrived, by number.
+
+        Raises:
+            UploadNotFound: the upload no longer exists.
+        """
+
+    def changed_at(self, key: str, upload: UploadId) -> datetime | None:
+        """Return when the last part arrived; ``None`` if no part did.
+
+        Raises:
+            UploadNotFound: the upload no longer exists.
+        """
+
+    def complete(
+        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
+    ) -> Version:
+        """Join the parts, ordered by number; the object is then visible and durable.
+
+        Raises:
+            UploadNotFound: the upload or one of these parts does not exist.
+            ConditionFailed: `condition` did not hold; the upload is unchanged.
+            Unsupported: this store joins parts without a condition only (`ANY`).
+        """
+
+    def abort(self, key: str, upload: UploadId) -> None:
+        """Delete an upload and its parts; a missing one is fine."""
+
+    def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
+        """Yield the uploads of keys under `prefix` that were never completed."""
+
+
+class VersionedStore(Protocol):
+    """Reads versions of the objects of one store; safe to share between threads."""
+
+    @property
+    def uri(self) -> str:
+        """The normalised URI of the namespace, without a trailing slash."""
+
+    def check_versions(self) -> None:
+        """Check that the bucket keeps the versions of its objects.
+
+        Raises:
+            Unsupported: it does not.
+        """
+
+    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield objects like `ObjectStore.list`, each with the ID of its current version."""
+
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
+        """Return a range of a version; see `ObjectStore.get`.
+
+        Raises:
+            ObjectNotFound: no such key, or no such version of it.
+        """
+
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+        """Open a version for one pass of reading; see `ObjectStore.open`."""
+
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+        """Describe a version; see `ObjectStore.head`."""
+
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
+        """Sign a URL of a version; see `ObjectStore.presign`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The credentials in use.
+
+    Attributes:
+        kind: of credentials: ``access key``, ``service account``, ….
+        identity: of an account or a role, or the beginning of a key's name.
+        source: where they were found: a variable, a profile, a file.
+        endpoint: host that receives the requests; ``""`` for this machine.
+        region: of the bucket, where the store has regions.
+        expires_at: when they end, if that is known.
+    """
+
+    kind: str
+    identity: str
+    source: str
+    endpoint: str = ""
+    region: str = ""
+    expires_at: datetime | None = None
+
 
 @runtime_checkable
 class HasUploads(Protocol):
     """Uploads in parts that outlive the process."""
 
-    def uploads(self) -> Uploads:
+    def uploads(self) -> PartUploads:
         """Return the uploads of the namespace."""
 
 
@@ -183,7 +368,7 @@ def clear_temporaries(store: ObjectStore, *, older_than: timedelta = LEFT_OVER) 
         return 0
 
 
-def uploads_of(store: ObjectStore) -> Uploads | None:
+def uploads_of(store: ObjectStore) -> PartUploads | None:
     """Return the uploads of a store, or ``None`` if it has none."""
     return store.uploads() if isinstance(store, HasUploads) else None
 
@@ -231,3 +416,57 @@ def renew(store: ObjectStore, key: str, *, aside: str) -> None:
     store.copy(key, aside)
     store.copy(aside, key)
     store.delete([aside])
+
+
+def part_size_of(size: int, smallest: int = PART_SIZE) -> int:
+    """Return the part size of an object: `smallest` times a power of two."""
+    while size > smallest * MAX_PARTS:
+        smallest *= 2
+    return smallest
+
+
+def versions_of(store: ObjectStore) -> VersionedStore:
+    """Return what reads versions of a store's objects.
+
+    Raises:
+        Unsupported: the store cannot.
+    """
+    if not isinstance(store, HasVersions):
+        raise Unsupported(
+            f"only buckets keep versions of objects: {store.uri}",
+            hint="copy the bytes into the repository instead: lakecli import --copy",
+        )
+    return store.versions()
+
+
+def not_versioned(bucket: str, state: str) -> Unsupported:
+    """Return the error of a bucket that does not keep the versions of its objects.
+
+    Args:
+        bucket: its URI.
+        state: what is the matter with its versioning.
+    """
+    return Unsupported(
+        f"the bucket keeps no versions of its objects, versioning {state}: {bucket}",
+        hint="enable versioning of the bucket, or copy the bytes into the repository: --copy",
+    )
+
+
+def access_of(store: ObjectStore) -> Access | None:
+    """Return how a store is accessed, or ``None`` if it has no credentials.
+
+    Raises:
+        PermissionDenied: there are no credentials, or they have expired.
+        UsageError: the configuration is invalid.
+    """
+    return store.access() if isinstance(store, ReportsAccess) else None
+
+
+def beginning_of(name: str) -> str:
+    """Return the first four letters of a key's name: enough to tell two keys apart."""
+    return f"{name[:_SHOWN]}…" if len(name) > _SHOWN else "…"
+
+
+def store_time(store: object) -> datetime | None:
+    """Return the present by a store's clock, or ``None`` before its first response."""
+    return store.server_date.now() if isinstance(store, ShowsClock) else None

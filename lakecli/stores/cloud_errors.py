@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import ClassVar, Final, NamedTuple
 
 from lakecli.errors import IntegrityError, LakeError, Refused, Unreachable, Unsupported, UsageError
-from lakecli.stores.answer_checks import RangeIgnoredError, UnusableAnswerError
-from lakecli.stores.base import ConditionFailed, ObjectNotFound
+from lakecli.stores.contract import ConditionFailed, ObjectNotFound
+from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError
 
 
 class Words(NamedTuple):

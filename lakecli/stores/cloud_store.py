@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import ClassVar, NamedTuple
+from functools import partial
+from threading import BoundedSemaphore, Lock
+from typing import BinaryIO, ClassVar, NamedTuple
 
-from lakecli.errors import LakeError, UsageError
-from lakecli.stores.base import (
-    BucketNotFound,
-    ConditionFailed,
-    ObjectInfo,
-    ObjectNotFound,
-    Version,
-    check_range,
-)
+from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.stores.capabilities import (
     CopiesFrom,
     DeletesMatching,
@@ -24,9 +19,17 @@ from lakecli.stores.capabilities import (
     ShowsClock,
 )
 from lakecli.stores.cloud_errors import Translation, Translator
-from lakecli.stores.dates import ServerDate
-from lakecli.stores.parallel_batch import ParallelBatch
-from lakecli.stores.protocol import ObjectStore
+from lakecli.stores.contract import (
+    BucketNotFound,
+    ConditionFailed,
+    ObjectInfo,
+    ObjectNotFound,
+    ObjectStore,
+    Version,
+    check_range,
+    put_content,
+)
+from lakecli.stores.responses import ServerDate
 from lakecli.stores.streams import batches
 
 
@@ -223,3 +226,72 @@ class MatchingCloudStore(CloudStore, DeletesMatching):
                 else:
                     raise refusal.error
         return kept
+
+
+WORKERS = 16
+WAITING = 16
+"""Bodies that wait for a worker; with those being sent, they are the memory of a batch."""
+
+
+class ParallelBatch:
+    """A batch on a bucket; see `contract.WriteBatch`.
+
+    Objects become visible one by one, each complete and durable; `flush` waits for all.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._slots = BoundedSemaphore(WORKERS + WAITING)
+        self._pool: ThreadPoolExecutor | None = None
+        self._error: BaseException | None = None
+        self._existing: set[str] = set()
+
+    def put_new(self, key: str, body: bytes) -> None:
+        """Send `body` once a worker is free; `flush` raises errors."""
+        self._submit(self._store.put_new, key, body)
+
+    def put_content(self, key: str, body: bytes) -> None:
+        """Do as `put_new`, but replace an object of another size."""
+        self._submit(partial(put_content, self._store), key, body)
+
+    def _submit(self, put: Callable[[str, bytes], bool], key: str, body: bytes) -> None:
+        self._slots.acquire()
+        try:
+            with self._lock:
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(WORKERS, "put")
+                future = self._pool.submit(put, key, body)
+        except BaseException:
+            self._slots.release()
+            raise
+        future.add_done_callback(partial(self._finished, key))
+
+    def spool(self) -> tuple[str, BinaryIO]:
+        """Refuse: a bucket cannot rename objects."""
+        raise Unsupported(f"cannot rename objects in {self._store.uri}")
+
+    def adopt(self, key: str, temporary: str) -> None:
+        """Refuse: there are no spools."""
+        raise ValueError(f"not a spool of this batch: {temporary!r}, for {key!r}")
+
+    def flush(self) -> Collection[str]:
+        """Wait for all requests, then raise the first error."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        existing, self._existing = self._existing, set()
+        return existing
+
+    def _finished(self, key: str, future: Future[bool]) -> None:
+        self._slots.release()
+        error = future.exception()
+        if error is None:
+            if not future.result():
+                self._existing.add(key)
+        elif self._error is None:
+            self._error = error

@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
 from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import NamespaceUri, parse
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
 
     class Adapter(Protocol):
         """The functions of an adapter's module."""
@@ -37,7 +37,7 @@ ADAPTERS = {
     "az": "lakecli.stores.azure.store",
     "gs": "lakecli.stores.gs.store",
     "local": "lakecli.stores.local.store",
-    "memory": "lakecli.stores.memory.store",
+    "memory": "lakecli.stores.memory",
     "s3": "lakecli.stores.s3.store",
 }
 

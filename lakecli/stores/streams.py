@@ -14,14 +14,13 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
 
-from lakecli.stores.capabilities import OpensRanges
+from lakecli.stores.capabilities import PART_SIZE, OpensRanges
+from lakecli.stores.contract import ObjectStore
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from _typeshed import WriteableBuffer
-
-    from lakecli.stores.base import ObjectStore
 
 
 class Seekable(RawIOBase):
@@ -56,9 +55,6 @@ class Seekable(RawIOBase):
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
-
-PART_SIZE = 8 << 20
-"""Bytes in each of the first 1,000 parts; doubled every 1,000, so 10,000 parts hold 8 TiB."""
 
 PART_WORKERS = 4
 """Parts in flight; with the one being read, an upload holds five parts in memory."""
@@ -108,7 +104,10 @@ def batches(items: Iterable[Part], size: int) -> Iterator[list[Part]]:
 
 
 def parts_of(first: bytes, body: BinaryIO) -> Iterator[bytes]:
-    """Yield the parts of a stream whose beginning, `first`, has been read."""
+    """Yield the parts of a stream whose beginning, `first`, has been read.
+
+    Each 1,000 are twice as large as those before, so 10,000 parts hold 8 TiB.
+    """
     number = 1
     while first:
         yield first

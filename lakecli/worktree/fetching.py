@@ -37,7 +37,7 @@ from lakecli.repository.transfer.destination import Destination, FileComparison,
 from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.own_files import INCOMING
 from lakecli.repository.transfer.parallel import FailureBudget
-from lakecli.stores.base import BucketNotFound, ObjectNotFound
+from lakecli.stores.contract import BucketNotFound, ObjectNotFound
 from lakecli.stores.local.files import write_all
 from lakecli.stores.uri import is_local
 from lakecli.worktree.index import FileState, state_of

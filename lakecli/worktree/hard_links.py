@@ -22,7 +22,7 @@ from lakecli.repository.bucket.data_index import check_object
 from lakecli.repository.repair.objects import repair_data
 from lakecli.repository.repair.report import Damage
 from lakecli.repository.transfer.readers import PIECE, PieceReader
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from lakecli.worktree.index import NO_DIGEST
 from lakecli.worktree.scan import LocalChange, Problem
 from lakecli.worktree.worktree import Worktree

@@ -35,8 +35,8 @@ from lakecli.repository.moving.transaction import Draft, commit_clean
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.stat import stat
-from lakecli.stores.base import ANY, PLAIN, Attributes
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY, PLAIN, Attributes
+from lakecli.stores.memory import MemoryStore
 from tests.benchmarks import dataset
 from tests.benchmarks.measure import KIB
 from tests.support.clones import machine
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
     from lakecli.repository.reading.view import View
-    from lakecli.stores.base import Condition, Version
+    from lakecli.stores.contract import Condition, Version
 
 SIZES: Final = (10_000_000, 100_000_000, 1_000_000_000)
 RANGE_ENTRIES: Final = 8_192

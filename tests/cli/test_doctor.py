@@ -14,7 +14,7 @@ import pytest
 from lakecli import native
 from lakecli.cli.context import system_now
 from lakecli.cli.out.output import STYLES
-from lakecli.stores.local.store import LocalStore
+from lakecli.stores.local.store import DirectoryStore
 from tests.support.golden import Cli
 from tests.support.servers import (
     ACCESS_KEY,
@@ -195,7 +195,7 @@ def test_marks_are_coloured_on_a_terminal(cli: Cli) -> None:
 def test_an_interruption_leaves_nothing(
     cli: Cli, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = getattr(LocalStore, operation)
+    original = getattr(DirectoryStore, operation)
     times = iter(range(1000))
     stop = 0 if operation == "delete" else 5
 
@@ -205,7 +205,7 @@ def test_an_interruption_leaves_nothing(
             raise KeyboardInterrupt
         return original(*arguments, **options) if operation == "delete" else found
 
-    monkeypatch.setattr(LocalStore, operation, interrupted)
+    monkeypatch.setattr(DirectoryStore, operation, interrupted)
     result = cli("doctor", cli.directory)
     assert result.exit_code == 130
     assert list(cli.directory.rglob("*")) == []
@@ -217,14 +217,14 @@ def test_an_interrupted_process_leaves_nothing(cli: Cli, home: Path) -> None:
     script.write_text(
         "import sys, time\n"
         "from lakecli.cli import app\n"
-        "from lakecli.stores.local.store import LocalStore\n"
-        "put = LocalStore.put\n"
+        "from lakecli.stores.local.store import DirectoryStore\n"
+        "put = DirectoryStore.put\n"
         "def slow(*arguments, **options):\n"
         "    if 'race-' in arguments[1]:\n"
         "        print('racing', flush=True)\n"
         "        time.sleep(0.2)\n"
         "    return put(*arguments, **options)\n"
-        "LocalStore.put = slow\n"
+        "DirectoryStore.put = slow\n"
         "sys.argv[0] = 'lakecli'\n"
         "app.main()\n"
     )

@@ -10,7 +10,7 @@ import pytest
 
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from lakecli.stores.registry import open_store
 from tests.support.azurite import ACCOUNT, connection_string, new_container
 from tests.support.servers import new_bucket

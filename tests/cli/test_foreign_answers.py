@@ -10,7 +10,7 @@ import pytest
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.repository.records import clones
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from lakecli.stores.s3.store import S3Store
 from tests.support.flaky import FlakyProxy, Trouble, flaky
 from tests.support.servers import Answer, StubServer, new_bucket

@@ -14,7 +14,7 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.repository.lakefs.kept import KEPT_FOR
 from lakecli.repository.lakefs.manifest import format_manifest, parse_manifest
 from lakecli.repository.lakefs.taken_over import STOPPED
-from lakecli.stores.local.store import LocalStore
+from lakecli.stores.local.store import DirectoryStore
 from tests.cli.test_gc import grow_old
 from tests.committed.trees import new_trees
 from tests.support.lakefs_files import live_expected, live_objects, log_children_first
@@ -228,7 +228,7 @@ def test_the_commands_of_lakectl_are_printed_in_order(
 
 def newer_dump(namespace: Path, refs: Path) -> dict[str, CommitId]:
     """Let lakeFS commit to main and dev, and dump into the file; return the heads."""
-    server = LakeFs(new_trees(LocalStore(str(namespace))), parse_manifest(refs.read_bytes()))
+    server = LakeFs(new_trees(DirectoryStore(str(namespace))), parse_manifest(refs.read_bytes()))
     tree = next(each.metarange_id for each in server.commits.values() if each.metarange_id)
     server.commit("main", tree)
     server.commit("dev", tree)

@@ -17,11 +17,11 @@ from lakecli.engine.store_location import StoreLocation
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.spark.fetch import ObjectFile, Remote, iter_lines
 from lakecli.stores.azure.names import version_time
-from lakecli.stores.base import ANY
+from lakecli.stores.capabilities import versions_of
+from lakecli.stores.contract import ANY
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.registry import open_store
 from lakecli.stores.s3.store import S3Store
-from lakecli.stores.versions import versions_of
 from tests.support.azure_versions import CONTAINER, versioned_azure
 from tests.support.azurite import ACCOUNT
 from tests.support.gcs import new_gcs_bucket
@@ -30,7 +30,7 @@ from tests.support.servers import new_bucket
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
     from tests.support.azure_versions import Blobs
     from tests.support.gcs import GcsServer
     from tests.support.golden import Cli

@@ -22,7 +22,7 @@ from lakecli.repository.handle.lake import Lake
 from lakecli.repository.reading.trust import remembered
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores import registry
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.support.lakes import unclaimed
 from tests.support.servers import new_bucket
 

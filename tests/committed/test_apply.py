@@ -12,7 +12,7 @@ from lakecli.committed.apply import CHUNK, ApplyResult, apply
 from lakecli.committed.values import MalformedValue
 from lakecli.committed.writer import TreeWriter
 from lakecli.errors import IntegrityError
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import (
     Changes,
     Model,

@@ -20,9 +20,9 @@ from lakecli.committed.metaranges import MisnamedTable
 from lakecli.committed.scan import find, scan
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
-from lakecli.stores.base import ANY
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -403,7 +403,7 @@ def test_a_metarange_under_anothers_name_is_neither_believed_nor_cached(tmp_path
 def test_a_namespace_on_this_machine_is_not_cached(tmp_path: Path) -> None:
     namespace = tmp_path / "namespace"
     namespace.mkdir()
-    store = LocalStore(str(namespace))
+    store = DirectoryStore(str(namespace))
     store.put(layout.REPOSITORY, b"{}", ANY)
     trees = new_trees(store, cache=SstableCache(tmp_path / "cache"))
     tree = build(trees, MODEL)

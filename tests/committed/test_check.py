@@ -26,8 +26,8 @@ from lakecli.committed.metaranges import TREE_PROPERTY, RangeRecord, encode_rang
 from lakecli.committed.scan import scan
 from lakecli.committed.values import encode_value, identity_of
 from lakecli.sstable.writer import TableWriter
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import Model, boundaries, build, iter_ranges, key, new_trees
 
 if TYPE_CHECKING:

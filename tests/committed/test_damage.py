@@ -15,7 +15,7 @@ from lakecli.committed.merge import merge
 from lakecli.committed.metaranges import Mismatch, RangeRecord, WrongTable, iter_runs
 from lakecli.committed.scan import find, scan
 from lakecli.errors import IntegrityError
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.committed.trees import (
     build,
     change,

@@ -19,8 +19,8 @@ from lakecli.committed.listing import prefix_end
 from lakecli.committed.points import Fill, PointReader
 from lakecli.committed.scan import find
 from lakecli.errors import IntegrityError
-from lakecli.stores.base import ANY
-from lakecli.stores.local.store import LocalStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -72,7 +72,7 @@ def check_accounts(points: PointReader) -> None:
 def test_after_a_fill_every_read_is_answered_from_memory(tmp_path: Path, place: str) -> None:
     (tmp_path / "namespace").mkdir()
     store = RecordingStore()
-    where = LocalStore(str(tmp_path / "namespace")) if place == "directory" else store
+    where = DirectoryStore(str(tmp_path / "namespace")) if place == "directory" else store
     cache = SstableCache(tmp_path / "cache") if "cached" in place else None
     tree = build(new_trees(where, range_entries=1024), MODEL)
     trees = new_trees(where, range_entries=1024, cache=cache)

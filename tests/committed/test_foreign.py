@@ -20,8 +20,8 @@ from lakecli.committed.scan import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of
 from lakecli.sstable.reader import BytesSource, Table
-from lakecli.stores.base import ABSENT
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ABSENT
+from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import (
     Changes,
     Model,

@@ -15,8 +15,8 @@ from lakecli.committed.diff import compare, diff
 from lakecli.committed.values import decode_entry
 from lakecli.refs.graph import merge_base
 from lakecli.refs.history import iter_log
-from lakecli.stores.base import ABSENT
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ABSENT
+from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import contents, new_trees
 from tests.support.lakefs_files import live_expected, live_objects, log_children_first
 

@@ -13,8 +13,8 @@ from lakecli.committed.metaranges import Metarange, Mismatch, encode_range_recor
 from lakecli.committed.points import _RECORD_SIZE, FETCH_AFTER, LOAD_AFTER, PointReader
 from lakecli.committed.scan import find, scan
 from lakecli.sstable.reader import Table
-from lakecli.stores.base import ANY
-from lakecli.stores.local.store import LocalStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -310,9 +310,9 @@ def test_trees_that_are_read_alternately_stay_open(
     assert len(asked) == opened
 
 
-def local_trees(tmp_path: Path) -> LocalStore:
+def local_trees(tmp_path: Path) -> DirectoryStore:
     (tmp_path / "namespace").mkdir()
-    return LocalStore(str(tmp_path / "namespace"))
+    return DirectoryStore(str(tmp_path / "namespace"))
 
 
 def test_a_file_of_this_machine(tmp_path: Path) -> None:

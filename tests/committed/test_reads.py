@@ -15,8 +15,8 @@ from lakecli.committed.cache import (
     reads_text,
 )
 from lakecli.committed.scan import find
-from lakecli.stores.base import ANY
-from lakecli.stores.local.store import LocalStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
 from tests.committed.trees import RecordingStore, build, key, large_model, new_trees
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_each_tier_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_namespace_that_is_a_directory_is_of_the_disk(tmp_path: Path) -> None:
     (tmp_path / "namespace").mkdir()
-    store = LocalStore(str(tmp_path / "namespace"))
+    store = DirectoryStore(str(tmp_path / "namespace"))
     store.put(layout.REPOSITORY, b"{}", ANY)
     tree = build(new_trees(store), MODEL)
     trees = new_trees(store, cache=SstableCache(tmp_path / "cache"))

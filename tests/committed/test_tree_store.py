@@ -14,9 +14,9 @@ from lakecli.committed.metaranges import Mismatch, MisnamedTable, WrongTable
 from lakecli.committed.scan import find
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
-from lakecli.stores.base import ANY
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -32,7 +32,7 @@ from tests.committed.trees import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 MODEL = large_model(100)
 
@@ -65,7 +65,7 @@ def test_tables_that_existed_are_claimed_apart_from_new_ones(
     store: ObjectStore = MemoryStore()
     if is_local:
         (tmp_path / "namespace").mkdir()
-        store = LocalStore(str(tmp_path / "namespace"))
+        store = DirectoryStore(str(tmp_path / "namespace"))
     plain = new_trees(store)
     tree = build(plain, MODEL)
     before = keys_of(plain)
@@ -95,7 +95,7 @@ def test_what_was_claimed_is_not_claimed_again() -> None:
 
 def test_without_a_guard_that_is_active_no_table_is_known_to_have_existed(tmp_path: Path) -> None:
     """A look at the directory would be in vain; the batch finds it at its end."""
-    store = LocalStore(str(tmp_path))
+    store = DirectoryStore(str(tmp_path))
     guard = Claims()
     guard.is_active = False
     trees = TreeStore(store, cache=None, range_entries=16, guard=lambda: guard)
@@ -107,7 +107,7 @@ def test_without_a_guard_that_is_active_no_table_is_known_to_have_existed(tmp_pa
 
 
 def test_the_size_of_a_table_is_that_of_the_copy_that_remains(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path))
+    store = DirectoryStore(str(tmp_path))
     trees = new_trees(store)
     name = "a" * 64
     batch = trees.begin()

@@ -16,14 +16,14 @@ from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import encode_value
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
-from lakecli.stores.base import ABSENT, ConditionFailed
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ABSENT, ConditionFailed
+from lakecli.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lakecli.committed.cache import SstableCache
-    from lakecli.stores.base import ObjectInfo, ObjectStore
+    from lakecli.stores.contract import ObjectInfo, ObjectStore
 
 Model = dict[bytes, bytes]
 Changes = dict[bytes, bytes | None]

@@ -10,20 +10,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.doctor.check import Check, Verdict
+from lakecli.doctor.check import Check, CheckVerdict
 from lakecli.doctor.run import NAMES, REQUESTS, TIME_LIMIT, Instruments, Probe
 from lakecli.errors import ErrorKind, IntegrityError, LakeError, Unsupported
-from lakecli.stores.base import ABSENT, ANY, BucketNotFound
+from lakecli.stores.contract import ABSENT, ANY, BucketNotFound
 from tests.support.faulty import NOW, FaultyStore, denied, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 ROOT = "_lakecli/doctor-"
-OK, WARNING, FAILED, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAILED, Verdict.SKIPPED
+OK, WARNING, FAILED, SKIPPED = (
+    CheckVerdict.OK,
+    CheckVerdict.WARNING,
+    CheckVerdict.FAILED,
+    CheckVerdict.SKIPPED,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +62,7 @@ def make_probe(
     return Probe(store, instruments, root=ROOT, greet=greet)
 
 
-def verdicts(found: dict[str, Check], *, but: Verdict = OK) -> dict[str, Verdict]:
+def verdicts(found: dict[str, Check], *, but: CheckVerdict = OK) -> dict[str, CheckVerdict]:
     """Return the checks with a problem, except credentials, which a store in memory lacks."""
     return {
         name: check.verdict
@@ -221,7 +226,7 @@ def test_a_reply_lost_in_a_race_is_no_second_winner() -> None:
         ("delete", {"delete": FAILED}),
     ],
 )  # fmt: skip
-def test_a_denied_operation_is_named(operation: str, expected: dict[str, Verdict]) -> None:
+def test_a_denied_operation_is_named(operation: str, expected: dict[str, CheckVerdict]) -> None:
     found = probe(FaultyStore(errors={operation: denied(operation)}))
     assert verdicts(found) == expected
     first = next(iter(expected))
@@ -350,7 +355,7 @@ def test_urls_that_do_not_work_are_detected(status: int, kind: ErrorKind) -> Non
 )
 @pytest.mark.parametrize("writes", [True, False])
 def test_the_clock_difference_is_judged(
-    seconds: int, verdict: Verdict, told: str, *, writes: bool
+    seconds: int, verdict: CheckVerdict, told: str, *, writes: bool
 ) -> None:
     errors = {} if writes else {"put": denied("put")}
     found = probe(FaultyStore(offset=timedelta(seconds=seconds), errors=errors))

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.cli.context import random_id, system_now
-from lakecli.doctor.check import Check, Verdict
+from lakecli.doctor.check import Check, CheckVerdict
 from lakecli.doctor.run import NAMES, REQUESTS, Instruments, Probe
-from lakecli.doctor.url import MAX_BODY, Fetched, fetch
+from lakecli.doctor.url import MAX_BODY, FetchedUrl, fetch
 from lakecli.errors import ErrorKind, PermissionDenied, Refused, Unreachable, UsageError
 from lakecli.stores.azure.store import AzureStore
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from lakecli.stores.gs.store import GsStore
-from lakecli.stores.local.store import LocalStore
+from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.s3.store import S3Store
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import GcsServer, new_gcs_bucket
@@ -26,10 +26,15 @@ from tests.support.servers import Answer, StubServer, free_port, new_bucket, s3_
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 ROOT = "_lakecli/doctor-"
-OK, WARNING, FAILED, SKIPPED = Verdict.OK, Verdict.WARNING, Verdict.FAILED, Verdict.SKIPPED
+OK, WARNING, FAILED, SKIPPED = (
+    CheckVerdict.OK,
+    CheckVerdict.WARNING,
+    CheckVerdict.FAILED,
+    CheckVerdict.SKIPPED,
+)
 
 
 def probe(store: ObjectStore) -> dict[str, Check]:
@@ -39,7 +44,7 @@ def probe(store: ObjectStore) -> dict[str, Check]:
     return found
 
 
-def not_well(found: dict[str, Check]) -> dict[str, Verdict]:
+def not_well(found: dict[str, Check]) -> dict[str, CheckVerdict]:
     return {name: check.verdict for name, check in found.items() if check.verdict is not OK}
 
 
@@ -131,13 +136,13 @@ def test_azure_passes_the_probe(azure_environment: pytest.MonkeyPatch, azurite: 
 def test_a_directory_passes_the_probe(tmp_path: Path) -> None:
     (tmp_path / "theirs").write_bytes(b"theirs")
     before = snapshot(tmp_path)
-    found = probe(LocalStore(str(tmp_path)))
+    found = probe(DirectoryStore(str(tmp_path)))
     assert not_well(found) == {"multipart": SKIPPED, "checksums": SKIPPED, "presign": SKIPPED}
     assert snapshot(tmp_path) == before
 
 
 def test_a_directory_with_a_repository_keeps_its_lock(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path))
+    store = DirectoryStore(str(tmp_path))
     store.put("_lakecli/repository.json", b"{}", ANY)
     store.put("_lakecli/repository.json", b"{ }", ANY)
     before = snapshot(tmp_path)
@@ -147,7 +152,7 @@ def test_a_directory_with_a_repository_keeps_its_lock(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_fills_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path))
+    store = DirectoryStore(str(tmp_path))
     store.put(f"{ROOT}1/theirs", b"theirs", ANY)
     (tmp_path / "_lakecli" / "tmp" / "unfinished").touch()
     store.prune(f"{ROOT}1/")
@@ -160,8 +165,8 @@ def test_a_directory_that_fills_meanwhile_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_pruning_a_missing_directory_succeeds(tmp_path: Path) -> None:
-    LocalStore(str(tmp_path)).prune(f"{ROOT}1/")
-    LocalStore(str(tmp_path / "missing"))
+    DirectoryStore(str(tmp_path)).prune(f"{ROOT}1/")
+    DirectoryStore(str(tmp_path / "missing"))
     assert snapshot(tmp_path) == set()
 
 
@@ -170,7 +175,7 @@ def snapshot(directory: Path) -> set[str]:
 
 
 def test_a_missing_directory_is_reported(tmp_path: Path) -> None:
-    found = probe(LocalStore(str(tmp_path / "missing")))
+    found = probe(DirectoryStore(str(tmp_path / "missing")))
     assert found["reachable"].kind is ErrorKind.NOT_FOUND
     assert found["delete"].verdict is SKIPPED
     assert snapshot(tmp_path) == set()
@@ -182,7 +187,7 @@ def test_an_unwritable_directory_is_reported(tmp_path: Path) -> None:
     if user == 0:
         os.seteuid(65534)  # permissions do not restrict root
     try:
-        found = probe(LocalStore(str(tmp_path)))
+        found = probe(DirectoryStore(str(tmp_path)))
     finally:
         os.seteuid(user)
         tmp_path.chmod(0o755)
@@ -271,7 +276,7 @@ def test_an_unreachable_url_shows_no_secret() -> None:
 
 
 def test_a_malformed_time_is_ignored() -> None:
-    assert Fetched(200, b"").date() is None
-    assert Fetched(200, b"", {"date": "yesterday"}).date() is None
+    assert FetchedUrl(200, b"").date() is None
+    assert FetchedUrl(200, b"", {"date": "yesterday"}).date() is None
     far = "Thu, 01 Jan 2026 00:00:00 +99999999999999999"
-    assert Fetched(200, b"", {"date": far}).date() is None
+    assert FetchedUrl(200, b"", {"date": far}).date() is None

@@ -11,8 +11,8 @@ from lakecli.engine.scratch import LIMIT, Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.engine.store_location import OpenStore, StoreLocation, open_by_uri
 from lakecli.errors import IntegrityError, LakeError, PermissionDenied
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.engine import tasks
 
 if TYPE_CHECKING:

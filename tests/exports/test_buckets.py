@@ -16,8 +16,8 @@ from lakecli.exports.run import export
 from lakecli.repository import repo
 from lakecli.repository.commit import commit
 from lakecli.repository.staged.stager import Stager
-from lakecli.stores.base import ANY, Attributes, BucketNotFound
 from lakecli.stores.capabilities import copy_across
+from lakecli.stores.contract import ANY, Attributes, BucketNotFound
 from lakecli.stores.registry import open_store
 from tests.support.azurite import ACCOUNT, new_container
 from tests.support.gcs import new_gcs_bucket
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lakecli.exports.records import ExportReport
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 LARGE = b"0123456789abcdef" * (9 << 16)
 

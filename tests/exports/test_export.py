@@ -27,7 +27,7 @@ from lakecli.repository.reading.trust import remember
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import (
     START,

@@ -15,7 +15,7 @@ from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.repository import repo
 from lakecli.repository.reading.trust import remember
 from lakecli.repository.staged.stager import stage_entry
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from lakecli.stores.registry import open_store
 from tests.support.lakes import serve, through
 from tests.support.servers import new_bucket

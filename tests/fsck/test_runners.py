@@ -32,8 +32,8 @@ from lakecli.repository.check.thoroughness import Thoroughness
 from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.repair.report import FsckCounts
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import (
     START,
     entry_of,

@@ -15,9 +15,9 @@ from lakecli.repository.commit import commit
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.upload import UploadOptions, upload_stream
-from lakecli.stores.base import ANY
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.support.clones import Clones
 from tests.support.lakes import START, through
 
@@ -67,7 +67,7 @@ class Shared:
         self._stack = ExitStack()
         made = Clones.make(directory, *(names or ("ada",)))
         self._stack.enter_context(made)
-        on_disk = LocalStore(str(directory / "namespace"))
+        on_disk = DirectoryStore(str(directory / "namespace"))
         for info in on_disk.list():
             self.store.put(info.key, on_disk.get(info.key), ANY)
         self.clones = tuple(

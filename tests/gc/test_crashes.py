@@ -12,8 +12,8 @@ from lakecli.base.layout import data_key
 from lakecli.gc.run import Action
 from lakecli.remote.collection import LEASE, Phase, StateMoved, read_state
 from lakecli.repository.sharing.shareable import ensure_shareable
-from lakecli.stores.base import PLAIN, Attributes
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.contract import PLAIN, Attributes
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, read_all, upload
 from tests.support.lakes import through
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from lakecli.stores.base import Condition, Version
+    from lakecli.stores.contract import Condition, Version
 
 STEPS = [
     "gc:mark",

@@ -19,7 +19,7 @@ from lakecli.repository.lakefs.restore import restore_refs
 from lakecli.repository.lakefs.update import update_refs
 from lakecli.repository.push import PushOptions, push_deletion
 from lakecli.repository.refs_dump import Dumped, refs_dump
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.gc.shared import LONG, Shared, make_commit, push, read_all
 from tests.gc.test_roots import key_of
 

@@ -20,7 +20,7 @@ from lakecli.remote.packs import list_packs, read_pack, write_pack
 from lakecli.repository import branch
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.pull import PullOptions, pull
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.gc.shared import GRACE, LONG, Shared, make_commit, push, read_all, upload
 from tests.gc.test_lease import Unconditional
 from tests.support.lakes import through

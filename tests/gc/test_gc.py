@@ -24,7 +24,7 @@ from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.sstable.writer import TableWriter
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.gc.shared import GRACE, LONG, Shared, make_commit, push, read_all, upload
 
 if TYPE_CHECKING:

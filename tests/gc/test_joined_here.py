@@ -24,8 +24,8 @@ from lakecli.gc.live import DIGEST, DigestSet
 from lakecli.gc.marks import MARKS, LostMarks
 from lakecli.gc.run import Action, GcOptions, advance
 from lakecli.gc.tasks import DataPart, TablesRead
-from lakecli.stores.base import Version
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import Version
+from lakecli.stores.memory import MemoryStore
 from tests.gc.test_joined import RECORDS, Place, collect, contents, grow_old, place
 from tests.support import in_process_spark
 from tests.support.in_process_spark import InProcess

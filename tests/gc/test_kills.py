@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lakecli.remote.collection import GcState, Seen
     from lakecli.repository.handle.lake import Lake
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
     from tests.support.crashes import Killer, Outcome
 
 CONDEMNING = ["gc:mark 1", "gc:write-marks 1", "gc:condemned 1", "moved:condemned 1"]

@@ -28,8 +28,8 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository import branch
 from lakecli.repository import push as pushing
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.stores.base import ANY, ObjectNotFound
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY, ObjectNotFound
+from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, read_all
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Commit
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import ObjectInfo, Version
+    from lakecli.stores.contract import ObjectInfo, Version
 
     Lose = Callable[[MemoryStore, "Scene"], None]
 

@@ -62,9 +62,9 @@ from lakecli.repository.reading.view import open_view
 from lakecli.repository.refs_dump import refs_dump
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.stores.base import ANY
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.gc.shared import GRACE, LONG, Time, make_commit, push
 from tests.support.clones import machine
 from tests.support.lakefs_files import live_expected, live_objects
@@ -108,7 +108,7 @@ class Taken:
         ).repository
         pushing.push_all(first, pushing.PushOptions(who="me"))
         made = (first, clone(ben, str(place), "demo"))
-        on_disk = LocalStore(str(place))
+        on_disk = DirectoryStore(str(place))
         lists = {SSTABLES + tree for tree in live_expected()["refs_dump"].values()}
         for key in sorted(
             (info.key for info in on_disk.list()),

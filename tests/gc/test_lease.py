@@ -31,7 +31,7 @@ from lakecli.remote.collection import (
 )
 from lakecli.repository import branch
 from lakecli.repository.push import PushOptions, push_deletion
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, upload
 from tests.support.lakes import through
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import ObjectInfo, Version
+    from lakecli.stores.contract import ObjectInfo, Version
 
 MINUTE = timedelta(minutes=1)
 MONTHS = timedelta(days=70)

@@ -10,15 +10,14 @@ import google_crc32c
 from lakecli.base.layout import data_key
 from lakecli.gc.mark import Times, abandoned
 from lakecli.gc.roots import reflog_cutoff
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
-from lakecli.stores.memory.uploads import MemoryUploads
-from lakecli.stores.uploads import UploadNotFound
+from lakecli.stores.capabilities import UploadNotFound
+from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads
 from tests.support.lakes import START
 
 if TYPE_CHECKING:
     import pytest
 
-    from lakecli.stores.uploads import UploadId
+    from lakecli.stores.capabilities import UploadId
 
 DAY = timedelta(days=1)
 

@@ -9,8 +9,8 @@ import pytest
 
 from lakecli.gc import marks as lists
 from lakecli.gc.marks import Doomed, LostMarks, Marks
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.support.lakes import START
 
 NAME = "3-" + "5f" * 16

@@ -14,8 +14,8 @@ from lakecli.gc.rules import Known
 from lakecli.remote.commit_data import encode_commit
 from lakecli.remote.packs import REPLACES, read_pack, write_pack
 from lakecli.sstable.writer import TableWriter
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push
 from tests.remote.test_packs import AT, make
 from tests.support.counting import CountingStore
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.base.model import Commit
-    from lakecli.stores.base import ObjectInfo
+    from lakecli.stores.contract import ObjectInfo
 
 A, B, C = (make(text) for text in "abc")
 

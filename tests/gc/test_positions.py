@@ -14,8 +14,8 @@ from lakecli.gc.positions import reached_by_heads, read_positions
 from lakecli.remote.move import Outcome, apply
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import find_ref
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, commit, intent, write_id
 from tests.support.lakes import START
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.gc.positions import Positions
-    from lakecli.stores.base import ObjectInfo
+    from lakecli.stores.contract import ObjectInfo
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)

@@ -20,7 +20,7 @@ from lakecli.repository.commit import commit
 from lakecli.repository.pull import PullOptions, pull
 from lakecli.repository.push import Lease, PushOptions, push_deletion
 from lakecli.repository.sharing.fetch import fetch
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.gc.shared import GRACE, LONG, Shared, make_commit, push, upload
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from lakecli.gc.rules import (
     put_rules,
     rules_fields,
 )
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 
 KEY = "_lakecli/gc/rules.json"
 

@@ -10,15 +10,15 @@ import pytest
 
 from lakecli.gc.run import Action
 from lakecli.repository.sharing.publish import OtherRepository
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, upload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lakecli.stores.base import ObjectInfo
+    from lakecli.stores.contract import ObjectInfo
 
 DAY = timedelta(days=1)
 

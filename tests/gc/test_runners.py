@@ -19,8 +19,8 @@ from lakecli.gc.run import GcOptions, advance
 from lakecli.repository.commit import commit
 from lakecli.repository.lakefs.manifest import LISTS, MANIFEST_KEY
 from lakecli.repository.lakefs.taken_over import confirm_stopped
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryBucket
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryBucket
 from tests.gc.shared import LONG, Shared, push
 from tests.support.counting import CountingStore
 from tests.support.lakes import make_repository, open_lake, stage, through

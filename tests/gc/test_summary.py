@@ -16,7 +16,7 @@ from lakecli.gc.summary import RefGarbage, Summary, dump_summary, fields_of, par
 from lakecli.remote.collection import read_state
 from lakecli.repository import branch, tag
 from lakecli.repository import push as pushing
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.gc.shared import GRACE, LONG, Shared, make_commit, push
 
 if TYPE_CHECKING:

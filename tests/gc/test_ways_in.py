@@ -48,7 +48,7 @@ from lakecli.repository.undo.apply import GONE
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
 from lakecli.repository.upload import UploadOptions
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.gc.shared import LONG, Shared, make_commit, push, upload
 from tests.support.counting import CountingStore
 from tests.support.lakes import START, through

@@ -24,10 +24,10 @@ from lakecli.imports.sources import Bucket, open_source
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.walk import LinkPolicy
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.capabilities import versions_of
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from lakecli.stores.registry import open_store
-from lakecli.stores.versions import versions_of
 from tests.imports.lists import inventory_manifest, inventory_row, write_csv
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import Interrupting, RecordedProgress
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lakecli.engine.runner import Runner
     from lakecli.imports.part import Task
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import ObjectInfo, ObjectStore
+    from lakecli.stores.contract import ObjectInfo, ObjectStore
 
 OBJECTS = {f"dir {n % 3}/é{n:02d}.txt": b"%d" % n for n in range(40)} | {"a": b"", "z/": b"1"}
 

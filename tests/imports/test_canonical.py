@@ -19,7 +19,7 @@ from lakecli.imports.finished_parts import join_parts
 from lakecli.imports.job import destination
 from lakecli.imports.merging import Tally
 from lakecli.imports.part import Item, Task, import_item
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.memory import MemoryStore
 from tests.imports.sources import Split, value_of
 
 if TYPE_CHECKING:

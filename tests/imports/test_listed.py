@@ -15,8 +15,8 @@ from lakecli.imports import listed
 from lakecli.imports.listed import Lister, Listing, iter_steps, take_pieces
 from lakecli.imports.rows import Failures
 from lakecli.repository.transfer.plan import PathAction, PathStep
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.imports.sources import value_of
 
 if TYPE_CHECKING:

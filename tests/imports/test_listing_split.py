@@ -13,7 +13,7 @@ from lakecli.base.model import NO_ACCOUNT
 from lakecli.engine.runner import LocalRunner
 from lakecli.imports import listing
 from lakecli.imports.listing import ENOUGH, Piece, first_pieces, merged, refine
-from lakecli.stores.base import ObjectInfo, Version
+from lakecli.stores.contract import ObjectInfo, Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

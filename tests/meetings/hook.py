@@ -11,7 +11,7 @@ from lakecli.cli.line import build, declare
 from lakecli.kv import environment
 from lakecli.kv.env import LocalStore
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

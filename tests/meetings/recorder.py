@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.kv.env import ReadTransaction, WriteTransaction
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.memory import MemoryStore
 from tests.meetings.accesses import AFTER_ALL, Access
 
 if TYPE_CHECKING:

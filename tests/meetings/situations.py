@@ -11,8 +11,8 @@ from lakecli.committed.tree_store import TreeStore
 from lakecli.repository.lakefs.lists import write_dump
 from lakecli.repository.lakefs.manifest import MANIFEST_KEY, format_manifest
 from lakecli.repository.records.commits import describe_commit, initial_commit
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import put_foreign
 from tests.meetings.arguments import DUMPED, REPOSITORY, SIDE
 from tests.meetings.world import BUCKET, LAKEFS, MACHINES, NAMESPACE, START
@@ -21,7 +21,7 @@ from tests.support.lakefs_entries import address_of, lakefs_value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
     from tests.meetings.world import Machines
 
 MAIN: Final = f"{REPOSITORY}/main"

@@ -33,8 +33,8 @@ from lakecli.repository.deposit import deposit, stage_together
 from lakecli.repository.transfer.own_files import LINK_FILE
 from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.upload import UploadOptions
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import BUCKETS, MemoryBucket, MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import BUCKETS, MemoryBucket, MemoryStore
 from tests.meetings.arguments import OUTSIDE, REPOSITORY
 from tests.meetings.effects import AUTOMATIC, Areas, Effects, effect_of
 from tests.meetings.held import Held

@@ -17,7 +17,7 @@ from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import sending
 from lakecli.repository.undo import apply as op_apply
 from lakecli.repository.undo import undo
-from lakecli.stores.base import ABSENT, ConditionFailed
+from lakecli.stores.contract import ABSENT, ConditionFailed
 from tests.meetings.arguments import REPOSITORY, SPECIAL
 from tests.meetings.outcomes import Meeting
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Branch, RepositoryRecord
     from lakecli.repository.undo.complete import Undone
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
     from tests.meetings.matrix import Matrix
 
 MAIN: Final = f"{REPOSITORY}/main"

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from lakecli.cli.context import Environment
 from lakecli.cli.run import run
 from lakecli.kv.env import LocalStore, Table
-from lakecli.stores.memory.store import BUCKETS, MemoryBucket
+from lakecli.stores.memory import BUCKETS, MemoryBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from lakecli.stores.memory.store import Stored
-    from lakecli.stores.memory.uploads import MemoryUpload
+    from lakecli.stores.memory import MemoryUpload, Stored
 
 BUCKET = "meetings"
 NAMESPACE = f"memory://{BUCKET}/demo"

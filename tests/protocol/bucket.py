@@ -7,14 +7,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from lakecli.errors import Unreachable
-from lakecli.stores.base import ABSENT, PLAIN, Attributes, ConditionFailed, Match
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ABSENT, PLAIN, Attributes, ConditionFailed, Match
+from lakecli.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lakecli.stores.base import Condition, ObjectInfo, Version
-    from lakecli.stores.memory.store import MemoryBucket
+    from lakecli.stores.contract import Condition, ObjectInfo, Version
+    from lakecli.stores.memory import MemoryBucket
 
 T = TypeVar("T")
 PREFIX = "ns/"

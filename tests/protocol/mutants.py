@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lakecli.remote import move, reflog
 from lakecli.repository import push
 from lakecli.repository.guard.gc_guard import GcGuard
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.protocol.bucket import Fault
 from tests.protocol.scenes import Commits, Deletes, Forces, Pushes, Scene, Spills, Uses
 

@@ -21,7 +21,7 @@ from lakecli.repository.push import Lease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import Unverified
 from lakecli.repository.sharing.shareable import remember
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import LONG, Shared, read_all, upload
 from tests.protocol.bucket import FAULTS, PREFIX, Fault, Killed, Kind, Line, Wire
 from tests.protocol.model import REFS, Made, Model

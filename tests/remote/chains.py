@@ -14,7 +14,7 @@ from lakecli.remote.refs import find_ref
 
 if TYPE_CHECKING:
     from lakecli.remote.ref_records import Move
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
 PATIENT = Retries(REF_MOVES, random=lambda: 0.5, sleep=lambda _: None)

@@ -29,8 +29,8 @@ from lakecli.remote.collection import (
     wait_for_sweep,
     write_keep,
 )
-from lakecli.stores.base import ANY, ConditionFailed, ObjectNotFound
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.contract import ANY, ConditionFailed, ObjectNotFound
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import START
 

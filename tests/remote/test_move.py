@@ -17,8 +17,8 @@ from lakecli.errors import LakeError, OutcomeUnknown, PermissionDenied, Unreacha
 from lakecli.remote.move import Outcome, Outdated, apply, look_up
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs
 from lakecli.remote.refs import find_ref
-from lakecli.stores.base import ANY, BucketNotFound
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.contract import ANY, BucketNotFound
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Wire
 from tests.support.counting import CountingStore
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakecli.remote.move import Intent
-    from lakecli.stores.base import Version
+    from lakecli.stores.contract import Version
 
 
 class Bucket:

@@ -14,7 +14,7 @@ from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.remote.move import Outcome, apply, look_up
 from lakecli.remote.ref_records import MAX_MOVES
 from lakecli.remote.refs import find_ref
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Turns, Wire
 

@@ -27,14 +27,14 @@ from lakecli.remote.packs import DamagedPack, PackInfo
 from lakecli.sstable.format import MalformedValue, decode_value
 from lakecli.sstable.reader import BytesSource, Table
 from lakecli.sstable.writer import TableWriter
-from lakecli.stores.base import ANY, ObjectNotFound
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY, ObjectNotFound
+from lakecli.stores.memory import MemoryStore
 from tests.support.counting import CountingStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from lakecli.stores.base import ObjectInfo
+    from lakecli.stores.contract import ObjectInfo
 
 AT = datetime(2026, 11, 20, 15, tzinfo=UTC)
 

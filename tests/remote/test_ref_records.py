@@ -24,7 +24,7 @@ from lakecli.remote.ref_records import (
     parse_moves,
     parse_ref,
 )
-from lakecli.stores.base import Version
+from lakecli.stores.contract import Version
 from tests.support.forgeries import DOCUMENTS, broken
 
 V = Version("v")

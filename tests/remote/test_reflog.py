@@ -12,7 +12,7 @@ from lakecli.remote.move import apply
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs, dump_moves, parse_moves
 from lakecli.remote.reflog import iter_moves, spill
 from lakecli.remote.refs import find_ref
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, write_id
 from tests.support.counting import CountingStore
 

@@ -11,7 +11,7 @@ from lakecli.base.model import RefKind
 from lakecli.remote.move import apply
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import Listed, find_ref, iter_refs, read_refs
-from lakecli.stores.base import ANY, Version
+from lakecli.stores.contract import ANY, Version
 from tests.remote.chains import PATIENT, commit, intent
 from tests.support.counting import CountingStore
 

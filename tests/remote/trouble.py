@@ -8,14 +8,14 @@ from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.stores.base import ABSENT, PLAIN, Attributes, BucketNotFound, ConditionFailed
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.contract import ABSENT, PLAIN, Attributes, BucketNotFound, ConditionFailed
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lakecli.errors import LakeError
-    from lakecli.stores.base import Condition, ObjectInfo, Version
+    from lakecli.stores.contract import Condition, ObjectInfo, Version
 
 ANSWERS: dict[str, Callable[[], LakeError]] = {
     "409": lambda: ConditionFailed("409 ConditionalRequestConflict"),

@@ -21,7 +21,7 @@ from lakecli.repository.staged.attributes import Attributes
 from lakecli.repository.staged.subtree import remove_unchanged
 from lakecli.repository.transfer.readers import PieceReader
 from lakecli.repository.undo.undo import undo
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.support.lakes import checksums, entry_of, read, stage, stage_entries
 from tests.support.recorded_progress import RecordedProgress
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakecli.base.model import Entry
     from lakecli.repository.contract import Repository
     from lakecli.repository.handle.lake import Lake
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 LARGE = b"0123456789abcdef" * (2 << 16)
 TREE = {b"d/a": b"1", b"d/b/c": b"2", b"d/large": LARGE, b"z": b"5"}

@@ -27,7 +27,7 @@ from lakecli.repository.repair.history import repair_refs
 from lakecli.repository.repair.report import Damage
 from lakecli.repository.sharing.fetch import Change, fetch
 from lakecli.sstable.writer import TableWriter
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.support.clones import Clones, machine, make_commit, position
 from tests.support.counting import CountingStore
 from tests.support.forgeries import DOCUMENTS
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 ME = PushOptions(who="Me <me@example.com>")
 SIDE = layout.ref_key(RefKind.BRANCH, "side")

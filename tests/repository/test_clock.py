@@ -11,7 +11,7 @@ import pytest
 from lakecli.repository import branch, repo, tag
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push
-from lakecli.stores.dates import ServerDate
+from lakecli.stores.responses import ServerDate
 from tests.support.clones import machine, make_commit
 from tests.support.lakes import START, through
 

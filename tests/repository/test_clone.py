@@ -25,7 +25,7 @@ from lakecli.repository.records.commits import describe_commit, initial_commit
 from lakecli.repository.records.namespace import NewerRepository
 from lakecli.repository.sharing import packs
 from lakecli.repository.sharing.fetch import Change, fetch
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.support.clones import machine, make_commit, position
 from tests.support.faulty import denied
 from tests.support.lakes import checksums, read, stage

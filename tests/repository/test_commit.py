@@ -16,7 +16,7 @@ from lakecli.repository.push import PushOptions, push
 from lakecli.repository.rev_parse import show_commit
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.repository.undo.undo import undo
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.support.clones import Clones, make_commit
 from tests.support.lakes import checksums, entry_of, make_repository, open_lake, read, stage
 

@@ -11,8 +11,8 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.stat import stat
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import entry_of, make_repository, open_lake, through, unclaimed
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from lakecli.base.model import RefKind
 from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.cli.context import random_id, system_now
 from lakecli.doctor import run as probe
-from lakecli.doctor.check import Check, Verdict, failed, ok, skipped, warning
+from lakecli.doctor.check import Check, CheckVerdict, failed, ok, skipped, warning
 from lakecli.doctor.run import Instruments
 from lakecli.errors import ErrorKind, LakeError, NotFound, Refused, UsageError
 from lakecli.kv.environment import Usage
@@ -25,9 +25,9 @@ from lakecli.remote.packs import write_pack
 from lakecli.repository.check import doctor
 from lakecli.repository.contract import Home, Runtime
 from lakecli.repository.sharing.shareable import CannotShare, ensure_shareable
-from lakecli.stores.base import ANY
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryStore
 from tests.support.faulty import NOW, FaultyStore, denied
 from tests.support.lakes import serve, through
 
@@ -69,11 +69,11 @@ def of_namespace(namespace: Path, *, free_space: Callable[[str], int] = plenty) 
     return found
 
 
-def not_well(found: dict[str, Check]) -> dict[str, Verdict]:
+def not_well(found: dict[str, Check]) -> dict[str, CheckVerdict]:
     return {
         name: check.verdict
         for name, check in found.items()
-        if check.verdict is not Verdict.OK and name not in ELSEWHERE
+        if check.verdict is not CheckVerdict.OK and name not in ELSEWHERE
     }
 
 
@@ -83,7 +83,7 @@ def test_a_healthy_repository_has_no_problems(lake: Lake, repository: Repository
     assert found["claim"].details == {"uuid": repository.record.uuid}
     assert found["local-store"].seen == f"schema version 1, {lake.home.store}"
     assert doctor.problem_of(list(found.values())) is None
-    assert doctor.verdict_of(found.values()) is Verdict.OK
+    assert doctor.verdict_of(found.values()) is CheckVerdict.OK
 
 
 def test_an_unknown_repository_is_not_found(lake: Lake) -> None:
@@ -102,20 +102,21 @@ def test_a_local_store_that_does_not_open_is_reported(tmp_path: Path) -> None:
     assert tuple(found) == ALL_NAMES
     assert found["local-store"].kind is ErrorKind.REFUSED
     assert found["local-store"].fix == "upgrade lakecli"
-    assert found["cache"].verdict is found["disk-space"].verdict is Verdict.OK
+    assert found["cache"].verdict is found["disk-space"].verdict is CheckVerdict.OK
     assert {found[name].verdict for name in ("map", *probe.NAMES, *doctor.TRAILING)} == {
-        Verdict.SKIPPED
+        CheckVerdict.SKIPPED
     }
 
 
 @pytest.mark.parametrize(
-    ("used", "verdict"), [(79, Verdict.OK), (80, Verdict.WARNING), (100, Verdict.WARNING)]
+    ("used", "verdict"),
+    [(79, CheckVerdict.OK), (80, CheckVerdict.WARNING), (100, CheckVerdict.WARNING)],
 )
 def test_a_map_that_fills_up_is_reported(
     lake: Lake,
     repository: Repository,
     used: int,
-    verdict: Verdict,
+    verdict: CheckVerdict,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     del repository
@@ -129,7 +130,7 @@ def test_an_unwritable_cache_is_reported(lake: Lake, repository: Repository) -> 
     del repository
     Path(lake.home.cache).write_text("in the way")
     found = of_repository(lake)
-    assert not_well(found) == {"cache": Verdict.WARNING}
+    assert not_well(found) == {"cache": CheckVerdict.WARNING}
     assert str(lake.home.cache) in found["cache"].seen
     assert "LAKECLI_HOME" in found["cache"].fix
 
@@ -137,15 +138,15 @@ def test_an_unwritable_cache_is_reported(lake: Lake, repository: Repository) -> 
 @pytest.mark.parametrize(
     ("free", "verdict"),
     [
-        (10**9, Verdict.OK),
-        (10**9 - 1, Verdict.WARNING),
-        (10**8, Verdict.WARNING),
-        (10**8 - 1, Verdict.FAILED),
+        (10**9, CheckVerdict.OK),
+        (10**9 - 1, CheckVerdict.WARNING),
+        (10**8, CheckVerdict.WARNING),
+        (10**8 - 1, CheckVerdict.FAILED),
     ],
 )
 @pytest.mark.parametrize("full", ["store", "cache", "namespace"])
 def test_a_full_disk_is_reported(
-    lake: Lake, repository: Repository, full: str, free: int, verdict: Verdict
+    lake: Lake, repository: Repository, full: str, free: int, verdict: CheckVerdict
 ) -> None:
     del repository
 
@@ -155,9 +156,9 @@ def test_a_full_disk_is_reported(
     Path(lake.home.cache).mkdir()
     found = of_repository(lake, free_space=free_space)
     assert found["disk-space"].verdict is verdict
-    if verdict is not Verdict.OK:
+    if verdict is not CheckVerdict.OK:
         assert f"/{full}" in found["disk-space"].seen
-    if verdict is Verdict.FAILED:
+    if verdict is CheckVerdict.FAILED:
         assert found["disk-space"].kind is ErrorKind.UNREACHABLE
 
 
@@ -172,12 +173,12 @@ def test_a_disk_that_does_not_tell_its_space_is_no_problem(
         return 10**12
 
     found = of_repository(lake, free_space=free_space)
-    assert found["disk-space"].verdict is Verdict.OK
+    assert found["disk-space"].verdict is CheckVerdict.OK
 
     def refuse(_: str) -> int:
         raise PermissionError
 
-    assert not_well(of_repository(lake, free_space=refuse)) == {"disk-space": Verdict.SKIPPED}
+    assert not_well(of_repository(lake, free_space=refuse)) == {"disk-space": CheckVerdict.SKIPPED}
 
 
 # Namespaces
@@ -187,7 +188,7 @@ def test_an_unused_directory_is_accepted(tmp_path: Path) -> None:
     namespace = tmp_path / "namespace"
     namespace.mkdir()
     found = of_namespace(namespace)
-    assert not_well(found) == {"shared": Verdict.SKIPPED}
+    assert not_well(found) == {"shared": CheckVerdict.SKIPPED}
     assert "free" in found["claim"].seen
     assert list(namespace.rglob("*")) == []
 
@@ -203,7 +204,7 @@ def test_a_missing_directory_is_made_by_repo_create(tmp_path: Path) -> None:
     assert asked == [str(tmp_path)]
     assert found["reachable"].kind is ErrorKind.NOT_FOUND
     assert "lakecli repo create lakefs://NAME" in found["reachable"].fix
-    assert found["claim"].verdict is Verdict.SKIPPED
+    assert found["claim"].verdict is CheckVerdict.SKIPPED
     assert list(tmp_path.iterdir()) == []
 
 
@@ -225,9 +226,9 @@ def test_a_directory_in_use_is_reported(lake: Lake, repository: Repository, tmp_
 
 
 def test_a_directory_that_lakefs_uses_is_reported(tmp_path: Path) -> None:
-    LocalStore(str(tmp_path)).put("_lakefs/dummy", b"", ANY)
+    DirectoryStore(str(tmp_path)).put("_lakefs/dummy", b"", ANY)
     found = of_namespace(tmp_path)
-    assert not_well(found) == {"claim": Verdict.WARNING, "shared": Verdict.SKIPPED}
+    assert not_well(found) == {"claim": CheckVerdict.WARNING, "shared": CheckVerdict.SKIPPED}
     assert "lakeFS" in found["claim"].seen
 
 
@@ -255,8 +256,8 @@ def test_a_namespace_that_another_repository_took_is_reported(
     else:
         repository.store.put("_lakecli/repository.json", document, ANY)
     found = of_repository(lake)
-    skipped = dict.fromkeys(("shared", "outside"), Verdict.SKIPPED)
-    assert not_well(found) == {"claim": Verdict.FAILED, **skipped}
+    skipped = dict.fromkeys(("shared", "outside"), CheckVerdict.SKIPPED)
+    assert not_well(found) == {"claim": CheckVerdict.FAILED, **skipped}
     assert found["claim"].kind is kind
     assert found["claim"].fix
 
@@ -303,7 +304,7 @@ def allowed(found: dict[str, Check]) -> dict[str, str]:
 def test_a_store_that_allows_everything_passes(repository: Repository) -> None:
     found = looked_at(repository, with_store(repository))
     assert set(allowed(found).values()) == {""}
-    assert found["sharing"].verdict is found["shared"].verdict is Verdict.OK
+    assert found["sharing"].verdict is found["shared"].verdict is CheckVerdict.OK
     assert "nothing has been pushed" in found["shared"].seen
 
 
@@ -328,7 +329,7 @@ def test_a_missing_permission_is_named(
     store = with_store(repository, errors={operation: denied(operation)})
     found = looked_at(repository, store)
     for name, need in lacks.items():
-        assert found[name].verdict is Verdict.WARNING
+        assert found[name].verdict is CheckVerdict.WARNING
         assert need in found[name].details["lacks"].split(", ")
         assert found[name].fix.startswith(f"grant test:{operation}")
         assert found[name].details["commands"] in found[name].seen
@@ -339,7 +340,7 @@ def test_a_missing_permission_is_named(
 def test_a_store_without_compare_and_set_is_remembered(repository: Repository) -> None:
     store = with_store(repository, ignores=frozenset({"Match"}))
     found = looked_at(repository, store)
-    assert found["sharing"].verdict is Verdict.WARNING
+    assert found["sharing"].verdict is CheckVerdict.WARNING
     assert found["sharing"].details == {"because": "compare-and-set"}
     assert "ignores conditions" in found["sharing"].seen
     assert "one machine at a time" in found["sharing"].fix
@@ -348,7 +349,7 @@ def test_a_store_without_compare_and_set_is_remembered(repository: Repository) -
         ensure_shareable(repository)
     assert store.calls.total() == 0
     store.ignores = frozenset()
-    assert looked_at(repository, store)["sharing"].verdict is Verdict.OK
+    assert looked_at(repository, store)["sharing"].verdict is CheckVerdict.OK
     store.calls.clear()
     ensure_shareable(repository)
     assert store.calls.total() == 0
@@ -356,7 +357,7 @@ def test_a_store_without_compare_and_set_is_remembered(repository: Repository) -
 
 def test_a_wrong_clock_forbids_sharing(repository: Repository) -> None:
     found = looked_at(repository, with_store(repository, offset=timedelta(days=1)))
-    assert found["clock"].verdict is Verdict.FAILED
+    assert found["clock"].verdict is CheckVerdict.FAILED
     assert found["sharing"].details == {"because": "clock"}
     assert "24 hours" in found["sharing"].seen
 
@@ -373,7 +374,7 @@ def test_shared_refs_and_packs_are_read(repository: Repository) -> None:
     )
     apply(good, intent, retries=Retries(REF_MOVES, sleep=lambda _: None))
     found = looked_at(repository, store)["shared"]
-    assert found.verdict is Verdict.OK
+    assert found.verdict is CheckVerdict.OK
     assert found.details == {"refs": "1", "packs": "1"}
     good.put(ref_key(RefKind.BRANCH, "main"), b"garbage", ANY)
     found = looked_at(repository, store)["shared"]
@@ -387,13 +388,13 @@ def test_shared_refs_and_packs_are_read(repository: Repository) -> None:
 @pytest.mark.parametrize(
     ("fields", "verdict"),
     [
-        ({"needs_write": ["x:2"]}, Verdict.WARNING),
-        ({"needs_read": ["x:2"]}, Verdict.FAILED),
-        ({"format": 9}, Verdict.FAILED),
+        ({"needs_write": ["x:2"]}, CheckVerdict.WARNING),
+        ({"needs_read": ["x:2"]}, CheckVerdict.FAILED),
+        ({"format": 9}, CheckVerdict.FAILED),
     ],
 )
 def test_a_repository_of_a_newer_lakecli_is_reported(
-    repository: Repository, fields: dict[str, Any], verdict: Verdict
+    repository: Repository, fields: dict[str, Any], verdict: CheckVerdict
 ) -> None:
     store = with_store(repository)
     document = {**json.loads(store.get("_lakecli/repository.json")), **fields}
@@ -430,6 +431,6 @@ def test_the_most_serious_failure_names_the_problem(better: int) -> None:
 def test_a_check_that_did_not_fail_is_no_problem() -> None:
     checks = [ok("a", ""), warning("b", "", fix="do"), skipped("c", "why")]
     assert doctor.problem_of(checks) is None
-    assert doctor.verdict_of(checks) is Verdict.WARNING
-    assert doctor.verdict_of([*checks, of_kind(ErrorKind.REFUSED)]) is Verdict.FAILED
-    assert doctor.verdict_of([skipped("c", "why")]) is Verdict.OK
+    assert doctor.verdict_of(checks) is CheckVerdict.WARNING
+    assert doctor.verdict_of([*checks, of_kind(ErrorKind.REFUSED)]) is CheckVerdict.FAILED
+    assert doctor.verdict_of([skipped("c", "why")]) is CheckVerdict.OK

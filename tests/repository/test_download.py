@@ -24,8 +24,8 @@ from lakecli.repository.staged.stager import Stager
 from lakecli.repository.transfer.destination import NoRoom
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import serve, through, unclaimed
 from tests.support.recorded_progress import RecordedProgress
 

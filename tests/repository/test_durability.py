@@ -16,7 +16,7 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import Directory
-from lakecli.kv.env import LocalStore as Kv
+from lakecli.kv.env import DirectoryStore as Kv
 from lakecli.repository import branch, merge, repo, tag
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit
@@ -27,9 +27,9 @@ from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.stores.base import ABSENT, ANY, Match
+from lakecli.stores.contract import ABSENT, ANY, Match
 from lakecli.stores.local.files import FEW
-from lakecli.stores.local.store import LocalStore
+from lakecli.stores.local.store import DirectoryStore
 from tests.support.disk import Disk, after_each_commit
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_every_put_is_durable_when_it_returns(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = LocalStore(str(root))
+    store = DirectoryStore(str(root))
     disk = Disk(root, monkeypatch)
     version = store.put("a/b/c/new", b"1", ABSENT)
     disk.check("created in new directories")
@@ -73,7 +73,7 @@ def test_every_put_is_durable_when_it_returns(root: Path, monkeypatch: pytest.Mo
 def test_every_flush_makes_all_files_durable(
     *, root: Path, monkeypatch: pytest.MonkeyPatch, count: int, kind: str, there: bool
 ) -> None:
-    store = LocalStore(str(root))
+    store = DirectoryStore(str(root))
     if there:
         for number in range(4):
             store.put(f"data/0{number}/there", b"", ANY)
@@ -108,7 +108,7 @@ def test_nothing_is_visible_before_its_contents_are_durable(
     """Otherwise another process could refer to an object that a power cut loses."""
     import os
 
-    store = LocalStore(str(root))
+    store = DirectoryStore(str(root))
     disk = Disk(root, monkeypatch)
     checked = []
 

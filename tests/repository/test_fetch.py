@@ -21,7 +21,7 @@ from lakecli.repository.records.namespace import NewerRepository
 from lakecli.repository.sharing.fetch import MAX_NAMED, Change, _add, fetch
 from lakecli.repository.sharing.packs import Unpacked
 from lakecli.repository.undo.undo import undo
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.support.clones import Clones, make_commit, position
 from tests.support.faulty import denied
 

@@ -24,7 +24,7 @@ from lakecli.repository.guard.claims import (
     claim_values,
     unless_away,
 )
-from lakecli.stores.base import ANY, BucketNotFound
+from lakecli.stores.contract import ANY, BucketNotFound
 from tests.support.collection import make_state
 from tests.support.counting import CountingStore
 from tests.support.lakes import Numbered, entry_of, stage, through

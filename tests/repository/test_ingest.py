@@ -18,8 +18,8 @@ from lakecli.repository.transfer.readers import (
     FileChanged,
     SpecialFile,
 )
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryStore
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.kv.file_hashes import FileKey
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 LARGE = SMALL + 12_345
 SIZES = [0, 1, 4096, SMALL, SMALL + 1, 3 * SMALL + 7]
@@ -38,7 +38,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "bucket":
         return MemoryStore()
     (tmp_path / "namespace").mkdir()
-    return LocalStore(str(tmp_path / "namespace"))
+    return DirectoryStore(str(tmp_path / "namespace"))
 
 
 class Cache(dict[object, str]):
@@ -144,7 +144,7 @@ def test_nothing_is_visible_under_its_name_before_it_is_whole(
     tmp_path: Path, file: Callable[[bytes], bytes], size: int
 ) -> None:
     (tmp_path / "namespace").mkdir()
-    store = LocalStore(str(tmp_path / "namespace"))
+    store = DirectoryStore(str(tmp_path / "namespace"))
     bringing = ingest(store)
     bringing.file(file(contents(size)))
     assert keys(store) == set()
@@ -287,7 +287,7 @@ def test_a_full_disk_is_reported_as_an_error_of_the_namespace(
     tmp_path: Path, file: Callable[[bytes], bytes]
 ) -> None:
     (tmp_path / "namespace").mkdir()
-    store = LocalStore(str(tmp_path / "namespace"))
+    store = DirectoryStore(str(tmp_path / "namespace"))
 
     class Full:
         """A batch on a full disk."""

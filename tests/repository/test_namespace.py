@@ -13,15 +13,15 @@ from lakecli.base.retry import CLAIMS, Retries
 from lakecli.errors import AlreadyExists, ErrorKind, IntegrityError, Unreachable
 from lakecli.repository.records import namespace
 from lakecli.repository.records.namespace import NewerRepository, check_needs, describe, owner_of
-from lakecli.stores.base import ABSENT, ANY, PLAIN, Attributes, ConditionFailed
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ABSENT, ANY, PLAIN, Attributes, ConditionFailed
+from lakecli.stores.memory import MemoryStore
 from tests.support.forgeries import DOCUMENTS, broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import Condition, Version
+    from lakecli.stores.contract import Condition, Version
 
 
 def changed(repository: Repository, **fields: Any) -> MemoryStore:

@@ -23,8 +23,8 @@ from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.trust import remember
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from tests.support.lakes import entry_of, make_repository, open_lake, serve, stage, through
 

@@ -32,8 +32,8 @@ from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.rev_parse import rev_parse
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_file
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryBucket
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryBucket
 from lakecli.stores.presigning import PresignRequest
 from tests.support.clones import RANGE_ENTRIES, machine, make_commit
 from tests.support.counting import CountingStore

@@ -21,9 +21,9 @@ from lakecli.repository.reading.addresses import (
     unpinned_bytes,
 )
 from lakecli.repository.reading.trust import OutsideAddress, Trust
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.memory import MemoryStore
 from lakecli.stores.registry import open_store
-from lakecli.stores.versions import AtVersion
+from lakecli.stores.wrappers import AtVersion
 
 if TYPE_CHECKING:
     from pathlib import Path

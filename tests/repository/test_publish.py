@@ -37,7 +37,7 @@ from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import OtherRepository
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.staged.stager import Stager
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.remote import chains
 from tests.support.clones import machine, make_commit, position
 from tests.support.collection import make_state

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import ObjectStore, Version
+    from lakecli.stores.contract import ObjectStore, Version
 
 ME = PushOptions("ada <ada@example.com>")
 

@@ -16,8 +16,8 @@ from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachab
 from lakecli.repository.download import DownloadOptions, download_object, download_tree
 from lakecli.repository.transfer.destination import Destination, FileComparison, NoRoom, UnsafeName
 from lakecli.repository.upload import UploadOptions, upload_stream
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import serve
 from tests.support.recorded_progress import RecordedProgress
 

@@ -22,7 +22,7 @@ from lakecli.repository.reflog import iter_reflog
 from lakecli.repository.rev_parse import rev_parse
 from lakecli.repository.undo.log import repository_at
 from lakecli.repository.undo.undo import redo, undo
-from lakecli.stores.base import ABSENT
+from lakecli.stores.contract import ABSENT
 from tests.support.faulty import FaultyStore, unreachable
 from tests.support.lakes import START, read, stage, through
 

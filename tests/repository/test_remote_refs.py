@@ -15,8 +15,8 @@ from lakecli.remote.move import apply
 from lakecli.remote.refs import find_ref
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.remote_refs import read_remote
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.remote.chains import PATIENT, commit, intent, write_id
 from tests.support.clones import make_commit
 

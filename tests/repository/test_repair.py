@@ -23,7 +23,7 @@ from lakecli.repository.repair.report import Lost, RepairCounts, Repaired
 from lakecli.repository.repair.run import repair
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.repository.test_fsck import flip, kind_of, remove, truncate, zero
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import (

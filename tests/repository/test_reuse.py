@@ -22,14 +22,14 @@ from lakecli.remote.collection import (
     move,
 )
 from lakecli.repository.guard.gc_guard import GcGuard, Swept
-from lakecli.stores.base import ANY
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryBucket
+from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryBucket
 from tests.support.collection import make_state
 from tests.support.counting import CountingStore
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 GRACE = timedelta(days=2)
 KEY, OTHER = "data/aa/1", "data/aa/2"
@@ -231,7 +231,7 @@ def test_a_state_that_is_hidden_stops_writers(
 def test_a_file_gets_a_new_time_without_being_copied(tmp_path: Path) -> None:
     import os
 
-    store: ObjectStore = LocalStore(str(tmp_path))
+    store: ObjectStore = DirectoryStore(str(tmp_path))
     store.put(KEY, b"x", ANY)
     path = store.local_path(KEY)
     assert path is not None

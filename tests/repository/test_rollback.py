@@ -25,7 +25,7 @@ from lakecli.repository.sharing.publish import StaleLease
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.sharing.rollback import notify
 from lakecli.repository.status import went_back
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.support.clones import machine, synced
 from tests.support.lakes import START, checksums, entry_of, read, stage, stage_entries
 

@@ -21,10 +21,8 @@ from lakecli.repository.transfer.parts import drop_leftovers, read_contents
 from lakecli.repository.transfer.readers import FileChanged, Section, SectionReader
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
-from lakecli.stores.capabilities import PART_SIZE
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
-from lakecli.stores.memory.uploads import MemoryUploads
-from lakecli.stores.uploads import MAX_PARTS, UploadNotFound, part_size_of
+from lakecli.stores.capabilities import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
+from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads
 from tests.support.lakes import checksums, read, serve
 from tests.support.recorded_progress import RecordedProgress
 
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.stores.uploads import Part
+    from lakecli.stores.capabilities import UploadedPart
 
 SMALL_PART = 1 << 18
 SIZE = 9 * SMALL_PART + 5
@@ -51,7 +49,9 @@ class Uploads(MemoryUploads):
         self.at_once = self.most_at_once = 0
         self._counting = threading.Lock()
 
-    def put_part(self, key: str, upload: Any, number: int, body: Any, *, crc32c: int) -> Part:
+    def put_part(
+        self, key: str, upload: Any, number: int, body: Any, *, crc32c: int
+    ) -> UploadedPart:
         with self._counting:
             self.sent.append(number)
             self.at_once += 1
@@ -268,7 +268,7 @@ def test_another_part_size_starts_over(
     if not tells_checksums:
         listed = Uploads.parts
 
-        def without(self: Uploads, key: str, upload: Any) -> Iterator[Part]:
+        def without(self: Uploads, key: str, upload: Any) -> Iterator[UploadedPart]:
             return (part._replace(crc32c=None) for part in listed(self, key, upload))
 
         monkeypatch.setattr(Uploads, "parts", without)

@@ -15,8 +15,8 @@ from lakecli.repository.commit import commit
 from lakecli.repository.push import Pushing, PushOptions, push, push_all
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import SAMPLE
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryBucket
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryBucket
 from tests.support.clones import RANGE_ENTRIES, Clones, machine, make_commit, synced
 from tests.support.counting import CountingStore
 from tests.support.lakes import stage, through

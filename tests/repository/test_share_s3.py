@@ -16,7 +16,7 @@ from lakecli.repository.clone import clone
 from lakecli.repository.pull import Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.shareable import ClockOff
-from lakecli.stores.base import ANY, BucketNotFound
+from lakecli.stores.contract import ANY, BucketNotFound
 from tests.support.clones import machine, make_commit
 from tests.support.lakes import checksums, entry_of, read
 from tests.support.servers import new_bucket

@@ -12,7 +12,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.sharing import shareable
 from lakecli.repository.sharing.shareable import CannotShare, ClockOff, ensure_shareable
-from lakecli.stores.access import Access
+from lakecli.stores.capabilities import Access
 from tests.support.faulty import FaultyStore, denied, unreachable
 from tests.support.lakes import serve
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.handle.lake import Lake
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
     from tests.support.crashes import Killer, Outcome
 
 PART_SIZE = 5 << 20

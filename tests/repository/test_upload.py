@@ -28,8 +28,8 @@ from lakecli.repository.transfer.readers import FileChanged
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import UploadReport, upload_tree
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import checksums, make_repository, open_lake, read, serve
 from tests.support.recorded_progress import RecordedProgress
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.stores.base import (
+from lakecli.stores.capabilities import DeletesMatching, renew
+from lakecli.stores.contract import (
     ABSENT,
     ANY,
     Attributes,
@@ -24,15 +25,14 @@ from lakecli.stores.base import (
     Version,
     get_bounded,
     key_bytes,
+    put_content,
 )
-from lakecli.stores.capabilities import DeletesMatching, renew
-from lakecli.stores.parallel_batch import put_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import BinaryIO
 
-    from lakecli.stores.base import Condition, ObjectStore
+    from lakecli.stores.contract import Condition, ObjectStore
 
 ODD_NAMES: tuple[str, ...] = (
     "space in it",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import pytest
 
 from lakecli.errors import IntegrityError, Unreachable, Unsupported, UsageError
-from lakecli.stores.base import ABSENT, ANY, BucketNotFound, ConditionFailed, Match, Version
+from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, ConditionFailed, Match, Version
 from lakecli.stores.presigning import PresignRequest
 from lakecli.stores.streams import PART_SIZE
 from tests.support.servers import free_port
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakecli.errors import LakeError
-    from lakecli.stores.base import Condition, ObjectStore
+    from lakecli.stores.contract import Condition, ObjectStore
     from tests.support.servers import Answer, Request, StubServer
 
     Call = Callable[[ObjectStore], object]

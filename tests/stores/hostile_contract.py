@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import pytest
 
 from lakecli.errors import LakeError, Unreachable, Unsupported
-from lakecli.stores.base import ANY
+from lakecli.stores.capabilities import UploadId, versions_of
+from lakecli.stores.contract import ANY
 from lakecli.stores.streams import open_range
-from lakecli.stores.uploads import UploadId
-from lakecli.stores.versions import versions_of
 from tests.support.servers import Answer
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from lakecli.errors import PermissionDenied, UsageError
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from lakecli.stores.presigning import PresignRequest, content_disposition
 from lakecli.stores.registry import open_store
 from tests.stores.contract import ODD_NAMES
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from email.message import Message
     from pathlib import Path
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
     from lakecli.stores.presigning import PresignedUrl
 
 NOW = datetime(2030, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)

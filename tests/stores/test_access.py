@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import PermissionDenied
-from lakecli.stores.access import Access, access_of, beginning_of
 from lakecli.stores.azure.store import AzureStore
+from lakecli.stores.capabilities import Access, access_of, beginning_of
 from lakecli.stores.gs.store import GsStore
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryStore
 from lakecli.stores.s3.store import S3Store
 from tests.support.azurite import KEY
 from tests.support.gcs import ACCOUNT, write_key
@@ -199,13 +199,15 @@ def test_a_directory_is_accessed_as_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = pwd.getpwuid(os.geteuid()).pw_name
-    assert access_of(LocalStore(str(tmp_path))) == Access("user", name, "this process")
+    assert access_of(DirectoryStore(str(tmp_path))) == Access("user", name, "this process")
 
     def unknown(_: int) -> None:
         raise KeyError
 
     monkeypatch.setattr(pwd, "getpwuid", unknown)
-    assert access_of(LocalStore(str(tmp_path))) == Access("user", str(os.geteuid()), "this process")
+    assert access_of(DirectoryStore(str(tmp_path))) == Access(
+        "user", str(os.geteuid()), "this process"
+    )
 
 
 def test_a_store_without_access_information_gives_none() -> None:

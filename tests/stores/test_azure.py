@@ -17,7 +17,8 @@ from lakecli.stores.azure.listing import in_byte_order
 from lakecli.stores.azure.names import decode_metadata, encode_metadata
 from lakecli.stores.azure.service import READ_SIZE
 from lakecli.stores.azure.store import AzureStore
-from lakecli.stores.base import (
+from lakecli.stores.capabilities import UploadNotFound, store_time
+from lakecli.stores.contract import (
     ABSENT,
     ANY,
     Attributes,
@@ -27,10 +28,8 @@ from lakecli.stores.base import (
     ObjectNotFound,
     Version,
 )
-from lakecli.stores.dates import store_time
 from lakecli.stores.registry import prepare_namespace
 from lakecli.stores.streams import PART_SIZE
-from lakecli.stores.uploads import UploadNotFound
 from tests.stores.contract import ODD_NAMES, PREFIXES, Chunked, ObjectStoreContract
 from tests.stores.uploads_contract import CheckedPartsContract, part_of
 from tests.support.azurite import ACCOUNT, KEY, connection_string, new_container
@@ -39,7 +38,7 @@ from tests.support.proxies import tampering
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakecli.stores.base import Condition, ObjectStore
+    from lakecli.stores.contract import Condition, ObjectStore
 
 IMPOSSIBLE = ("back\\slash", "...")
 

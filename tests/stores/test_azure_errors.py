@@ -18,8 +18,15 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.stores.azure.store import AzureStore
-from lakecli.stores.base import ANY, BucketNotFound, ConditionFailed, Match, ObjectNotFound, Version
 from lakecli.stores.capabilities import renew
+from lakecli.stores.contract import (
+    ANY,
+    BucketNotFound,
+    ConditionFailed,
+    Match,
+    ObjectNotFound,
+    Version,
+)
 from lakecli.stores.streams import PART_SIZE
 from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
 from tests.support.azurite import ACCOUNT, KEY, connection_string

@@ -8,7 +8,7 @@ from lakecli.errors import LakeError, PermissionDenied, Unreachable, UsageError
 from lakecli.stores.azure.client import AzureClient
 from lakecli.stores.azure.login import AzureLogin, find_login
 from lakecli.stores.azure.store import AzureStore
-from lakecli.stores.dates import ServerDate
+from lakecli.stores.responses import ServerDate
 
 USUAL = "https://account.blob.core.windows.net"
 STRING = "AZURE_STORAGE_CONNECTION_STRING"

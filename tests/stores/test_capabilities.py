@@ -9,18 +9,18 @@ import pytest
 from lakecli.stores import capabilities
 from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.gs.store import GsStore
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryStore
 from lakecli.stores.s3.store import S3Store
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 STORES: dict[str, ObjectStore] = {
     "s3": S3Store("bucket"),
     "gs": GsStore("bucket"),
     "az": AzureStore("account", "container"),
-    "local": LocalStore("/nowhere"),
+    "local": DirectoryStore("/nowhere"),
     "memory": MemoryStore(),
 }
 HAVE = {
@@ -48,7 +48,7 @@ def declared(
 
 
 def declared_locally(
-    store: LocalStore,
+    store: DirectoryStore,
 ) -> tuple[
     capabilities.ClearsTemporaries,
     capabilities.DeletesMatching,

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from lakecli.stores.dates import ServerDate, store_time
+from lakecli.stores.capabilities import store_time
+from lakecli.stores.responses import ServerDate
 
 if TYPE_CHECKING:
     import pytest

@@ -10,7 +10,8 @@ import pytest
 from google_crc32c import value
 
 from lakecli.errors import IntegrityError, Unsupported, UsageError
-from lakecli.stores.base import (
+from lakecli.stores.capabilities import UploadNotFound, store_time
+from lakecli.stores.contract import (
     ABSENT,
     ANY,
     Attributes,
@@ -19,12 +20,10 @@ from lakecli.stores.base import (
     Match,
     Version,
 )
-from lakecli.stores.dates import store_time
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.gs.streams import READ_SIZE
 from lakecli.stores.registry import prepare_namespace
 from lakecli.stores.streams import PART_SIZE
-from lakecli.stores.uploads import UploadNotFound
 from tests.stores.contract import ODD_NAMES, PREFIXES, Chunked, ObjectStoreContract
 from tests.stores.uploads_contract import CheckedPartsContract
 from tests.support.gcs import GcsServer, new_gcs_bucket
@@ -33,7 +32,7 @@ from tests.support.proxies import tampering
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakecli.stores.base import Condition, ObjectStore
+    from lakecli.stores.contract import Condition, ObjectStore
 
 
 @pytest.fixture

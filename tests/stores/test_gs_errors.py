@@ -17,7 +17,7 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.stores.base import ABSENT, ANY, BucketNotFound, Match, ObjectNotFound, Version
+from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, Match, ObjectNotFound, Version
 from lakecli.stores.gs.errors import GsTranslator
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.gs.streams import READ_SIZE
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.stores.base import Condition
+    from lakecli.stores.contract import Condition
 
 WHOLE = READ_SIZE + 3
 OBJECT = {

@@ -9,7 +9,7 @@ import pytest
 
 from lakecli.errors import IntegrityError, Unreachable
 from lakecli.stores.azure.store import AzureStore
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.registry import open_store
 from lakecli.stores.s3.direct import DirectRequests

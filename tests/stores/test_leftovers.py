@@ -10,15 +10,15 @@ import textwrap
 from datetime import timedelta
 from pathlib import Path
 
-from lakecli.stores.base import ANY
 from lakecli.stores.capabilities import clear_temporaries
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryStore
 
 AT_WORK = textwrap.dedent("""
     import io, sys
-    from lakecli.stores.base import ANY
-    from lakecli.stores.local.store import LocalStore
+    from lakecli.stores.contract import ANY
+    from lakecli.stores.local.store import DirectoryStore
 
     class Waiting:
         def read(self, size):
@@ -26,7 +26,7 @@ AT_WORK = textwrap.dedent("""
             sys.stdin.readline()
             return b""
 
-    store = LocalStore(sys.argv[1])
+    store = DirectoryStore(sys.argv[1])
     batch = store.batch()
     batch.put_content("data/00/small", b"small")
     batch.put_new("table", b"table")
@@ -69,7 +69,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def test_files_of_a_killed_process_are_removed_after_a_day(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path))
+    store = DirectoryStore(str(tmp_path))
     kill(start(tmp_path))
     before = temporaries(tmp_path)
     assert len([path for path in before if path.is_file()]) == 4
@@ -84,7 +84,7 @@ def test_files_of_a_killed_process_are_removed_after_a_day(tmp_path: Path) -> No
 
 
 def test_a_running_process_keeps_its_files_however_old_they_are(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path))
+    store = DirectoryStore(str(tmp_path))
     with start(tmp_path) as process:
         make_old(tmp_path, 24 * 365)
         assert clear_temporaries(store) == 0
@@ -100,14 +100,14 @@ def test_a_running_process_keeps_its_files_however_old_they_are(tmp_path: Path) 
 
 
 def test_this_process_keeps_its_files(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path))
+    store = DirectoryStore(str(tmp_path))
     batch = store.batch()
     batch.put_content("data/00/small", b"small")
     temporary, stream = batch.spool()
     with stream:
         stream.write(b"large")
     make_old(tmp_path)
-    assert clear_temporaries(store) == clear_temporaries(LocalStore(str(tmp_path))) == 0
+    assert clear_temporaries(store) == clear_temporaries(DirectoryStore(str(tmp_path))) == 0
     batch.adopt("data/00/large", temporary)
     batch.flush()
     assert len(list(store.list())) == 2
@@ -122,9 +122,9 @@ def test_a_file_that_was_written_lately_keeps_its_directory(tmp_path: Path) -> N
     make_old(tmp_path)
     os.utime(directory / "0")
     before = len(list(Path("/dev/fd").iterdir()))
-    assert clear_temporaries(LocalStore(str(tmp_path))) == 0
+    assert clear_temporaries(DirectoryStore(str(tmp_path))) == 0
     make_old(tmp_path)
-    assert clear_temporaries(LocalStore(str(tmp_path))) == 1
+    assert clear_temporaries(DirectoryStore(str(tmp_path))) == 1
     assert temporaries(tmp_path) == []
     assert len(list(Path("/dev/fd").iterdir())) == before
 
@@ -135,7 +135,7 @@ def test_a_directory_is_removed_with_all_its_files(tmp_path: Path) -> None:
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_bytes(b"1")
     make_old(tmp_path)
-    assert clear_temporaries(LocalStore(str(tmp_path))) == 6
+    assert clear_temporaries(DirectoryStore(str(tmp_path))) == 6
     assert temporaries(tmp_path) == []
 
 
@@ -145,7 +145,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
     root.mkdir()
     canary.mkdir()
     (canary / "file").touch()
-    store = LocalStore(str(root))
+    store = DirectoryStore(str(root))
     store.put("k", b"1", ANY)
     own = root / "_lakecli" / "tmp"
     (own / "link").symlink_to(canary)
@@ -163,6 +163,6 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
 
 def test_a_store_without_temporary_files_has_nothing_to_clear(tmp_path: Path) -> None:
     assert clear_temporaries(MemoryStore()) == 0
-    assert clear_temporaries(LocalStore(str(tmp_path))) == 0
-    assert clear_temporaries(LocalStore(str(tmp_path / "missing"))) == 0
-    assert clear_temporaries(LocalStore(str(tmp_path)), older_than=timedelta(0)) == 0
+    assert clear_temporaries(DirectoryStore(str(tmp_path))) == 0
+    assert clear_temporaries(DirectoryStore(str(tmp_path / "missing"))) == 0
+    assert clear_temporaries(DirectoryStore(str(tmp_path)), older_than=timedelta(0)) == 0

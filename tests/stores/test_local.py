@@ -28,11 +28,18 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.stores.base import ABSENT, ANY, BucketNotFound, ConditionFailed, Match, ObjectNotFound
+from lakecli.stores.contract import (
+    ABSENT,
+    ANY,
+    BucketNotFound,
+    ConditionFailed,
+    Match,
+    ObjectNotFound,
+)
 from lakecli.stores.local import batch as local_batch
 from lakecli.stores.local import directory, files
 from lakecli.stores.local.files import FEW
-from lakecli.stores.local.store import LocalStore
+from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.presigning import PresignRequest
 from lakecli.stores.registry import prepare_namespace
 from tests.stores.contract import ODD_NAMES, ObjectStoreContract, SpoolContract
@@ -41,7 +48,7 @@ from tests.support.tools import linux_only
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 TEMPORARY = "_lakecli/tmp"
 
@@ -55,11 +62,11 @@ class TestLocalStore(SpoolContract, ObjectStoreContract):
 
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> Callable[[], ObjectStore]:
-        return lambda: LocalStore(str(tmp_path))
+        return lambda: DirectoryStore(str(tmp_path))
 
     @pytest.fixture
     def missing_store(self, tmp_path: Path) -> ObjectStore:
-        return LocalStore(str(tmp_path / "missing"))
+        return DirectoryStore(str(tmp_path / "missing"))
 
     @pytest.fixture
     def store(self, make_store: Callable[[], ObjectStore]) -> ObjectStore:
@@ -78,8 +85,8 @@ class TestLocalStoreWithoutHardLinks(TestLocalStore):
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> LocalStore:
-    return LocalStore(str(tmp_path))
+def store(tmp_path: Path) -> DirectoryStore:
+    return DirectoryStore(str(tmp_path))
 
 
 def leftovers(root: Path) -> list[str]:
@@ -96,7 +103,7 @@ BAD_KEYS = (
 
 
 @pytest.mark.parametrize("key", BAD_KEYS)
-def test_keys_that_no_file_can_have_are_refused(store: LocalStore, key: str) -> None:
+def test_keys_that_no_file_can_have_are_refused(store: DirectoryStore, key: str) -> None:
     calls: tuple[Callable[[], object], ...] = (
         lambda: store.get(key),
         lambda: store.open(key),
@@ -125,7 +132,7 @@ def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     (outside / "secret").write_bytes(b"secret")
     (root / "data").symlink_to(outside)
     (root / "file").symlink_to(outside / "secret")
-    store = LocalStore(str(root))
+    store = DirectoryStore(str(root))
     calls: tuple[Callable[[], object], ...] = (
         lambda: store.get("data/secret"),
         lambda: store.get("file"),
@@ -159,7 +166,7 @@ def test_temporary_files_do_not_follow_symbolic_links(tmp_path: Path) -> None:
     outside.mkdir()
     root.mkdir()
     (root / "_lakecli").symlink_to(outside)
-    store = LocalStore(str(root))
+    store = DirectoryStore(str(root))
     for call in (lambda: store.put("k", b"", ANY), store.batch):
         with pytest.raises(Refused, match="symbolic link inside"):
             call()
@@ -169,13 +176,13 @@ def test_temporary_files_do_not_follow_symbolic_links(tmp_path: Path) -> None:
 def test_the_root_may_be_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    store = LocalStore(str(tmp_path / "link"))
+    store = DirectoryStore(str(tmp_path / "link"))
     store.put("a/b", b"1", ANY)
     assert (tmp_path / "real/a/b").read_bytes() == b"1"
     assert store.uri == f"local://{tmp_path}/link"
 
 
-def test_special_files_are_not_objects(store: LocalStore, tmp_path: Path) -> None:
+def test_special_files_are_not_objects(store: DirectoryStore, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert list(store.list()) == []
     before = _open_descriptors()
@@ -186,7 +193,7 @@ def test_special_files_are_not_objects(store: LocalStore, tmp_path: Path) -> Non
     assert _open_descriptors() == before
 
 
-def test_a_directory_cannot_hold_an_object_below_another(store: LocalStore) -> None:
+def test_a_directory_cannot_hold_an_object_below_another(store: DirectoryStore) -> None:
     store.put("a", b"", ANY)
     store.put("d/e", b"", ANY)
     for key in ("a/b", "d"):
@@ -204,7 +211,7 @@ def test_a_directory_cannot_hold_an_object_below_another(store: LocalStore) -> N
 # No partial objects
 
 
-def test_a_failed_write_leaves_nothing(store: LocalStore, tmp_path: Path) -> None:
+def test_a_failed_write_leaves_nothing(store: DirectoryStore, tmp_path: Path) -> None:
     class Broken:
         def read(self, _: int) -> bytes:
             raise RuntimeError
@@ -216,7 +223,7 @@ def test_a_failed_write_leaves_nothing(store: LocalStore, tmp_path: Path) -> Non
     assert leftovers(tmp_path) == []
 
 
-def test_unfinished_files_are_never_listed(store: LocalStore, tmp_path: Path) -> None:
+def test_unfinished_files_are_never_listed(store: DirectoryStore, tmp_path: Path) -> None:
     batch = store.batch()
     batch.put_new("k", b"1")
     _, stream = batch.spool()
@@ -229,7 +236,7 @@ def test_unfinished_files_are_never_listed(store: LocalStore, tmp_path: Path) ->
     assert [info.key for info in store.list()] == ["k"]
 
 
-def test_a_dropped_batch_removes_its_temporary_files(store: LocalStore, tmp_path: Path) -> None:
+def test_a_dropped_batch_removes_its_temporary_files(store: DirectoryStore, tmp_path: Path) -> None:
     batch = store.batch()
     batch.put_new("published", b"1")
     batch.flush()
@@ -242,7 +249,7 @@ def test_a_dropped_batch_removes_its_temporary_files(store: LocalStore, tmp_path
     assert [info.key for info in store.list()] == ["published"]
 
 
-def test_a_spool_is_adopted_once_and_by_its_own_batch(store: LocalStore) -> None:
+def test_a_spool_is_adopted_once_and_by_its_own_batch(store: DirectoryStore) -> None:
     batch, other = store.batch(), store.batch()
     temporary, stream = batch.spool()
     stream.close()
@@ -258,8 +265,8 @@ def test_a_spool_is_adopted_once_and_by_its_own_batch(store: LocalStore) -> None
 
 CRASHING = """
 import os, sys
-from lakecli.stores.base import ABSENT, ANY, Match
-from lakecli.stores.local.store import LocalStore
+from lakecli.stores.contract import ABSENT, ANY, Match
+from lakecli.stores.local.store import DirectoryStore
 
 left = int(sys.argv[2])
 def crashing(call):
@@ -273,7 +280,7 @@ def crashing(call):
 for name in ("open", "write", "fsync", "mkdir", "link", "unlink", "rename", "utime"):
     setattr(os, name, crashing(getattr(os, name)))
 
-store = LocalStore(sys.argv[1])
+store = DirectoryStore(sys.argv[1])
 version = store.put("ref", b"new-new-new", ABSENT)
 store.put("ref", b"newer-newer", Match(version))
 batch = store.batch()
@@ -297,7 +304,7 @@ def test_a_process_killed_at_any_step_leaves_whole_objects(tmp_path: Path) -> No
         root = tmp_path / str(step)
         root.mkdir()
         done = subprocess.run([sys.executable, "-c", CRASHING, str(root), str(step)], check=False)
-        store = LocalStore(str(root))
+        store = DirectoryStore(str(root))
         found = {info.key: store.get(info.key) for info in store.list()}
         assert all(body in bodies[key] for key, body in found.items()), step
         survived.add(len(found))
@@ -313,7 +320,7 @@ def test_a_process_killed_at_any_step_leaves_whole_objects(tmp_path: Path) -> No
 
 
 def test_content_is_durable_before_names_and_names_before_success(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[str] = []
 
@@ -370,7 +377,7 @@ def test_every_file_of_a_small_batch_is_synced(
 ) -> None:
     root = tmp_path / "synced"
     root.mkdir()
-    store = LocalStore(str(root))
+    store = DirectoryStore(str(root))
     store.put("data/00/x", b"", ANY)
     synced: set[int] = set()
     sync = os.fsync
@@ -402,7 +409,7 @@ def test_every_file_of_a_small_batch_is_synced(
 
 
 def test_a_flush_that_failed_can_be_repeated(
-    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = store.batch()
     for number in range(5):
@@ -454,7 +461,7 @@ class FailingDisk:
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_a_flush_after_a_failed_sync_publishes_nothing_of_it(
     *,
-    store: LocalStore,
+    store: DirectoryStore,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
@@ -493,7 +500,7 @@ def test_a_flush_after_a_failed_sync_publishes_nothing_of_it(
 
 
 def test_versions_differ_even_if_the_clock_stands_still(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path), clock_ns=lambda: 10**18)
+    store = DirectoryStore(str(tmp_path), clock_ns=lambda: 10**18)
     versions = [store.put("k", b"%03d" % number, ANY) for number in range(20)]
     for number in range(20):
         versions.append(store.put("k", b"%03d" % number, Match(versions[-1])))
@@ -519,7 +526,7 @@ def test_versions_differ_even_if_the_clock_stands_still(tmp_path: Path) -> None:
 )
 def test_errors_of_the_operating_system_are_translated(
     *,
-    store: LocalStore,
+    store: DirectoryStore,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     number: int,
@@ -562,7 +569,7 @@ def test_errors_of_the_operating_system_are_translated(
     assert store.get("a/k") == b"1"
 
 
-def test_an_error_without_a_number_is_translated(store: LocalStore) -> None:
+def test_an_error_without_a_number_is_translated(store: DirectoryStore) -> None:
     with pytest.raises(Unreachable, match=r"^odd: k in "), store._directory.translated("k"):
         raise OSError("Odd")
 
@@ -571,14 +578,14 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for path in ("file", "file/below"):
         with pytest.raises(BucketNotFound, match="not a directory"):
-            LocalStore(str(tmp_path / path)).get("k")
+            DirectoryStore(str(tmp_path / path)).get("k")
 
 
 @pytest.mark.parametrize(
     ("umask", "file_mode", "directory_mode"), [(0o027, 0o640, 0o750), (0o000, 0o666, 0o777)]
 )
 def test_files_follow_the_umask(
-    *, store: LocalStore, tmp_path: Path, umask: int, file_mode: int, directory_mode: int
+    *, store: DirectoryStore, tmp_path: Path, umask: int, file_mode: int, directory_mode: int
 ) -> None:
     before = os.umask(umask)
     try:
@@ -593,7 +600,7 @@ def test_files_follow_the_umask(
 
 
 def test_a_replacement_waits_for_the_lock_of_the_namespace(
-    store: LocalStore, tmp_path: Path
+    store: DirectoryStore, tmp_path: Path
 ) -> None:
     version = store.put("k", b"1", ABSENT)
     with store._directory.opened([b"_lakecli", b"tmp"]) as temporaries:
@@ -613,7 +620,7 @@ def test_preparing_a_namespace_makes_its_directory(tmp_path: Path) -> None:
 
 
 def test_copy_works_without_kernel_support(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = bytes(range(256)) * 10_000
     store.put("from", body, ANY)
@@ -632,7 +639,7 @@ def test_copy_works_without_kernel_support(
 @linux_only
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
 def test_a_copy_that_a_disk_refuses_is_not_repeated(
-    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    store: DirectoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     store.put("from", b"body", ANY)
 
@@ -649,7 +656,7 @@ def test_a_copy_that_a_disk_refuses_is_not_repeated(
 @linux_only
 @pytest.mark.parametrize("size", [0, 1, 10, 11])
 def test_a_copy_is_whole_however_little_the_kernel_copies_at_once(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch, size: int
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     store.put("from", bytes(range(size)), ANY)
     copy = os.copy_file_range
@@ -664,7 +671,7 @@ def test_a_copy_is_whole_however_little_the_kernel_copies_at_once(
 
 @linux_only
 def test_a_copy_goes_on_where_the_kernel_gave_up(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put("from", bytes(range(100)), ANY)
     copy, calls = os.copy_file_range, []
@@ -681,13 +688,13 @@ def test_a_copy_goes_on_where_the_kernel_gave_up(
 
 
 def test_every_prefix_of_a_missing_directory_is_an_error(tmp_path: Path) -> None:
-    missing = LocalStore(str(tmp_path / "missing"))
+    missing = DirectoryStore(str(tmp_path / "missing"))
     for prefix in ("", "a/", "../", "_lakecli/tmp/"):
         with pytest.raises(BucketNotFound):
             list(missing.list(prefix))
 
 
-def test_local_path_returns_the_file(store: LocalStore, tmp_path: Path) -> None:
+def test_local_path_returns_the_file(store: DirectoryStore, tmp_path: Path) -> None:
     for key in ("a/b", "not-utf-8-\udcff/é"):
         store.put(key, b"here", ANY)
         path = store.local_path(key)
@@ -696,14 +703,14 @@ def test_local_path_returns_the_file(store: LocalStore, tmp_path: Path) -> None:
         assert Path(path).is_relative_to(tmp_path)
 
 
-def test_a_directory_has_no_urls(store: LocalStore) -> None:
+def test_a_directory_has_no_urls(store: DirectoryStore) -> None:
     request = PresignRequest("GET", timedelta(minutes=1))
     with pytest.raises(Unsupported, match="cannot presign") as raised:
         store.presign("k", request, now=datetime(2030, 1, 1, tzinfo=UTC))
     assert "fs download" in str(raised.value.hint)
 
 
-def test_listing_ignores_files_that_vanish_meanwhile(store: LocalStore, tmp_path: Path) -> None:
+def test_listing_ignores_files_that_vanish_meanwhile(store: DirectoryStore, tmp_path: Path) -> None:
     for key in ("a/1", "b/1", "c"):
         store.put(key, b"", ANY)
     listing = store.list()
@@ -713,7 +720,7 @@ def test_listing_ignores_files_that_vanish_meanwhile(store: LocalStore, tmp_path
     assert list(listing) == []
 
 
-def test_listing_left_early_closes_its_directories(store: LocalStore) -> None:
+def test_listing_left_early_closes_its_directories(store: DirectoryStore) -> None:
     for key in ("a/b/c/1", "a/b/c/2"):
         store.put(key, b"", ANY)
     before = _open_descriptors()
@@ -724,7 +731,7 @@ def test_listing_left_early_closes_its_directories(store: LocalStore) -> None:
     assert _open_descriptors() == before
 
 
-def test_no_descriptor_stays_open(store: LocalStore) -> None:
+def test_no_descriptor_stays_open(store: DirectoryStore) -> None:
     before = _open_descriptors()
     store.put("a/b", b"1", ANY)
     store.get("a/b")
@@ -773,11 +780,11 @@ def test_the_directories_above_a_new_root_are_durable(
     monkeypatch.setattr("lakecli.stores.local.directory.sync_names", sync_names)
     before = _open_descriptors()
     root = tmp_path / "a" / "b" / "c"
-    directory.Directory(str(root), clock_ns=lambda: 0).make_root()
+    directory.RootDirectory(str(root), clock_ns=lambda: 0).make_root()
     assert root.is_dir()
     assert synced == [str(tmp_path / "a" / "b"), str(tmp_path / "a"), str(tmp_path)]
     synced.clear()
-    directory.Directory(str(root), clock_ns=lambda: 0).make_root()
+    directory.RootDirectory(str(root), clock_ns=lambda: 0).make_root()
     assert synced == []
     assert _open_descriptors() == before
 
@@ -787,7 +794,7 @@ def test_the_directory_that_temporaries_share_with_objects_is_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     """Later objects find `_lakecli` there, and rely on it."""
-    store = LocalStore(str(tmp_path))
+    store = DirectoryStore(str(tmp_path))
     (tmp_path / "there").write_bytes(b"1")
     found = store.head("there")
     synced: list[str] = []
@@ -815,7 +822,7 @@ def test_the_directory_that_temporaries_share_with_objects_is_durable(
 def test_directories_of_temporaries_are_removed_if_they_are_empty(
     tmp_path: Path, other: str
 ) -> None:
-    store = LocalStore(str(tmp_path))
+    store = DirectoryStore(str(tmp_path))
     store.put("a", b"1", ANY)
     if other:
         (tmp_path / other).write_bytes(b"")
@@ -827,7 +834,7 @@ def test_directories_of_temporaries_are_removed_if_they_are_empty(
 
 
 def test_a_file_that_is_read_in_small_pieces_is_whole(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = bytes(range(200))
     store.put("a", body, ANY)
@@ -842,14 +849,14 @@ def test_a_file_that_is_read_in_small_pieces_is_whole(
     assert store.get("a", start=190, length=30) == body[190:]
 
 
-def test_an_end_of_a_file_is_read(store: LocalStore) -> None:
+def test_an_end_of_a_file_is_read(store: DirectoryStore) -> None:
     store.put("a", b"0123456789", ANY)
     expected = {-1: b"9", -2: b"89", -10: b"0123456789", -11: b"0123456789"}
     assert {start: store.get("a", start=start) for start in expected} == expected
 
 
 def test_a_condition_is_checked_again_once_the_body_is_written(
-    store: LocalStore, tmp_path: Path
+    store: DirectoryStore, tmp_path: Path
 ) -> None:
     """Another writer is faster, after the first check."""
 
@@ -911,7 +918,7 @@ def test_names_that_could_not_be_synced_are_an_error(
     ],
 )
 def test_prune_removes_the_one_directory_if_it_is_empty(
-    store: LocalStore, tmp_path: Path, prefix: str, removed: set[str]
+    store: DirectoryStore, tmp_path: Path, prefix: str, removed: set[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "a/b/empty").mkdir(parents=True)
@@ -922,7 +929,7 @@ def test_prune_removes_the_one_directory_if_it_is_empty(
 
 
 def test_the_user_of_a_container_may_have_no_name(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert store.access().identity == pwd.getpwuid(os.geteuid()).pw_name
 
@@ -936,7 +943,7 @@ def test_the_user_of_a_container_may_have_no_name(
 def test_times_are_those_of_the_clock_of_the_store(tmp_path: Path) -> None:
     """Those of the kernel have ticks, so two versions of an object could look the same."""
     now = 10**18
-    store = LocalStore(str(tmp_path), clock_ns=lambda: now)
+    store = DirectoryStore(str(tmp_path), clock_ns=lambda: now)
     for condition in (ABSENT, ANY):
         store.put(f"a/{condition}", b"1", condition)
     times = [path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()]
@@ -949,7 +956,9 @@ def test_times_are_those_of_the_clock_of_the_store(tmp_path: Path) -> None:
     assert (tmp_path / "k").stat().st_mtime_ns == now + 2
 
 
-def test_a_link_in_the_place_of_an_object_is_not_renewed(store: LocalStore, tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_an_object_is_not_renewed(
+    store: DirectoryStore, tmp_path: Path
+) -> None:
     """Somebody puts it there after `renew` has looked."""
     store.put("k", b"1", ANY)
     (tmp_path / "other").write_bytes(b"")
@@ -964,7 +973,7 @@ def test_a_link_in_the_place_of_an_object_is_not_renewed(store: LocalStore, tmp_
 
 @pytest.mark.parametrize("key", ["k", "new/k"])
 def test_a_new_object_is_published_when_the_one_in_its_place_vanishes(
-    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+    store: DirectoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     """A collector deletes the present object between the link and the look at it."""
     batch = store.batch()
@@ -986,7 +995,7 @@ def test_a_new_object_is_published_when_the_one_in_its_place_vanishes(
     assert leftovers(tmp_path) == []
 
 
-def test_conditions_hold_for_the_object_of_the_whole_key(store: LocalStore) -> None:
+def test_conditions_hold_for_the_object_of_the_whole_key(store: DirectoryStore) -> None:
     store.put("a", b"another", ANY)
     store.put("k/k/a", b"another", ANY)
     first = store.put("k/a/b", b"1", ABSENT)
@@ -1000,7 +1009,7 @@ def test_conditions_hold_for_the_object_of_the_whole_key(store: LocalStore) -> N
         store.put("k/a/c", b"1", Match(first))
 
 
-def test_a_key_may_have_the_name_of_lakeclis_own_directory(store: LocalStore) -> None:
+def test_a_key_may_have_the_name_of_lakeclis_own_directory(store: DirectoryStore) -> None:
     with pytest.raises(ObjectNotFound):
         store.head("_lakecli")
     with pytest.raises(Unsupported):  # the put has made the directory for its temporary file
@@ -1009,14 +1018,14 @@ def test_a_key_may_have_the_name_of_lakeclis_own_directory(store: LocalStore) ->
     assert [info.key for info in store.list()] == ["a/_lakecli/tmp/k"]
 
 
-def test_what_comes_after_a_missing_object_is_deleted(store: LocalStore) -> None:
+def test_what_comes_after_a_missing_object_is_deleted(store: DirectoryStore) -> None:
     for key in ("a", "d/a"):
         store.put(key, b"1", ANY)
     store.delete(["absent", "a", "absent/k", "d/absent", "d/a"])
     assert list(store.list()) == []
 
 
-def test_reading_makes_no_directory(store: LocalStore, tmp_path: Path) -> None:
+def test_reading_makes_no_directory(store: DirectoryStore, tmp_path: Path) -> None:
     assert list(store.list("absent/directory/")) == []
     for call in (store.get, store.head, store.open, store.renew, store.get_versioned):
         with pytest.raises(ObjectNotFound):
@@ -1062,7 +1071,7 @@ def test_an_object_is_renewed_where_nothing_was_written_yet(tmp_path: Path) -> N
     path.parent.mkdir()
     path.write_bytes(b"1")
     os.utime(path, (0, 0))
-    store = LocalStore(str(tmp_path))
+    store = DirectoryStore(str(tmp_path))
     before = store.head("data/k")
     store.renew("data/k")
     after = store.head("data/k")
@@ -1075,7 +1084,7 @@ def test_temporary_files_are_never_listed(tmp_path: Path, prefix: str) -> None:
     path = tmp_path / "_lakecli" / "tmp" / "x" / "y" / "z"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"1")
-    store = LocalStore(str(tmp_path))
+    store = DirectoryStore(str(tmp_path))
     store.put("_lakecli/tm", b"1", ANY)
     assert [info.key for info in store.list("_lakecli/")] == ["_lakecli/tm"]
     assert [*store.list(prefix)] == []
@@ -1093,7 +1102,7 @@ def test_an_interrupt_closes_no_directory_twice(
 ) -> None:
     """Another thread may have got the same descriptor meanwhile."""
     (tmp_path / "a" / "b").mkdir(parents=True)
-    opened = directory.Directory(str(tmp_path), clock_ns=time.time_ns)
+    opened = directory.RootDirectory(str(tmp_path), clock_ns=time.time_ns)
     close, closed = os.close, []
 
     def interrupted(descriptor: int) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import Unsupported
-from lakecli.stores.base import ANY, BucketNotFound
-from lakecli.stores.memory.store import BUCKETS, MemoryBucket, MemoryStore
+from lakecli.stores.contract import ANY, BucketNotFound
+from lakecli.stores.memory import BUCKETS, MemoryBucket, MemoryStore
 from lakecli.stores.presigning import PresignRequest
 from lakecli.stores.registry import open_store, prepare_namespace
 from tests.stores.contract import ObjectStoreContract, SpoolContract
@@ -16,7 +16,7 @@ from tests.stores.uploads_contract import CheckedPartsContract
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 class TestMemoryStore(CheckedPartsContract, SpoolContract, ObjectStoreContract):

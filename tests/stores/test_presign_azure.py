@@ -11,7 +11,7 @@ import pytest
 
 from lakecli.errors import PermissionDenied, Unsupported
 from lakecli.stores.azure.store import AzureStore
-from lakecli.stores.base import ABSENT
+from lakecli.stores.contract import ABSENT
 from lakecli.stores.presigning import PresignRequest, content_disposition
 from tests.stores.presign_contract import (
     GET,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import PermissionDenied, Unreachable, Unsupported
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.presigning import PresignRequest, content_disposition
 from tests.stores.presign_contract import (

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from lakecli.errors import PermissionDenied
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from lakecli.stores.presigning import PresignRequest, content_disposition
 from lakecli.stores.s3.store import S3Store
 from tests.stores.presign_contract import MINUTE, NOW, PresignContract, SignatureTable, clock

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.stores import streams
-from lakecli.stores.base import ANY, ObjectNotFound
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY, ObjectNotFound
+from lakecli.stores.memory import MemoryStore
 from lakecli.stores.s3.store import S3Store
 from lakecli.stores.streams import open_range
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 @pytest.fixture(params=["pieces", "stream"])

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import UsageError
-from lakecli.stores.base import ANY, BucketNotFound
+from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.registry import ADAPTERS, open_store, prepare_namespace
 from tests.stores.contract import ObjectStoreContract
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 @pytest.mark.parametrize("scheme", ADAPTERS)

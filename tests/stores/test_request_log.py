@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from lakecli.stores.answer_checks import LOGGER, log_response
+from lakecli.stores.responses import LOGGER, log_response
 
 if TYPE_CHECKING:
     import pytest

@@ -15,7 +15,8 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.stores.base import (
+from lakecli.stores.capabilities import store_time
+from lakecli.stores.contract import (
     ABSENT,
     ANY,
     Attributes,
@@ -24,7 +25,6 @@ from lakecli.stores.base import (
     Match,
     Version,
 )
-from lakecli.stores.dates import store_time
 from lakecli.stores.registry import prepare_namespace
 from lakecli.stores.s3.store import S3Store
 from lakecli.stores.streams import PART_SIZE, parts_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 @pytest.fixture

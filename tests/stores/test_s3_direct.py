@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachable
-from lakecli.stores.answer_checks import LOGGER
-from lakecli.stores.base import ANY, ObjectNotFound
+from lakecli.stores.contract import ANY, ObjectNotFound
+from lakecli.stores.responses import LOGGER
 from lakecli.stores.s3 import direct
 from lakecli.stores.s3.direct_settings import find_settings
 from lakecli.stores.s3.store import S3Store

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.stores.answer_checks import MAX_REFUSAL
+from lakecli.stores.responses import MAX_REFUSAL
 from lakecli.stores.s3 import direct_http
 from lakecli.stores.s3.direct_http import CONNECTIONS, DirectHttp
 

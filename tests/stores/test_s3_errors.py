@@ -20,7 +20,8 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.stores.base import (
+from lakecli.stores.capabilities import UploadedPart, UploadId
+from lakecli.stores.contract import (
     ABSENT,
     ANY,
     Attributes,
@@ -29,12 +30,11 @@ from lakecli.stores.base import (
     ObjectNotFound,
     Version,
 )
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.memory import MemoryStore
 from lakecli.stores.s3 import uploads
 from lakecli.stores.s3.direct import DirectRequests
 from lakecli.stores.s3.store import S3Store
 from lakecli.stores.streams import PART_SIZE
-from lakecli.stores.uploads import Part, UploadId
 from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
 from tests.support.servers import (
     ACCESS_KEY,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.stores.base import Condition
+    from lakecli.stores.contract import Condition
 
 OK = Answer(headers={"ETag": '"etag"'})
 HEAD = Answer(headers={"ETag": '"e"', "Last-Modified": "Tue, 01 Jan 2030 00:00:00 GMT"})
@@ -342,7 +342,7 @@ def test_joining_parts_on_a_condition_is_never_repeated(
     """The first try may have succeeded; a second one would report a lost race."""
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "3")
     server.answers = [answer]
-    parts = [Part(1, 5, '"tag"')]
+    parts = [UploadedPart(1, 5, '"tag"')]
     with pytest.raises(Unreachable):
         store.uploads().complete("k", UploadId("u"), parts, condition)
     (sent,) = joins(server)
@@ -355,7 +355,7 @@ def test_joining_parts_without_a_condition_is_repeated(
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "3")
     joined = b"<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>"
     server.answers = [s3_error(500, "InternalError"), Answer(body=joined)]
-    parts = [Part(1, 5, '"tag"')]
+    parts = [UploadedPart(1, 5, '"tag"')]
     assert store.uploads().complete("k", UploadId("u"), parts, ANY) == "e"
     assert len(joins(server)) == 2
 

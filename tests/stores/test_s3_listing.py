@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakecli.stores.answer_checks import UnusableAnswerError
-from lakecli.stores.base import ObjectInfo, Version
+from lakecli.stores.contract import ObjectInfo, Version
+from lakecli.stores.responses import UnusableAnswerError
 from lakecli.stores.s3.listing import Page, S3Listing, read_page
 from lakecli.stores.s3.store import S3Store
 from tests.support.servers import Answer, StubServer, s3_error

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.stores.s3.direct import UNSIGNED, signed
-from lakecli.stores.s3.direct_settings import Keys
+from lakecli.stores.s3.direct_settings import AccessKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NOW = datetime(2020, 2, 29, 1, 2, 3, 456_789, UTC)
-KEYS = Keys("access", "secret", "")
+KEYS = AccessKeys("access", "secret", "")
 HOST = {"host": "bucket.example:8080"}
 EMPTY = sha256().hexdigest()
 
 
 def signed_by_sdk(
-    keys: Keys, method: str, url: str, headers: dict[str, str], payload: str
+    keys: AccessKeys, method: str, url: str, headers: dict[str, str], payload: str
 ) -> dict[str, str]:
     """Return the headers that the SDK adds, by lower-case names."""
     from botocore.auth import S3SigV4Auth
@@ -68,7 +68,7 @@ def test_the_sdk_signs_in_the_same_way(token: str) -> None:
 
 def test_whatever_differs_from_the_last_request_is_signed() -> None:
     def made(
-        keys: Keys = KEYS,
+        keys: AccessKeys = KEYS,
         region: str = "r-1",
         now: datetime = NOW,
         *,

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.errors import Refused, Unreachable, Unsupported, UsageError
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from lakecli.stores.local.files import FEW, write_all
-from lakecli.stores.local.store import LocalStore
+from lakecli.stores.local.store import DirectoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> LocalStore:
+def store(tmp_path: Path) -> DirectoryStore:
     (tmp_path / "namespace").mkdir()
-    return LocalStore(str(tmp_path / "namespace"))
+    return DirectoryStore(str(tmp_path / "namespace"))
 
 
-def contents(store: LocalStore) -> dict[str, bytes]:
+def contents(store: DirectoryStore) -> dict[str, bytes]:
     return {info.key: store.get(info.key) for info in store.list()}
 
 
@@ -34,7 +34,7 @@ def leftovers(tmp_path: Path) -> set[str]:
 
 @pytest.mark.parametrize("count", [5, 3 * FEW])
 def test_files_are_published_into_new_and_existing_directories(
-    store: LocalStore, tmp_path: Path, count: int
+    store: DirectoryStore, tmp_path: Path, count: int
 ) -> None:
     store.put("data/00/there", b"before", ANY)
     store.put("data/01/0", b"before", ANY)
@@ -52,7 +52,7 @@ def test_files_are_published_into_new_and_existing_directories(
     assert leftovers(tmp_path) == set()
 
 
-def test_directories_follow_the_umask(store: LocalStore, tmp_path: Path) -> None:
+def test_directories_follow_the_umask(store: DirectoryStore, tmp_path: Path) -> None:
     batch = store.batch()
     batch.put_new("new/dir/file", b"1")
     (unfinished,) = leftovers(tmp_path)
@@ -63,7 +63,7 @@ def test_directories_follow_the_umask(store: LocalStore, tmp_path: Path) -> None
     assert (tmp_path / "namespace/new/dir").stat().st_mode == usual
 
 
-def test_one_key_can_be_written_twice(store: LocalStore, tmp_path: Path) -> None:
+def test_one_key_can_be_written_twice(store: DirectoryStore, tmp_path: Path) -> None:
     batch = store.batch()
     for body in (b"first", b"second", b"third"):
         batch.put_new("data/00/k", body)
@@ -73,7 +73,7 @@ def test_one_key_can_be_written_twice(store: LocalStore, tmp_path: Path) -> None
 
 
 def test_the_second_write_of_a_key_counts_if_the_first_failed(
-    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = store.batch()
     writing, written = threading.Event(), threading.Event()
@@ -107,7 +107,7 @@ def test_the_second_write_of_a_key_counts_if_the_first_failed(
 
 
 def test_a_flush_waits_for_files_that_are_being_written(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = store.batch()
     batch.put_new("data/00/a", b"done")
@@ -134,7 +134,7 @@ def test_a_flush_waits_for_files_that_are_being_written(
     assert contents(store) == {"data/00/a": b"done", "data/00/b": b"slow"}
 
 
-def test_threads_write_while_others_flush(store: LocalStore, tmp_path: Path) -> None:
+def test_threads_write_while_others_flush(store: DirectoryStore, tmp_path: Path) -> None:
     batch = store.batch()
 
     def put(first: int) -> None:
@@ -156,7 +156,7 @@ def test_threads_write_while_others_flush(store: LocalStore, tmp_path: Path) -> 
 
 
 def test_unpublished_files_survive_an_error(
-    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = store.batch()
     for number in range(6):
@@ -180,7 +180,7 @@ def test_unpublished_files_survive_an_error(
     assert leftovers(tmp_path) == set()
 
 
-def test_an_obstacle_is_reported(store: LocalStore, tmp_path: Path) -> None:
+def test_an_obstacle_is_reported(store: DirectoryStore, tmp_path: Path) -> None:
     root = tmp_path / "namespace"
     (tmp_path / "outside").mkdir()
     (root / "data").mkdir()
@@ -195,7 +195,7 @@ def test_an_obstacle_is_reported(store: LocalStore, tmp_path: Path) -> None:
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_an_empty_directory_is_no_obstacle(store: LocalStore, tmp_path: Path) -> None:
+def test_an_empty_directory_is_no_obstacle(store: DirectoryStore, tmp_path: Path) -> None:
     (tmp_path / "namespace/data/00").mkdir(parents=True)
     batch = store.batch()
     batch.put_new("data/00/k", b"1")
@@ -203,7 +203,7 @@ def test_an_empty_directory_is_no_obstacle(store: LocalStore, tmp_path: Path) ->
     assert contents(store) == {"data/00/k": b"1"}
 
 
-def test_a_dropped_batch_leaves_nothing(store: LocalStore, tmp_path: Path) -> None:
+def test_a_dropped_batch_leaves_nothing(store: DirectoryStore, tmp_path: Path) -> None:
     batch = store.batch()
     for number in range(5):
         batch.put_new(f"data/{number % 2}/{number}", b"1")
@@ -214,7 +214,7 @@ def test_a_dropped_batch_leaves_nothing(store: LocalStore, tmp_path: Path) -> No
 
 
 def test_a_file_that_could_not_be_written_is_never_published(
-    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = store.batch()
     batch.put_new("data/00/a", b"whole")
@@ -236,7 +236,7 @@ def test_a_file_that_could_not_be_written_is_never_published(
     assert leftovers(tmp_path) == set()
 
 
-def test_names_are_checked_also_in_directories_that_are_known(store: LocalStore) -> None:
+def test_names_are_checked_also_in_directories_that_are_known(store: DirectoryStore) -> None:
     batch = store.batch()
     batch.put_content("data/00/good", b"1")
     for key in ("data/00/", "data/00/..", "data/00/.", "data/00/a\0b", "data/00/" + "x" * 256):

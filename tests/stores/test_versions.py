@@ -13,13 +13,14 @@ import pytest
 from lakecli.cli.context import system_now
 from lakecli.errors import LakeError, Unsupported
 from lakecli.stores.azure.store import AzureStore
-from lakecli.stores.base import ANY, ObjectNotFound
+from lakecli.stores.capabilities import versions_of
+from lakecli.stores.contract import ANY, ObjectNotFound
 from lakecli.stores.gs.store import GsStore
-from lakecli.stores.local.store import LocalStore
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from lakecli.stores.presigning import PresignRequest
 from lakecli.stores.s3.store import S3Store
-from lakecli.stores.versions import at_version, versions_of
+from lakecli.stores.wrappers import at_version
 from tests.support.azure_versions import CONTAINER, versioned_azure
 from tests.support.azurite import ACCOUNT
 from tests.support.gcs import new_gcs_bucket
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
     from tests.support.gcs import GcsServer
 
 
@@ -168,7 +169,7 @@ def test_versions_are_read_only(store: ObjectStore) -> None:
 
 def test_a_directory_has_no_versions(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="only buckets") as caught:
-        at_version(LocalStore(str(tmp_path)), "v1")
+        at_version(DirectoryStore(str(tmp_path)), "v1")
     assert caught.value.hint == "copy the bytes into the repository instead: lakecli import --copy"
 
 

@@ -11,21 +11,22 @@ import google_crc32c
 import pytest
 
 from lakecli.errors import IntegrityError, NotFound, Unsupported
-from lakecli.stores.base import ABSENT, ANY, BucketNotFound, ConditionFailed, ObjectNotFound
-from lakecli.stores.capabilities import uploads_of
-from lakecli.stores.uploads import UploadId, UploadNotFound
+from lakecli.stores.capabilities import UploadId, UploadNotFound, uploads_of
+from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, ConditionFailed, ObjectNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakecli.stores.base import ObjectStore
-    from lakecli.stores.uploads import Part, Uploads
+    from lakecli.stores.capabilities import PartUploads, UploadedPart
+    from lakecli.stores.contract import ObjectStore
 
 SMALLEST = 5 << 20
 """The smallest part that S3 accepts, except as the last one."""
 
 
-def part_of(uploads: Uploads, key: str, upload: UploadId, number: int, body: bytes) -> Part:
+def part_of(
+    uploads: PartUploads, key: str, upload: UploadId, number: int, body: bytes
+) -> UploadedPart:
     return uploads.put_part(key, upload, number, body, crc32c=google_crc32c.value(body))
 
 
@@ -42,13 +43,13 @@ class UploadsContract:
     """Parts can be joined under a condition."""
 
     @pytest.fixture
-    def uploads(self, make_store: Callable[[], ObjectStore]) -> Uploads:
+    def uploads(self, make_store: Callable[[], ObjectStore]) -> PartUploads:
         found = uploads_of(make_store())
         assert found is not None
         return found
 
     def test_parts_become_an_object(
-        self, make_store: Callable[[], ObjectStore], uploads: Uploads
+        self, make_store: Callable[[], ObjectStore], uploads: PartUploads
     ) -> None:
         store = make_store()
         upload = uploads.start("data/k")
@@ -79,7 +80,7 @@ class UploadsContract:
             list(later.parts("data/k", upload))
 
     def test_a_part_may_be_sent_again(
-        self, make_store: Callable[[], ObjectStore], uploads: Uploads
+        self, make_store: Callable[[], ObjectStore], uploads: PartUploads
     ) -> None:
         upload = uploads.start("k")
         part_of(uploads, "k", upload, 1, b"first try")
@@ -90,7 +91,7 @@ class UploadsContract:
         assert make_store().get("k") == b"second"
 
     def test_parts_can_be_sent_concurrently(
-        self, make_store: Callable[[], ObjectStore], uploads: Uploads
+        self, make_store: Callable[[], ObjectStore], uploads: PartUploads
     ) -> None:
         upload = uploads.start("k")
         bodies = [b"%d" % number * SMALLEST for number in range(4)]
@@ -104,7 +105,7 @@ class UploadsContract:
         assert make_store().get("k") == b"".join(bodies)
 
     def test_a_condition_is_checked_when_parts_are_joined(
-        self, make_store: Callable[[], ObjectStore], uploads: Uploads
+        self, make_store: Callable[[], ObjectStore], uploads: PartUploads
     ) -> None:
         upload = uploads.start("k")
         part = part_of(uploads, "k", upload, 1, b"slow")
@@ -120,7 +121,7 @@ class UploadsContract:
         assert make_store().get("k") == b"slow"
 
     def test_an_aborted_upload_is_gone(
-        self, make_store: Callable[[], ObjectStore], uploads: Uploads
+        self, make_store: Callable[[], ObjectStore], uploads: PartUploads
     ) -> None:
         upload = uploads.start("k")
         part = part_of(uploads, "k", upload, 1, b"never")
@@ -139,7 +140,7 @@ class UploadsContract:
         assert list(make_store().list()) == []
 
     def test_unfinished_uploads_are_found(
-        self, make_store: Callable[[], ObjectStore], uploads: Uploads
+        self, make_store: Callable[[], ObjectStore], uploads: PartUploads
     ) -> None:
         ids = {key: uploads.start(key) for key in ("data/aa/1", "data/bb/2", "other/3")}
         found = {each.key: each for each in uploads.iter_unfinished("data/")}
@@ -166,7 +167,7 @@ class UploadsContract:
 class CheckedPartsContract(UploadsContract):
     """Tests for stores that compare the checksum of a part."""
 
-    def test_a_part_with_other_bytes_is_refused(self, uploads: Uploads) -> None:
+    def test_a_part_with_other_bytes_is_refused(self, uploads: PartUploads) -> None:
         upload = uploads.start("k")
         part = part_of(uploads, "k", upload, 1, b"right")
         for body in (b"wrong", io.BytesIO(b"wrong")):

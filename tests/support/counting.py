@@ -6,13 +6,13 @@ from collections import Counter
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
-from lakecli.stores.base import PLAIN, Attributes
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.contract import PLAIN, Attributes
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lakecli.stores.base import Condition, ObjectInfo, Version
+    from lakecli.stores.contract import Condition, ObjectInfo, Version
 
 PAGE_SIZE = 1_000
 

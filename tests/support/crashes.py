@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 STORE_CALLS = ("put", "put_new", "put_content", "flush", "spool", "adopt")
 SECONDS = 120

@@ -8,20 +8,19 @@ from datetime import UTC, datetime, timedelta
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lakecli.doctor.url import Fetched
+from lakecli.doctor.url import FetchedUrl
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.stores.base import ABSENT, ANY, PLAIN, Attributes, Match, ObjectNotFound, Version
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
-from lakecli.stores.memory.uploads import MemoryUploads
+from lakecli.stores.contract import ABSENT, ANY, PLAIN, Attributes, Match, ObjectNotFound, Version
+from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads
 from lakecli.stores.presigning import PresignedUrl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakecli.errors import LakeError
-    from lakecli.stores.base import Condition, ObjectInfo
+    from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId
+    from lakecli.stores.contract import Condition, ObjectInfo
     from lakecli.stores.presigning import PresignRequest
-    from lakecli.stores.uploads import Part, UnfinishedUpload, UploadId
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -122,17 +121,17 @@ class FaultyStore(MemoryStore):
         self._urls[url] = key
         return PresignedUrl(url, now + request.expires_in)
 
-    def fetch(self, url: str) -> Fetched:
+    def fetch(self, url: str) -> FetchedUrl:
         """Answer a signed URL."""
         self.ask("fetch")
         headers = {"date": f"{NOW + self.offset:%a, %d %b %Y %H:%M:%S GMT}"}
         try:
             body = super().get(self._urls[url])
         except ObjectNotFound:
-            return Fetched(404, b"<Error><Code>NoSuchKey</Code></Error>", headers)
+            return FetchedUrl(404, b"<Error><Code>NoSuchKey</Code></Error>", headers)
         if self.status != 200:
-            return Fetched(self.status, b"<Error><Code>AccessDenied</Code></Error>", headers)
-        return Fetched(200, body[::-1] if self.garbles else body, headers)
+            return FetchedUrl(self.status, b"<Error><Code>AccessDenied</Code></Error>", headers)
+        return FetchedUrl(200, body[::-1] if self.garbles else body, headers)
 
     def uploads(self) -> MemoryUploads:
         return FaultyUploads(self, self.bucket, "ns/")
@@ -163,7 +162,7 @@ class FaultyUploads(MemoryUploads):
 
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
-    ) -> Part:
+    ) -> UploadedPart:
         self._faulty.ask("part")
         if self._faulty.takes_garbled:
             from google_crc32c import value
@@ -173,12 +172,12 @@ class FaultyUploads(MemoryUploads):
         return super().put_part(key, upload, number, body, crc32c=crc32c)
 
     def complete(
-        self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
+        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
     ) -> Version:
         self._faulty.ask("complete")
         return super().complete(key, upload, parts, condition)
 
-    def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
+    def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
         self._faulty.ask("parts")
         return super().parts(key, upload)
 

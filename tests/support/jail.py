@@ -14,8 +14,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.stores import registry
-from lakecli.stores.base import ABSENT
-from lakecli.stores.memory.store import MemoryBucket, MemoryStore
+from lakecli.stores.contract import ABSENT
+from lakecli.stores.memory import MemoryBucket, MemoryStore
 from lakecli.stores.presigning import PresignedUrl
 from tests.support.lakes import START
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
     from lakecli.stores.presigning import PresignRequest
     from lakecli.stores.uri import NamespaceUri
 

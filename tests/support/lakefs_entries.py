@@ -9,7 +9,7 @@ from lakecli.base.identity import frame_int, frame_map, frame_str
 from lakecli.committed.values import encode_value
 from lakecli.proto.messages import ENTRY, pairs_of
 from lakecli.repository.staged.stager import Stager
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.moving import housekeeping
 from lakecli.repository.staged.stager import Stager
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 

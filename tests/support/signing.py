@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
     from lakecli.stores.presigning import PresignRequest
 
 

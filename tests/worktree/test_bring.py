@@ -21,7 +21,7 @@ from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.repository.upload import UploadOptions
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from lakecli.worktree import create
 from lakecli.worktree.bring import Policy, WorktreeConflict, bring
 from lakecli.worktree.index import FileState, Tracked, state_of

@@ -19,7 +19,7 @@ from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.own_files import INCOMING
 from lakecli.repository.transfer.selection import EVERYTHING
 from lakecli.repository.transfer.walk import LinkPolicy
-from lakecli.stores.base import ANY, BucketNotFound
+from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.local.files import write_all
 from lakecli.worktree import create, fetching, writer
 from lakecli.worktree.compare import status

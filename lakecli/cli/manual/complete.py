@@ -25,12 +25,12 @@ from lakecli.cli.manual.completion.refs import iter_refs, iter_refs_and_paths
 from lakecli.repository.contract import Runtime
 from lakecli.repository.undo.log import SHORT_ID, iter_log
 from lakecli.settings.keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.memory import MemoryStore
 from lakecli.stores.uri import is_local
 from lakecli.worktree.link import Link
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 SCHEME: Final = "lakefs://"
 MAX_CANDIDATES: Final = 200

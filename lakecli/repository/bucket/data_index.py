@@ -28,10 +28,10 @@ from lakecli.base.identity import DIGEST_SIZE, h
 from lakecli.base.layout import DATA, data_digest
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.errors import LakeError
-from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.contract import ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 _DIGEST: Final = DIGEST_SIZE
 _RECORD: Final = _DIGEST + 8

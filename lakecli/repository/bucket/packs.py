@@ -18,7 +18,7 @@ from lakecli.remote.damage import Damage
 from lakecli.remote.packs import DamagedPack, read_new_packs
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 class BadPack(NamedTuple):

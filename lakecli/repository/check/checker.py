@@ -29,7 +29,7 @@ from lakecli.repository.records.namespace import owner_of
 from lakecli.repository.repair.report import Finding, FsckCounts
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
-from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.contract import ObjectNotFound
 
 MAX_REMEMBERED: Final = 100_000
 """Findings remembered so that none is reported twice; after that many, some may be."""

@@ -26,7 +26,7 @@ from lakecli.base import layout
 from lakecli.base.directories import make_private
 from lakecli.committed.cache import kept_reads, reads_text, size_of
 from lakecli.doctor import run as probe
-from lakecli.doctor.check import Check, Verdict, failed, ok, skipped, warning
+from lakecli.doctor.check import Check, CheckVerdict, failed, ok, skipped, warning
 from lakecli.doctor.conditions import FIX
 from lakecli.doctor.run import Instruments
 from lakecli.errors import (
@@ -53,11 +53,11 @@ from lakecli.repository.reading.outside import allowable, look
 from lakecli.repository.reading.trust import trust_of
 from lakecli.repository.records.namespace import check_needs, describe, owner_of
 from lakecli.repository.sharing import shareable
-from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 LOW_SPACE: Final = 10**9
 """Free bytes on a disk; fewer are a warning."""
@@ -194,10 +194,12 @@ PURPOSES: Final = (
 """A row for each group of commands; each becomes one of the last checks."""
 
 
-def verdict_of(checks: Iterable[Check]) -> Verdict:
+def verdict_of(checks: Iterable[Check]) -> CheckVerdict:
     """Return the worst of several verdicts; skipped checks count as well."""
     found = {check.verdict for check in checks}
-    return next((v for v in (Verdict.FAILED, Verdict.WARNING) if v in found), Verdict.OK)
+    return next(
+        (v for v in (CheckVerdict.FAILED, CheckVerdict.WARNING) if v in found), CheckVerdict.OK
+    )
 
 
 def problem_of(checks: Sequence[Check]) -> LakeError | None:
@@ -205,7 +207,7 @@ def problem_of(checks: Sequence[Check]) -> LakeError | None:
 
     Its hint is the fix of the first check of that family.
     """
-    problems = [check for check in checks if check.verdict is Verdict.FAILED]
+    problems = [check for check in checks if check.verdict is CheckVerdict.FAILED]
     for family in FAMILIES:
         for check in problems:
             if check.kind == family.kind:
@@ -221,9 +223,9 @@ def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
     lacking = [
         need
         for need in purpose.needs
-        if found[need].verdict is Verdict.FAILED or found[need].details.get("because")
+        if found[need].verdict is CheckVerdict.FAILED or found[need].details.get("because")
     ]
-    unknown = [need for need in purpose.needs if found[need].verdict is Verdict.SKIPPED]
+    unknown = [need for need in purpose.needs if found[need].verdict is CheckVerdict.SKIPPED]
     details = {"needs": needed, "lacks": ", ".join(lacking), "commands": purpose.commands}
     if lacking:
         fixes = (found[need].fix for need in lacking)
@@ -346,7 +348,7 @@ def examine_repository(
             looking, lambda store: _claim_of(repository, store), repository=repository
         ):
             readable = readable and (
-                check.name not in ("read", "claim") or check.verdict is Verdict.OK
+                check.name not in ("read", "claim") or check.verdict is CheckVerdict.OK
             )
             yield check
         yield _outside(repository) if readable else skipped(OUTSIDE, "nothing can be read")
@@ -412,7 +414,7 @@ def _with_claim(
             check = replace(check, fix=missing_fix)  # noqa: PLW2901 - the same check with a better fix
         found[check.name] = check
         yield check
-    obstacle = "" if found["read"].verdict is Verdict.OK else "nothing can be read"
+    obstacle = "" if found["read"].verdict is CheckVerdict.OK else "nothing can be read"
     for name, try_it in (("claim", claim), ("shared", _shared)):
         if obstacle:
             yield skipped(name, obstacle)
@@ -460,12 +462,12 @@ def _sharing(found: Mapping[str, Check], repository: Repository | None) -> Check
             if repository is not None:
                 shareable.remember(repository, check.seen)
             return warning(name, f"no: {check.seen}; push is refused", fix=FIX, because=check.name)
-        if check.verdict in (Verdict.FAILED, Verdict.SKIPPED):
+        if check.verdict in (CheckVerdict.FAILED, CheckVerdict.SKIPPED):
             return skipped(name, f"unknown, see {check.name}")
     if repository is not None:
         shareable.remember(repository, "")
     clock = found["clock"]
-    if clock.verdict is Verdict.FAILED:  # for a directory it is a warning
+    if clock.verdict is CheckVerdict.FAILED:  # for a directory it is a warning
         try:
             shareable.check_clock(timedelta(seconds=int(clock.details.get("seconds", "0"))))
         except LakeError as error:

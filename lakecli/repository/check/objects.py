@@ -32,7 +32,7 @@ from lakecli.repository.reading.contents import Named, hasher_of, md5_of, read_l
 from lakecli.repository.reading.trust import OutsideAddress
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 AT_ONCE: Final = 16
 """Objects requested at a time."""

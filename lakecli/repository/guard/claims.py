@@ -47,7 +47,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.repository.pending import tracking
 from lakecli.repository.reading.addresses import key_of
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
-from lakecli.stores.base import BucketNotFound
+from lakecli.stores.contract import BucketNotFound
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository

@@ -30,11 +30,11 @@ from lakecli.base.identity import h
 from lakecli.base.layout import GC_STATE, MAX_STATE_AGE, MAX_STATE_SIZE
 from lakecli.base.retry import elapsed
 from lakecli.errors import LostRace, PermissionDenied
-from lakecli.stores.base import ObjectInfo, ObjectNotFound
+from lakecli.stores.contract import ObjectInfo, ObjectNotFound
 
 if TYPE_CHECKING:
     from lakecli.remote.collection import GcState
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakecli.repository.reading.addresses import Resolver
     from lakecli.repository.reading.reader import Reader
     from lakecli.repository.records.notices import Notice
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 _NEIGHBOURS: Final = 1_000
@@ -235,7 +235,7 @@ class LocalRepository:
             record, open_store = self.record, self.lake.runtime.open_store
             self._store = open_store(record.storage_namespace, record.region)
             if record.is_borrowed:
-                from lakecli.stores.overlay import OverlayStore
+                from lakecli.stores.wrappers import OverlayStore
 
                 make_private(own := self.lake.home.objects_of(record.uuid))
                 self._store = OverlayStore(open_store(str(own), ""), self._store)

@@ -37,12 +37,12 @@ from lakecli.repository.reading.trust import bucket_of, check_host, place_of, re
 from lakecli.repository.reading.view import branch_at, view_of_branch
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.repository.transfer.content_types import content_type_of
-from lakecli.stores.base import ObjectInfo, ObjectNotFound
+from lakecli.stores.contract import ObjectInfo, ObjectNotFound
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
 """Metadata key: the ID of the link that an object came by."""

@@ -25,10 +25,10 @@ from lakecli.remote.commit_data import decode_commit_data
 from lakecli.repository.lakefs.manifest import RefsManifest
 from lakecli.sstable.format import decode_value
 from lakecli.sstable.reader import Table
-from lakecli.stores.base import exists
+from lakecli.stores.contract import exists
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 _SHOWN: Final = 64
 _MOST_HEADS: Final = 16

@@ -37,10 +37,10 @@ from lakecli.repository.lakefs.manifest import (
     manifest_of,
     parse_manifest,
 )
-from lakecli.stores.base import ABSENT, ObjectInfo, ObjectNotFound, TooLarge, get_bounded
+from lakecli.stores.contract import ABSENT, ObjectInfo, ObjectNotFound, TooLarge, get_bounded
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 DUMPS: Final = GC + "dumps/"
 KEPT_FOR: Final = timedelta(days=30)

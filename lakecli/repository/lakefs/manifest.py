@@ -20,10 +20,10 @@ from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, identifier, nullable, optional, text_that
 from lakecli.errors import UsageError
 from lakecli.refs.names import is_branch_name
-from lakecli.stores.base import ObjectNotFound, get_bounded
+from lakecli.stores.contract import ObjectNotFound, get_bounded
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 MANIFEST_KEY: Final = "_lakefs/refs_manifest.json"
 MAX_SIZE: Final = 64 << 10

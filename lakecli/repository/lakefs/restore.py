@@ -7,7 +7,7 @@ visible in one transaction.
 Whose namespace it is then depends:
 
 - A *borrowed* namespace belongs to lakeFS. It is read and never written: what is committed here
-  goes into a directory of this machine (`lakecli.stores.overlay`) and cannot be pushed.
+  goes into a directory of this machine (`lakecli.stores.wrappers`) and cannot be pushed.
 - A namespace that was *taken over* has a ``repository.json`` and works as any other. lakeFS's
   server and its garbage collection know nothing of what lakecli writes, and must be stopped.
 """
@@ -34,7 +34,7 @@ from lakecli.staging import area
 from lakecli.stores.uri import normalise
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 _SHOWN = 5
 

@@ -25,10 +25,10 @@ from lakecli.errors import IntegrityError
 from lakecli.repository.lakefs.kept import KeptDump
 from lakecli.repository.lakefs.manifest import LISTS, manifest_of
 from lakecli.repository.records.namespace import origin_of
-from lakecli.stores.base import ANY, ObjectNotFound, TooLarge, exists, get_bounded
+from lakecli.stores.contract import ANY, ObjectNotFound, TooLarge, exists, get_bounded
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 STOPPED: Final = GC + "lakefs-stopped"
 

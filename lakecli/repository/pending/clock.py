@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from lakecli.repository.records.notices import Notice
-from lakecli.stores.dates import store_time
+from lakecli.stores.capabilities import store_time
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository

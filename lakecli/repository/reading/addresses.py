@@ -33,7 +33,7 @@ from lakecli.stores.uri import is_local, parse
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
     from lakecli.repository.reading.trust import Trust
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 MAX_OPEN: Final = 64
 """How many stores outside the namespace are kept open."""
@@ -101,7 +101,7 @@ class Resolver:
         if place is None:
             return self._store(), address
         from lakecli.repository.reading.trust import real_path
-        from lakecli.stores.versions import at_version
+        from lakecli.stores.wrappers import at_version
 
         bucket, key = place
         if is_local(bucket):

@@ -12,11 +12,11 @@ from lakecli.base.layout import data_digest
 from lakecli.base.model import Entry
 from lakecli.errors import IntegrityError, NotFound, Unreachable
 from lakecli.repository.reading.addresses import is_external, locate
-from lakecli.stores.base import ObjectInfo, ObjectNotFound
+from lakecli.stores.contract import ObjectInfo, ObjectNotFound
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 PIECE: Final = 1 << 20
 """Bytes read at a time."""

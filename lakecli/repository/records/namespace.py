@@ -33,10 +33,10 @@ from lakecli.base.validation import (
 from lakecli.committed.splitter import MAX_RANGE_ENTRIES, MIN_RANGE_ENTRIES
 from lakecli.errors import AlreadyExists, IntegrityError, Refused, Unreachable
 from lakecli.refs.names import is_branch_name
-from lakecli.stores.base import ABSENT, ANY, JSON, PLAIN, ConditionFailed, ObjectNotFound
+from lakecli.stores.contract import ABSENT, ANY, JSON, PLAIN, ConditionFailed, ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 FORMAT = 1
 

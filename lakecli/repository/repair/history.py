@@ -28,7 +28,7 @@ from lakecli.repository.bucket.packs import read_packs
 from lakecli.repository.contract import Repository
 from lakecli.repository.records.commits import problems_of_commit
 from lakecli.repository.repair.report import Damage, Repaired
-from lakecli.stores.base import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
+from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
 
 BATCH = 2_000
 """Commits written in one transaction."""

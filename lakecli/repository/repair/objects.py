@@ -28,10 +28,10 @@ from lakecli.repository.bucket.data_index import check_object
 from lakecli.repository.contract import Repository
 from lakecli.repository.repair.report import Damage, Repaired
 from lakecli.repository.transfer.walk import LinkPolicy, walk
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 _PIECE = 1 << 20
 

@@ -10,7 +10,7 @@ from lakecli.repository.contract import Runtime
 from lakecli.repository.records import namespace
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, RepositoryRecord]:

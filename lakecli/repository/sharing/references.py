@@ -37,10 +37,10 @@ from lakecli.repository.repair.report import Damage, Repaired
 from lakecli.repository.sharing import rollback
 from lakecli.repository.sharing.remote_refs import find_gone_back
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.stores.base import ObjectNotFound
+from lakecli.stores.contract import ObjectNotFound
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
     Repair = Callable[..., Iterator[Repaired]]
 

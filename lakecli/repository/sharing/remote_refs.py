@@ -17,7 +17,7 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, BadRef, Listed, iter_refs, read_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.sharing import rollback
-from lakecli.stores.base import Version
+from lakecli.stores.contract import Version
 
 
 class Remote(NamedTuple):

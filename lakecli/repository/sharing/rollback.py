@@ -29,7 +29,7 @@ from lakecli.repository.records.notices import Notice
 if TYPE_CHECKING:
     from lakecli.remote.ref_records import RemoteRef
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 
 class Rollback(NamedTuple):

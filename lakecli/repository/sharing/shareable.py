@@ -19,12 +19,12 @@ from typing import Final, NamedTuple
 from lakecli.base import layout
 from lakecli.doctor import conditions, objects
 from lakecli.doctor.run import distance
-from lakecli.doctor.scratch import Scratch
+from lakecli.doctor.scratch import ScratchObjects
 from lakecli.errors import Refused, Unsupported
 from lakecli.kv.env import ReadTransaction, Table
 from lakecli.repository.contract import Repository
 from lakecli.repository.pending.clock import CLOCK_FIX, CLOCK_LIMIT, wrong_by
-from lakecli.stores.access import access_of
+from lakecli.stores.capabilities import access_of
 from lakecli.stores.uri import is_local
 
 VERSION: Final = 1
@@ -122,7 +122,7 @@ def _try_out(repository: Repository) -> str:
     """Return why the namespace cannot be shared, or ``""``."""
     clock, store = repository.lake.runtime.clock, repository.store
     prefix = f"{layout.DOCTOR}{repository.lake.runtime.new_id().hex()}/"
-    scratch = Scratch(store, prefix)
+    scratch = ScratchObjects(store, prefix)
     try:
         before = clock()
         objects.check_write(scratch)

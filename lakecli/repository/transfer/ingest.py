@@ -42,15 +42,14 @@ from lakecli.repository.transfer.readers import (
     read_fully,
     read_whole,
 )
-from lakecli.stores.base import ANY, ObjectNotFound
+from lakecli.stores.contract import ANY, ObjectNotFound, put_content
 from lakecli.stores.local.files import sync_all_published
-from lakecli.stores.parallel_batch import put_content
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import ObjectGuard
     from lakecli.repository.transfer.parts import Sender
-    from lakecli.stores.base import Batch, ObjectStore
+    from lakecli.stores.contract import ObjectStore, WriteBatch
 
 
 SMALL: Final = 1 << 20
@@ -354,7 +353,7 @@ class Ingest:
             yield piece
 
     def _copy(
-        self, pieces: Iterable[bytes | memoryview], batch: Batch, digests: Digests
+        self, pieces: Iterable[bytes | memoryview], batch: WriteBatch, digests: Digests
     ) -> Ingested:
         """Copy and hash in one pass; a rename at the end gives the name."""
         temporary, size = copy_pieces(

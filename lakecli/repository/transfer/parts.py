@@ -50,20 +50,21 @@ from lakecli.repository.transfer.readers import (
     SectionReader,
     changed,
 )
-from lakecli.stores.base import ANY, ObjectNotFound
-from lakecli.stores.capabilities import PART_SIZE, uploads_of
-from lakecli.stores.streams import open_range
-from lakecli.stores.uploads import (
-    Part,
+from lakecli.stores.capabilities import (
+    PART_SIZE,
+    PartUploads,
     UnfinishedUpload,
+    UploadedPart,
     UploadId,
     UploadNotFound,
-    Uploads,
     part_size_of,
+    uploads_of,
 )
+from lakecli.stores.contract import ANY, ObjectNotFound
+from lakecli.stores.streams import open_range
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
 
 MOST_IN_MEMORY: Final = 16 << 20
 """Bytes of the largest part that is read whole; a larger one is read while it is sent."""
@@ -151,7 +152,7 @@ class Sender:
     """
 
     repository: Repository
-    uploads: Uploads
+    uploads: PartUploads
     workers: Workers
     retries: Retries
     memory: Memory
@@ -225,7 +226,7 @@ class Sender:
         self.uploads.complete(key, upload, parts, ANY)
         self._forget(contents.digest)
 
-    def _resume(self, contents: FileContents) -> tuple[UploadId, dict[int, Part]] | None:
+    def _resume(self, contents: FileContents) -> tuple[UploadId, dict[int, UploadedPart]] | None:
         """Return the unfinished upload of these contents, and its parts that are correct."""
         begun = self._find(contents.digest)
         if begun is None or begun.part_size != contents.part_size:
@@ -243,7 +244,7 @@ class Sender:
                 right[part.number] = part
         return upload, right
 
-    def _begin(self, contents: FileContents) -> tuple[UploadId, dict[int, Part]]:
+    def _begin(self, contents: FileContents) -> tuple[UploadId, dict[int, UploadedPart]]:
         key = data_key(contents.digest)
         upload = self.uploads.start(key)
         repository = self.repository
@@ -469,7 +470,7 @@ def drop_leftovers(repository: Repository) -> int:
         return 0
 
 
-def _drop(repository: Repository, uploads: Uploads, now: datetime) -> int:
+def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
     with repository.lake.kv.read() as txn:
         mine = {each.upload: each for each in transfers.iterate(txn, repository.key)}
     dropped = 0
@@ -488,7 +489,7 @@ def _drop(repository: Repository, uploads: Uploads, now: datetime) -> int:
     return dropped
 
 
-def _is_left_over(uploads: Uploads, found: UnfinishedUpload, before: datetime) -> bool:
+def _is_left_over(uploads: PartUploads, found: UnfinishedUpload, before: datetime) -> bool:
     if found.started_at > before:
         return False
     try:

@@ -25,7 +25,7 @@ from lakecli.errors import LakeError, LostRace, Unreachable
 from lakecli.stores.streams import Seekable
 
 if TYPE_CHECKING:
-    from lakecli.stores.base import Batch
+    from lakecli.stores.contract import WriteBatch
 
 
 PIECE: Final = 1 << 20
@@ -163,7 +163,7 @@ def pieces_of(source: BinaryIO) -> Iterator[bytes | memoryview]:
 
 def copy_pieces(
     pieces: Iterable[bytes | memoryview],
-    batch: Batch,
+    batch: WriteBatch,
     digests: Digests,
     *,
     uri: str,

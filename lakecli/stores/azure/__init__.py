@@ -8,7 +8,7 @@
     client   the requests of Azure's SDK; importing this module loads the SDK
     service  the SDK's service client, as lakecli sets it up: credentials, connections and retries
     login    credentials and endpoint of a storage account
-    uploads  uploads in parts that outlive a process, on Azure; see `lakecli.stores.uploads`
+    uploads  uploads in parts that outlive a process, on Azure; see `lakecli.stores.capabilities`
     presign  signed URLs for Azure: shared access signatures of single blobs
     names    names of blobs, keys of their metadata, and their versions
     errors   the errors of Azure's SDK in lakecli's words

@@ -14,13 +14,12 @@ from azure.core import MatchConditions
 from azure.storage.blob import BlobBlock, ContentSettings
 
 from lakecli.base.retry import COPIES, Retries
-from lakecli.stores.answer_checks import UnusableAnswerError, required, token_of
 from lakecli.stores.azure.login import AzureLogin
 from lakecli.stores.azure.presign import end_of
 from lakecli.stores.azure.service import new_service
-from lakecli.stores.base import Attributes
-from lakecli.stores.dates import ServerDate, date_of
+from lakecli.stores.contract import Attributes
 from lakecli.stores.presigning import LONGEST
+from lakecli.stores.responses import ServerDate, UnusableAnswerError, date_of, required, token_of
 from lakecli.stores.streams import parts_of, send_all
 
 if TYPE_CHECKING:

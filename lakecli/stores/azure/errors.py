@@ -14,7 +14,6 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.stores.azure.login import HOW_TO_LOG_IN, KEY
-from lakecli.stores.base import BucketNotFound, ConditionFailed
 from lakecli.stores.cloud_errors import (
     BROKEN,
     BUSY,
@@ -29,6 +28,7 @@ from lakecli.stores.cloud_errors import (
     Words,
     one_line,
 )
+from lakecli.stores.contract import BucketNotFound, ConditionFailed
 
 _AGAIN = "wait and repeat the command, or check the account's name and the network"
 _ROLE = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from lakecli.stores.answer_checks import name_below
+from lakecli.stores.responses import name_below
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties

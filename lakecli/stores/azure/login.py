@@ -19,7 +19,7 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from lakecli.errors import PermissionDenied, UsageError
-from lakecli.stores.access import Access, beginning_of
+from lakecli.stores.capabilities import Access, beginning_of
 from lakecli.stores.cloud_errors import has_credentials
 
 CONNECTION_STRING: Final = "AZURE_STORAGE_CONNECTION_STRING"

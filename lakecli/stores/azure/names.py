@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakecli.errors import UsageError
-from lakecli.stores.answer_checks import UnusableAnswerError, etag_of
-from lakecli.stores.answer_checks import version_id_of as id_of_version
-from lakecli.stores.base import ConditionFailed, Version
+from lakecli.stores.contract import ConditionFailed, Version
+from lakecli.stores.responses import UnusableAnswerError, etag_of
+from lakecli.stores.responses import version_id_of as id_of_version
 
 LONGEST_NAME = 1_024
 """Characters, as UTF-16 counts them."""

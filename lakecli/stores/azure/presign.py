@@ -15,7 +15,6 @@ from typing import Protocol
 from urllib.parse import quote
 
 from lakecli.errors import PermissionDenied
-from lakecli.stores.answer_checks import UnusableAnswerError
 from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin
 from lakecli.stores.presigning import (
     LONGEST,
@@ -25,6 +24,7 @@ from lakecli.stores.presigning import (
     quoted_path,
     response_headers,
 )
+from lakecli.stores.responses import UnusableAnswerError
 
 VERSION = "2022-11-02"
 _PERMISSIONS = {"GET": "r", "PUT": "cw"}

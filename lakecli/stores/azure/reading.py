@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from azure.core.exceptions import HttpResponseError
 
 from lakecli.stores.azure.names import TRIES, replaced, version_of, version_time
-from lakecli.stores.base import ConditionFailed, Version
+from lakecli.stores.contract import ConditionFailed, Version
 from lakecli.stores.streams import ReadStream
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from azure.storage.blob import BlobServiceClient, ExponentialRetry
 
 from lakecli.base.retry import REQUESTS, random_number
 from lakecli.errors import PermissionDenied, Unreachable
-from lakecli.stores.answer_checks import read_xml
 from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin
-from lakecli.stores.bounded_adapter import BoundedAdapter
-from lakecli.stores.dates import ServerDate
+from lakecli.stores.bounded_requests import BoundedAdapter
+from lakecli.stores.responses import ServerDate, read_xml
 
 if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential

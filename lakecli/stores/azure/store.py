@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import Unsupported
-from lakecli.stores.access import Access
-from lakecli.stores.answer_checks import UnusableAnswerError
 from lakecli.stores.azure.errors import AzureTranslator
 from lakecli.stores.azure.listing import current_blobs, in_byte_order
 from lakecli.stores.azure.login import HOW_TO_LOG_IN, AzureLogin, describe, find_login
@@ -41,7 +39,9 @@ from lakecli.stores.azure.names import (
 )
 from lakecli.stores.azure.presign import presign
 from lakecli.stores.azure.uploads import AzureUploads
-from lakecli.stores.base import (
+from lakecli.stores.capabilities import Access, HasVersions, Renews, WritesGarbled, not_versioned
+from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
+from lakecli.stores.contract import (
     PLAIN,
     Absent,
     Attributes,
@@ -49,23 +49,20 @@ from lakecli.stores.base import (
     ConditionFailed,
     Match,
     ObjectInfo,
+    ObjectStore,
     Version,
     key_bytes,
 )
-from lakecli.stores.capabilities import HasVersions, Renews, WritesGarbled
-from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
-from lakecli.stores.dates import ServerDate
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
+from lakecli.stores.responses import ServerDate, UnusableAnswerError
 from lakecli.stores.streams import PART_SIZE, read_exactly
 from lakecli.stores.uri import NamespaceUri
-from lakecli.stores.versions import not_versioned
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties
 
     from lakecli.stores.azure.client import AzureClient
     from lakecli.stores.azure.reading import AzureReader
-    from lakecli.stores.base import ObjectStore
 
 
 class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
@@ -186,7 +183,7 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         return self
 
     def check_versions(self) -> None:
-        """Make sure that objects have versions; see `versions.VersionedStore`.
+        """Make sure that objects have versions; see `capabilities.VersionedStore`.
 
         Only the first one is requested: the setting belongs to the account, whose properties are
         not readable here. An empty container passes.
@@ -194,7 +191,7 @@ class AzureStore(MatchingCloudStore, HasVersions, Renews, WritesGarbled):
         next(self.list_versions(), None)
 
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
-        """Yield the current versions and their IDs; see `versions.VersionedStore`.
+        """Yield the current versions and their IDs; see `capabilities.VersionedStore`.
 
         Raises:
             Unsupported: an object has no version: versioning is off, or was when it was written.

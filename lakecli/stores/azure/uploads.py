@@ -1,4 +1,4 @@
-"""Uploads in parts that outlive a process, on Azure; see `lakecli.stores.uploads`.
+"""Uploads in parts that outlive a process, on Azure; see `lakecli.stores.capabilities`.
 
 Azure has no uploads, only uncommitted blocks of a blob, each with a name and a size. The name holds
 the rest: the upload, when it began, the number of the part, and when it was sent, by the store's
@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from uuid import uuid4
 
 from lakecli.errors import IntegrityError
-from lakecli.stores.base import (
+from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
+from lakecli.stores.contract import (
     Absent,
     AnyVersion,
     Condition,
@@ -32,7 +33,6 @@ from lakecli.stores.base import (
     ObjectNotFound,
     Version,
 )
-from lakecli.stores.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 
 if TYPE_CHECKING:
     from lakecli.stores.azure.client import StagedBlock
@@ -80,7 +80,7 @@ class AzureUploads:
 
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
-    ) -> Part:
+    ) -> UploadedPart:
         """Send one part by one request, also to an aborted upload.
 
         The store verifies an MD5, so the CRC32C is verified here, before anything is sent.
@@ -92,12 +92,12 @@ class AzureUploads:
             name = _name(upload, number, self._now())
             staged = body if isinstance(body, bytes) else stream
             self._see(self._store.sdk().stage(full, name, staged, size=size, md5=digest))
-        return Part(number, size, name, crc32c)
+        return UploadedPart(number, size, name, crc32c)
 
-    def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
+    def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
         """Yield the parts that have arrived; listings have no checksums."""
         for _, block in sorted(self._find(key, upload).items()):
-            yield Part(block.number, block.size, block.name)
+            yield UploadedPart(block.number, block.size, block.name)
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
         """Return when the last part was sent, or somewhat earlier."""
@@ -105,7 +105,7 @@ class AzureUploads:
         return None if sent is None else _time(sent)
 
     def complete(
-        self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
+        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
     ) -> Version:
         """Join the parts; a conditional request is never repeated."""
         from azure.core.exceptions import HttpResponseError

@@ -26,14 +26,13 @@ from google.cloud.storage.batch import Batch
 from google_crc32c import value as crc32c
 from requests.adapters import HTTPAdapter
 
-from lakecli.stores.answer_checks import UnusableAnswerError, read_json, token_of
-from lakecli.stores.base import PLAIN, Attributes
-from lakecli.stores.bounded_adapter import BoundedAdapter
-from lakecli.stores.dates import ServerDate
+from lakecli.stores.bounded_requests import BoundedAdapter
+from lakecli.stores.contract import PLAIN, Attributes
 from lakecli.stores.gs.attempts import Attempts
 from lakecli.stores.gs.credentials import DEFAULT_DOMAIN, GsLogin
 from lakecli.stores.gs.errors import TRANSIENT_STATUS
 from lakecli.stores.gs.streams import CountedStream
+from lakecli.stores.responses import ServerDate, UnusableAnswerError, read_json, token_of
 from lakecli.stores.streams import PART_SIZE
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ _LISTING_PATH = re.compile(r"/storage/v1/b/[^/]+/o\Z")
 _OF_XML = re.compile(r"(^|&)(uploads|uploadId)=")
 
 
-class Piece(NamedTuple):
+class ObjectPiece(NamedTuple):
     """Part of an object, and metadata of the full object if the response carried it."""
 
     data: bytes
@@ -84,7 +83,7 @@ class GsClient:
 
     def read(
         self, name: str, *, start: int = 0, end: int | None = None, generation: int | None = None
-    ) -> Piece:
+    ) -> ObjectPiece:
         """Read bytes ``[start, end)``; past the end there are none.
 
         Args:
@@ -105,9 +104,9 @@ class GsClient:
                 retry=self._retry,
             )
         except RequestRangeNotSatisfiable:
-            return Piece(b"", generation, None)
+            return ObjectPiece(b"", generation, None)
         found = blob.generation
-        return Piece(data, None if found is None else int(found), blob.crc32c)
+        return ObjectPiece(data, None if found is None else int(found), blob.crc32c)
 
     def describe(self, name: str, *, generation: int | None = None) -> Blob:
         """Return the properties of an object, or of one generation of it."""

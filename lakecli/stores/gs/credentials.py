@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, text
 from lakecli.errors import PermissionDenied, Unsupported, UsageError
-from lakecli.stores.access import Access
+from lakecli.stores.capabilities import Access
 from lakecli.stores.cloud_errors import has_credentials
 from lakecli.stores.presigning import LONGEST
 

@@ -16,7 +16,6 @@ from lakecli.errors import (
     Unreachable,
     UsageError,
 )
-from lakecli.stores.base import BucketNotFound
 from lakecli.stores.cloud_errors import (
     BROKEN,
     BUSY,
@@ -33,6 +32,7 @@ from lakecli.stores.cloud_errors import (
     has_class,
     one_line,
 )
+from lakecli.stores.contract import BucketNotFound
 
 TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 """Worth another try a moment later."""

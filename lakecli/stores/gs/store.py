@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import UsageError
-from lakecli.stores.access import Access
-from lakecli.stores.answer_checks import UnusableAnswerError, etag_of, name_below
-from lakecli.stores.base import (
+from lakecli.stores.capabilities import Access, HasVersions, WritesGarbled, not_versioned
+from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
+from lakecli.stores.contract import (
     PLAIN,
     Absent,
     Attributes,
@@ -31,26 +31,23 @@ from lakecli.stores.base import (
     Match,
     ObjectInfo,
     ObjectNotFound,
+    ObjectStore,
     Version,
 )
-from lakecli.stores.capabilities import HasVersions, WritesGarbled
-from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
-from lakecli.stores.dates import ServerDate
 from lakecli.stores.gs.credentials import GsLogin, Signer, describe
 from lakecli.stores.gs.errors import GsTranslator
 from lakecli.stores.gs.presign import unsigned
 from lakecli.stores.gs.streams import ObjectStream
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigning import PresignedUrl, PresignRequest, quoted_path
+from lakecli.stores.responses import ServerDate, UnusableAnswerError, etag_of, name_below
 from lakecli.stores.streams import PART_SIZE, read_exactly
 from lakecli.stores.uri import NamespaceUri
-from lakecli.stores.versions import not_versioned
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob
 
-    from lakecli.stores.base import ObjectStore
-    from lakecli.stores.gs.client import GsClient, Piece
+    from lakecli.stores.gs.client import GsClient, ObjectPiece
 
     _Signing = tuple[Signer, str, Callable[..., PresignedUrl]]
 
@@ -129,7 +126,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         """Open an object, or a version of it, for one pass of reading."""
         full = self.full(key)
 
-        def read_piece(start: int, end: int, generation: int | None) -> Piece:
+        def read_piece(start: int, end: int, generation: int | None) -> ObjectPiece:
             with self.reading(key):
                 return self.sdk().read(full, start=start, end=end, generation=generation)
 
@@ -202,7 +199,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
         return self
 
     def check_versions(self) -> None:
-        """Make sure that the bucket has versioning enabled; see `versions.VersionedStore`."""
+        """Make sure that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
         with self.translated():
             is_enabled = self.sdk().keeps_versions()
         if not is_enabled:
@@ -288,7 +285,7 @@ class GsStore(MatchingCloudStore, HasVersions, WritesGarbled):
             self.sdk().write_garbled(full, body)
 
     def uploads(self) -> GsUploads:
-        """Return the uploads in parts; see `lakecli.stores.uploads`."""
+        """Return the uploads in parts; see `lakecli.stores.capabilities`."""
         return GsUploads(self)
 
     def put_new(self, key: str, body: bytes) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lakecli.errors import IntegrityError
-from lakecli.stores.base import ConditionFailed, ObjectNotFound
+from lakecli.stores.contract import ConditionFailed, ObjectNotFound
 from lakecli.stores.streams import ReadStream, read_exactly
 
 if TYPE_CHECKING:
-    from lakecli.stores.gs.client import Piece
+    from lakecli.stores.gs.client import ObjectPiece
 
 READ_SIZE = 4 << 20
 """Bytes in one request of a stream, which it holds in memory."""
@@ -35,7 +35,7 @@ class ObjectStream(ReadStream):
         self,
         name: str,
         *,
-        read_piece: Callable[[int, int, int | None], Piece],
+        read_piece: Callable[[int, int, int | None], ObjectPiece],
         find_generation: Callable[[], int],
         generation: int | None = None,
     ) -> None:
@@ -72,13 +72,13 @@ class ObjectStream(ReadStream):
         self._piece = self._piece[size:]
         return data
 
-    def _next_piece(self) -> Piece:
+    def _next_piece(self) -> ObjectPiece:
         try:
             return self._read_piece(self._offset, self._offset + READ_SIZE, self._generation)
         except ObjectNotFound:
             raise ConditionFailed(f"object was replaced while it was read: {self._name}") from None
 
-    def _take(self, piece: Piece) -> None:
+    def _take(self, piece: ObjectPiece) -> None:
         self._piece = memoryview(piece.data)
         self._offset += len(piece.data)
         self._sum.update(piece.data)

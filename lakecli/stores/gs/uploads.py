@@ -16,7 +16,9 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from lakecli.errors import IntegrityError, Unsupported
-from lakecli.stores.answer_checks import (
+from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
+from lakecli.stores.contract import AnyVersion, Condition, Version
+from lakecli.stores.responses import (
     UnusableAnswerError,
     check_moves,
     etag_of,
@@ -25,8 +27,6 @@ from lakecli.stores.answer_checks import (
     required,
     upload_id_of,
 )
-from lakecli.stores.base import AnyVersion, Condition, Version
-from lakecli.stores.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 
 if TYPE_CHECKING:
     from lakecli.stores.gs.store import GsStore
@@ -58,7 +58,7 @@ class GsUploads:
 
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
-    ) -> Part:
+    ) -> UploadedPart:
         """Send one part by one request."""
         sent = body if isinstance(body, bytes) else _Body(body)
         digest = b64encode(crc32c.to_bytes(4)).decode()
@@ -75,13 +75,13 @@ class GsUploads:
         received = answer.headers.get("x-goog-hash", "")
         if "crc32c=" in received and f"crc32c={digest}" not in received:
             raise IntegrityError(f"the store received other bytes than were sent: {key!r}")
-        return Part(number, len(sent), tag, crc32c)
+        return UploadedPart(number, len(sent), tag, crc32c)
 
-    def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
+    def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
         """Yield the parts that have arrived; listings have no checksums."""
         for item in self._list(key, upload):
             with self._store.translated(key):
-                part = Part(
+                part = UploadedPart(
                     _number(item, "PartNumber"),
                     _number(item, "Size"),
                     etag_of(_text(item, "ETag")),
@@ -95,7 +95,7 @@ class GsUploads:
             return max(times, default=None)
 
     def complete(
-        self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
+        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
     ) -> Version:
         """Join the parts.
 

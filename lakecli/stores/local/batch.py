@@ -10,8 +10,8 @@ from itertools import groupby
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
-from lakecli.stores.base import key_bytes
-from lakecli.stores.local.directory import TEMPORARY, Directory, are_possible, split_key
+from lakecli.stores.contract import key_bytes
+from lakecli.stores.local.directory import TEMPORARY, RootDirectory, are_possible, split_key
 from lakecli.stores.local.files import (
     FEW,
     SyncError,
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 class LocalBatch:
-    """A batch on a directory; see `protocol.Batch`.
+    """A batch on a directory; see `contract.WriteBatch`.
 
     Files are written to temporary names without a sync. `flush` syncs them all at once, gives them
     their final names and syncs the names, so a crash leaves only temporaries and whole objects.
     """
 
-    def __init__(self, files: Directory) -> None:
+    def __init__(self, files: RootDirectory) -> None:
         self._files = files
         with files.translated("temporary files"):
             self._temporaries = files.open_directory(TEMPORARY, create=True)

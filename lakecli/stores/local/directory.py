@@ -4,7 +4,7 @@
 
     <root>/<key>                 objects, named by their keys
     <root>/_lakecli/tmp/<name>   files being written, and directories of them, held by a shared
-                                 lock; a crash leaves only these, see `leftovers`
+                                 lock; a crash leaves only these, see `clear_temporaries`
     <root>/_lakecli/tmp/lock     held during a compare-and-rename; never removed
 
 Directories below the root are opened by descriptor, one component at a time, without following
@@ -29,7 +29,7 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.stores.base import BucketNotFound, key_bytes
+from lakecli.stores.contract import BucketNotFound, key_bytes
 from lakecli.stores.local.files import (
     CREATE_NEW,
     FILE_MODE,
@@ -81,7 +81,7 @@ def are_possible(names: Sequence[bytes]) -> bool:
     return True
 
 
-class Directory:
+class RootDirectory:
     """The root of a local namespace.
 
     Args:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from lakecli.stores.base import ObjectInfo, Version
+from lakecli.stores.contract import ObjectInfo, Version
 
 _SYNCFS = "syncfs"
 """A call of Linux; tests name one that does not exist."""

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakecli.stores.local.directory import LOCK_NAME, TEMPORARY, Directory
+from lakecli.stores.local.directory import LOCK_NAME, TEMPORARY, RootDirectory
 from lakecli.stores.local.files import (
     CREATE_NEW,
     FILE_MODE,
@@ -41,12 +41,12 @@ from lakecli.stores.local.files import (
 )
 
 if TYPE_CHECKING:
-    from lakecli.stores.local.directory import Directory
+    from lakecli.stores.local.directory import RootDirectory
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def clear_temporaries(files: Directory, *, before_ns: int) -> int:
+def clear_temporaries(files: RootDirectory, *, before_ns: int) -> int:
     """Remove leftovers that did not change since `before_ns` (unix nanoseconds).
 
     Files that cannot be locked or removed stay: another process may use them, the file system may
@@ -132,7 +132,7 @@ class StagingDirs:
         count: finished files that are not published.
     """
 
-    def __init__(self, files: Directory, temporaries: int, *, is_content: bool = False) -> None:
+    def __init__(self, files: RootDirectory, temporaries: int, *, is_content: bool = False) -> None:
         self._files = files
         self._temporaries = temporaries
         self._is_content = is_content
@@ -191,7 +191,7 @@ class StagingDirs:
             yield self._places[parent], names
 
     def publish(self, *, sync: bool) -> None:
-        """Give all files their final names, as `Directory.publish` does.
+        """Give all files their final names, as `RootDirectory.publish` does.
 
         After an error, unpublished files are still there.
 

@@ -3,7 +3,7 @@
 A directory cannot keep content types and metadata (the entries of a tree hold them) and keys that
 are no file names, see `directory.split_key`. An object's version is its modification time in
 nanoseconds, its inode and its size: they need no read of the file, each put makes a new inode, and
-`Directory.stamp` keeps the times of one key strictly ascending.
+`RootDirectory.stamp` keeps the times of one key strictly ascending.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.errors import Unsupported
-from lakecli.stores.base import (
+from lakecli.stores.capabilities import Access
+from lakecli.stores.contract import (
     ABSENT,
     ANY,
     PLAIN,
@@ -29,17 +30,16 @@ from lakecli.stores.base import (
     check_range,
     key_bytes,
 )
-from lakecli.stores.local.directory import TEMPORARY, Directory, are_possible, split_key
+from lakecli.stores.local.directory import TEMPORARY, RootDirectory, are_possible, split_key
 from lakecli.stores.local.files import info_of, object_status, sync_published, version_of
+from lakecli.stores.uri import NamespaceUri
 
 if TYPE_CHECKING:
-    from lakecli.stores.access import Access
     from lakecli.stores.local.batch import LocalBatch
     from lakecli.stores.presigning import PresignedUrl, PresignRequest
-    from lakecli.stores.uri import NamespaceUri
 
 
-class LocalStore:
+class DirectoryStore:
     """A namespace in a directory of this machine.
 
     It has its capabilities by its methods alone: short commands need none of them, and importing
@@ -51,7 +51,7 @@ class LocalStore:
     """
 
     def __init__(self, root: str, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
-        self._directory = Directory(root, clock_ns=clock_ns)
+        self._directory = RootDirectory(root, clock_ns=clock_ns)
 
     @property
     def uri(self) -> str:
@@ -202,7 +202,7 @@ class LocalStore:
 
     def access(self) -> Access:
         """Return the user who opens the files."""
-        from lakecli.stores.access import Access
+        from lakecli.stores.capabilities import Access
 
         user = os.geteuid()
         try:
@@ -222,7 +222,7 @@ class LocalStore:
         prune(self._directory, prefix)
 
     def clear_temporaries(self, *, older_than: timedelta) -> int:
-        """Remove the temporary files of killed processes; see `leftovers`."""
+        """Remove the temporary files of killed processes; see `clear_temporaries`."""
         with self._directory.translated("temporary files"):
             if not self._directory.has_temporaries():
                 return 0
@@ -270,13 +270,13 @@ def _read(descriptor: int, start: int, length: int) -> bytes:
     return b"".join(pieces)
 
 
-def open_namespace(uri: NamespaceUri, *, region: str) -> LocalStore:
+def open_namespace(uri: NamespaceUri, *, region: str) -> DirectoryStore:
     """Return the store of a directory; see `registry.open_store`."""
     del region
-    return LocalStore(uri.path)
+    return DirectoryStore(uri.path)
 
 
 def prepare_namespace(uri: NamespaceUri) -> str:
     """Make the directory and those above it; see `registry.prepare_namespace`."""
-    Directory(uri.path, clock_ns=time.time_ns).make_root()
+    RootDirectory(uri.path, clock_ns=time.time_ns).make_root()
     return ""

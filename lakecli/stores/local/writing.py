@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import BinaryIO
 
-from lakecli.stores.base import (
+from lakecli.stores.contract import (
     Absent,
     Condition,
     ConditionFailed,
@@ -25,7 +25,7 @@ from lakecli.stores.base import (
     Version,
     key_bytes,
 )
-from lakecli.stores.local.directory import TEMPORARY, Directory, split_key
+from lakecli.stores.local.directory import TEMPORARY, RootDirectory, split_key
 from lakecli.stores.local.files import (
     info_of,
     object_status,
@@ -82,7 +82,7 @@ def _descend(
         yield from walk(open_below(parent, name, create=False, sync=False), key, wanted, floor)
 
 
-def delete(files: Directory, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
+def delete(files: RootDirectory, objects: Iterable[tuple[str, Version | None]]) -> Sequence[str]:
     """Delete objects that have these versions, ``None`` for any; return the other keys."""
     kept = []
     with files.translated("temporary files"):
@@ -108,8 +108,8 @@ def delete(files: Directory, objects: Iterable[tuple[str, Version | None]]) -> S
     return kept
 
 
-def prune(files: Directory, prefix: str) -> None:
-    """Remove the directory of a prefix if it is empty; see `LocalStore.prune`."""
+def prune(files: RootDirectory, prefix: str) -> None:
+    """Remove the directory of a prefix if it is empty; see `DirectoryStore.prune`."""
     names = key_bytes(prefix).rstrip(b"/").split(b"/")
     with files.translated(prefix):
         with (
@@ -126,7 +126,9 @@ COPY_SIZE = 1 << 20
 COPY_LIMIT = 1 << 30
 
 
-def put(files: Directory, key: str, condition: Condition, write: Callable[[int], None]) -> Version:
+def put(
+    files: RootDirectory, key: str, condition: Condition, write: Callable[[int], None]
+) -> Version:
     """Write an object to a temporary name, and give it its own; return its version.
 
     Args:

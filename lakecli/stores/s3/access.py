@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import NoCredentialsError
 
-from lakecli.stores.access import Access, beginning_of
+from lakecli.stores.capabilities import Access, beginning_of
 from lakecli.stores.s3.config import S3Config
 from lakecli.stores.s3.presign import expiry_of
 

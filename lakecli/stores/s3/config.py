@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.errors import UsageError
-from lakecli.stores.answer_checks import UnusableAnswerError, region_of
 from lakecli.stores.cloud_errors import has_credentials
 from lakecli.stores.presigning import quoted_path
+from lakecli.stores.responses import UnusableAnswerError, region_of
 
 if TYPE_CHECKING:
     from botocore.session import Session

@@ -14,8 +14,7 @@ from typing import Any
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import IntegrityError
-from lakecli.stores.answer_checks import UnusableAnswerError, log_response, region_of
-from lakecli.stores.dates import ServerDate
+from lakecli.stores.responses import ServerDate, UnusableAnswerError, log_response, region_of
 from lakecli.stores.s3.config import S3Config, resolve_config, variables_for
 from lakecli.stores.s3.direct_settings import PlainAccess, find_plain_access
 from lakecli.stores.s3.errors import status_of

@@ -28,14 +28,14 @@ from http import HTTPStatus
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakecli.stores.answer_checks import MAX_ANSWER, UnusableAnswerError, log_response, size_of_part
 from lakecli.stores.presigning import MOMENT, end_of_request
+from lakecli.stores.responses import MAX_ANSWER, UnusableAnswerError, log_response, size_of_part
 from lakecli.stores.s3.connection import S3Connection
-from lakecli.stores.s3.direct_settings import DirectSettings, Keys, find_settings
+from lakecli.stores.s3.direct_settings import AccessKeys, DirectSettings, find_settings
 from lakecli.stores.s3.presign import AWS4, signature
 
 if TYPE_CHECKING:
-    from lakecli.stores.s3.direct_http import Answer
+    from lakecli.stores.s3.direct_http import HttpResponse
 
 UNSIGNED: Final = "UNSIGNED-PAYLOAD"
 """Stands for the digest of a body that something else protects."""
@@ -45,7 +45,7 @@ _UNSIGNED_HEADERS: Final = {"Accept-Encoding": "identity", "User-Agent": "lakecl
 
 
 def signed(
-    keys: Keys,
+    keys: AccessKeys,
     region: str,
     now: datetime,
     *,
@@ -110,7 +110,7 @@ def _now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 - signatures are made for the real time, as the SDK's
 
 
-class Found(NamedTuple):
+class FoundObject(NamedTuple):
     """The bytes that were read, and the object's ETag in its quotes."""
 
     body: bytes
@@ -140,7 +140,7 @@ class DirectRequests:
         self._is_usable = True
         self._settings: DirectSettings | None = None
 
-    def get(self, full: str, *, span: str = "", limit: int | None = None) -> Found | None:
+    def get(self, full: str, *, span: str = "", limit: int | None = None) -> FoundObject | None:
         """Return an object, or the ``Range`` of it that `span` says.
 
         Args:
@@ -172,7 +172,7 @@ class DirectRequests:
             or not _is_undamaged(answer.body, answer.headers)
         ):
             return None
-        return Found(answer.body, answer.headers.get("etag", ""))
+        return FoundObject(answer.body, answer.headers.get("etag", ""))
 
     def head(self, full: str) -> Mapping[str, str] | None:
         """Return the headers of an object, by lower-case names.
@@ -241,7 +241,7 @@ class DirectRequests:
         query: str = "",
         limit: int | None = None,
         payload: str = _EMPTY_SHA256,
-    ) -> Answer | None:
+    ) -> HttpResponse | None:
         """Return the answer, or ``None`` if the SDK has to send the request."""
         sent = signed(
             settings.keys(),
@@ -295,7 +295,7 @@ def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
     return True
 
 
-def _is_part(span: str, answer: Answer) -> bool:
+def _is_part(span: str, answer: HttpResponse) -> bool:
     """Return whether an answer is the part of the object that was asked for."""
     try:
         size = size_of_part(span, answer.headers.get("content-range", ""))

@@ -16,7 +16,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 from urllib3.util.ssl_ import create_urllib3_context
 
-from lakecli.stores.answer_checks import MAX_REFUSAL
+from lakecli.stores.responses import MAX_REFUSAL
 
 CONNECT_TIMEOUT: Final = 10
 READ_TIMEOUT: Final = 60
@@ -31,7 +31,7 @@ _PIECE: Final = 256 << 10
 _ONCE: Final = urllib3.Retry(total=False)
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """An answer that was read whole.
 
     Attributes:
@@ -95,7 +95,7 @@ class DirectHttp:
         body: bytes = b"",
         *,
         limit: int | None = None,
-    ) -> Answer | None:
+    ) -> HttpResponse | None:
         """Send a request, and read the answer.
 
         Args:
@@ -142,7 +142,7 @@ class DirectHttp:
         )
         if not is_whole or (limit is not None and len(data) > limit):
             return None
-        return Answer(response.status, named, data)
+        return HttpResponse(response.status, named, data)
 
 
 def _proxy_of(url: str) -> str:

@@ -43,7 +43,7 @@ _ONE_SPELLING: Final = re.compile(r"[\w.@:/+-]+( [\w.@:/+-]+)?", re.ASCII)
 _MAY_NOT_BE_EMPTY: Final = ("AWS_DEFAULT_REGION", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 
-class Keys(NamedTuple):
+class AccessKeys(NamedTuple):
     """The keys that sign requests; `token` is empty unless they are temporary."""
 
     access_key: str
@@ -54,7 +54,7 @@ class Keys(NamedTuple):
 class PlainAccess(NamedTuple):
     """Static keys, and the configuration."""
 
-    keys: Keys
+    keys: AccessKeys
     config: S3Config
 
 
@@ -94,7 +94,7 @@ def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
     configured = environ.get("AWS_DEFAULT_REGION") or written.get("region") or ""
     return PlainAccess(
-        Keys(access_key or "", secret_key or "", token or ""),
+        AccessKeys(access_key or "", secret_key or "", token or ""),
         S3Config(
             endpoint=check_endpoint(endpoint),
             region=region or check_region(configured) or DEFAULT_REGION,
@@ -192,7 +192,7 @@ class DirectSettings(NamedTuple):
     is_secure: bool
     host: str
     start: str
-    keys: Callable[[], Keys]
+    keys: Callable[[], AccessKeys]
     sends_checksums: bool
     wants_checksums: bool
     http: DirectHttp
@@ -238,11 +238,11 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
 
 
 class _Source(NamedTuple):
-    keys: Callable[[], Keys]
+    keys: Callable[[], AccessKeys]
     setting: Callable[[str], str | None]
 
 
-def _without_sdk(keys: Keys) -> _Source:
+def _without_sdk(keys: AccessKeys) -> _Source:
     return _Source(lambda: keys, lambda name: os.environ.get(_VARIABLES[name]))
 
 

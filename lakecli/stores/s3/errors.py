@@ -13,7 +13,6 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.stores.base import BucketNotFound
 from lakecli.stores.cloud_errors import (
     BROKEN,
     BUSY,
@@ -28,6 +27,7 @@ from lakecli.stores.cloud_errors import (
     has_class,
     one_line,
 )
+from lakecli.stores.contract import BucketNotFound
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError

@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, unquote_plus
 
-from lakecli.stores.answer_checks import (
+from lakecli.stores.contract import ObjectInfo
+from lakecli.stores.responses import (
     MAX_ANSWER,
     UnusableAnswerError,
     name_below,
@@ -19,7 +20,6 @@ from lakecli.stores.answer_checks import (
     required,
     token_of,
 )
-from lakecli.stores.base import ObjectInfo
 from lakecli.stores.s3 import versions
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.direct import DirectRequests

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from lakecli.errors import PermissionDenied
 from lakecli.stores.presigning import LONGEST, V4, PresignedUrl, PresignRequest, V4Form, lifetime_of
-from lakecli.stores.s3.direct_settings import Keys
+from lakecli.stores.s3.direct_settings import AccessKeys
 
 if TYPE_CHECKING:
     from botocore.session import Session
@@ -22,7 +22,7 @@ AWS4: Final = V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-def find_keys(session: Session) -> tuple[Keys, datetime | None]:
+def find_keys(session: Session) -> tuple[AccessKeys, datetime | None]:
     """Return the SDK's credentials, and when temporary ones end.
 
     This reads files and variables, and sends a request only if they come from a server (single
@@ -38,12 +38,12 @@ def find_keys(session: Session) -> tuple[Keys, datetime | None]:
         raise NoCredentialsError
     # This refreshes them if they are about to expire, so the expiry is read afterwards.
     frozen = credentials.get_frozen_credentials()
-    keys = Keys(str(frozen.access_key), str(frozen.secret_key), str(frozen.token or ""))
+    keys = AccessKeys(str(frozen.access_key), str(frozen.secret_key), str(frozen.token or ""))
     return keys, expiry_of(credentials)
 
 
 def presign(
-    keys: Keys,
+    keys: AccessKeys,
     request: PresignRequest,
     *,
     url: str,
@@ -86,7 +86,7 @@ def presign(
 
 @lru_cache(maxsize=64)
 def _form(
-    who_and_where: tuple[Keys, datetime | None, str, str],
+    who_and_where: tuple[AccessKeys, datetime | None, str, str],
     now: datetime,
     method: str,
     content_type: str,

@@ -9,10 +9,15 @@ from datetime import UTC
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from lakecli.stores.answer_checks import UnusableAnswerError, required, size_of_part, version_id_of
-from lakecli.stores.base import ObjectInfo, Version
 from lakecli.stores.cloud_errors import MISSING, Translator
-from lakecli.stores.dates import date_of
+from lakecli.stores.contract import ObjectInfo, Version
+from lakecli.stores.responses import (
+    UnusableAnswerError,
+    date_of,
+    required,
+    size_of_part,
+    version_id_of,
+)
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.direct import DirectRequests, NoSuchKeyError
 from lakecli.stores.s3.errors import status_of

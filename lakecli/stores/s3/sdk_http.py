@@ -16,7 +16,7 @@ from botocore.parsers import ResponseParser, ResponseParserFactory
 from botocore.response import StreamingBody
 from botocore.utils import get_environ_proxies
 
-from lakecli.stores.answer_checks import MAX_ANSWER, MAX_REFUSAL, UnusableAnswerError, read_xml
+from lakecli.stores.responses import MAX_ANSWER, MAX_REFUSAL, UnusableAnswerError, read_xml
 from lakecli.stores.s3.direct_http import CONNECT_TIMEOUT, CONNECTIONS, READ_TIMEOUT
 from lakecli.stores.s3.direct_settings import ca_bundle_of
 from lakecli.stores.streams import read_exactly

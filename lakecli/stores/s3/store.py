@@ -16,14 +16,14 @@ from contextlib import ExitStack
 from datetime import datetime
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.retry import REQUESTS, Retries
 from lakecli.errors import Unsupported
-from lakecli.stores.access import Access
-from lakecli.stores.answer_checks import check_moves, name_below, required, version_id_of
-from lakecli.stores.base import (
+from lakecli.stores.capabilities import Access, HasVersions, OpensRanges, not_versioned
+from lakecli.stores.cloud_store import CloudStore, Refusal
+from lakecli.stores.contract import (
     ANY,
     PLAIN,
     Attributes,
@@ -31,11 +31,11 @@ from lakecli.stores.base import (
     Match,
     ObjectInfo,
     ObjectNotFound,
+    ObjectStore,
     Version,
 )
-from lakecli.stores.capabilities import HasVersions, OpensRanges
-from lakecli.stores.cloud_store import CloudStore, Refusal
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
+from lakecli.stores.responses import check_moves, name_below, required, version_id_of
 from lakecli.stores.s3 import versions
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import S3Translator, status_of
@@ -46,10 +46,6 @@ from lakecli.stores.s3.uploads import SINGLE_LIMIT, Multipart, S3Uploads, copy_o
 from lakecli.stores.s3.versions import arguments_of, headers_of, version_of
 from lakecli.stores.streams import PART_SIZE, parts_of, read_exactly, size_left, spooled
 from lakecli.stores.uri import NamespaceUri
-from lakecli.stores.versions import not_versioned
-
-if TYPE_CHECKING:
-    from lakecli.stores.base import ObjectStore
 
 _NOT_IN_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # compiled on first use
 
@@ -178,14 +174,14 @@ class S3Store(CloudStore, HasVersions, OpensRanges):
         return self
 
     def check_versions(self) -> None:
-        """Make sure that the bucket has versioning enabled; see `versions.VersionedStore`."""
+        """Make sure that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
         with self.translated():
             status = versions.status_of(self._connection.client(), self.bucket)
         if status != versions.ENABLED:
             raise not_versioned(self.root, "is suspended" if status else "was never enabled")
 
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
-        """Yield the current versions and their IDs; see `versions.VersionedStore`."""
+        """Yield the current versions and their IDs; see `capabilities.VersionedStore`."""
         return versions.joined(
             self.list(after=after), self._listed_versions(after), self._current_version
         )

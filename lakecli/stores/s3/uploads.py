@@ -2,7 +2,7 @@
 
 Multipart requests: for streams that are large or of unknown length, and copies above 5 GiB.
 
-Uploads in parts that outlive a process, on S3; see `lakecli.stores.uploads`.
+Uploads in parts that outlive a process, on S3; see `lakecli.stores.capabilities`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lakecli.stores.answer_checks import check_moves, required, upload_id_of
-from lakecli.stores.base import Condition, Version
+from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
+from lakecli.stores.contract import Condition, Version
+from lakecli.stores.responses import check_moves, required, upload_id_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import status_of
 from lakecli.stores.s3.versions import headers_of, version_of
 from lakecli.stores.streams import send_all
-from lakecli.stores.uploads import Part, UnfinishedUpload, UploadId, UploadNotFound
 
 if TYPE_CHECKING:
     from lakecli.stores.s3.store import S3Store
@@ -162,7 +162,7 @@ class S3Uploads:
 
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
-    ) -> Part:
+    ) -> UploadedPart:
         """Send one part by one request."""
         with self._of(key, upload) as target:
             client = self._connection.client(max_attempts=1)
@@ -170,13 +170,13 @@ class S3Uploads:
             answer = client.upload_part(**target, PartNumber=number, Body=body, **checksum)
             etag = required(answer, "ETag")
         size = len(body) if isinstance(body, bytes) else body.tell()
-        return Part(number, size, etag, crc32c if checksum else None)
+        return UploadedPart(number, size, etag, crc32c if checksum else None)
 
-    def parts(self, key: str, upload: UploadId) -> Iterator[Part]:
+    def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
         """Yield the parts that have arrived."""
         for item in self._list(key, upload):
             crc = item.get("ChecksumCRC32C")
-            yield Part(
+            yield UploadedPart(
                 item["PartNumber"], item["Size"], item["ETag"], _decoded(crc) if crc else None
             )
 
@@ -186,7 +186,7 @@ class S3Uploads:
         return max(times, default=None)
 
     def complete(
-        self, key: str, upload: UploadId, parts: Sequence[Part], condition: Condition
+        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
     ) -> Version:
         """Join the parts; a conditional request is never repeated."""
         described = [

@@ -10,8 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from lakecli.stores.answer_checks import etag_of, required, token_of
-from lakecli.stores.base import Absent, Attributes, Condition, Match, ObjectInfo, Version, key_bytes
+from lakecli.stores.contract import (
+    Absent,
+    Attributes,
+    Condition,
+    Match,
+    ObjectInfo,
+    Version,
+    key_bytes,
+)
+from lakecli.stores.responses import etag_of, required, token_of
 
 
 def headers_of(condition: Condition) -> dict[str, str]:

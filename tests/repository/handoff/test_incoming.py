@@ -13,7 +13,7 @@ from lakecli.errors import NotFound, Unsupported, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.handoff.incoming import CLIENT_INCOMING, new_links, take_in
 from lakecli.repository.stat import stat
-from lakecli.stores.base import ANY, Attributes, ObjectNotFound
+from lakecli.stores.contract import ANY, Attributes, ObjectNotFound
 from tests.support.lakes import entry_of, make_repository, open_lake, read, stage
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Entry
     from lakecli.repository.contract import Repository
-    from lakecli.stores.base import ObjectStore
+    from lakecli.stores.contract import ObjectStore
     from tests.support.signing import SigningStore
 
 ID = "0123456789abcdef" * 2

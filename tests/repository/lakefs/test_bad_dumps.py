@@ -26,8 +26,8 @@ from lakecli.repository.records import clones
 from lakecli.repository.records.commits import initial_commit
 from lakecli.sstable.format import encode_value
 from lakecli.sstable.writer import TableWriter
-from lakecli.stores.base import ANY
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.contract import ANY
+from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import name_of, new_trees
 from tests.repository.lakefs.test_restore import files, replace_file
 

@@ -22,7 +22,7 @@ from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.rev_parse import show_commit
 from lakecli.repository.undo.undo import undo
-from lakecli.stores.memory.store import MemoryStore
+from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import new_trees
 from tests.support.clones import machine
 

@@ -27,7 +27,7 @@ from lakecli.repository.revert import revert
 from lakecli.repository.rm import rm, rm_tree
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.undo import redo, undo
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.support.clones import machine
 from tests.support.lakefs_entries import UNKNOWN_FIELD, lakefs_value, stage_values
 from tests.support.lakes import stage

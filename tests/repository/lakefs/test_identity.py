@@ -19,7 +19,7 @@ from lakecli.repository.transfer.ingest import SMALL
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import plan_upload, upload_tree
-from lakecli.stores.base import ANY
+from lakecli.stores.contract import ANY
 from tests.repository.lakefs.test_restore import files
 from tests.support.lakefs_entries import address_of, lakefs_value, stage_lakefs, stage_values
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from requests.adapters import HTTPAdapter
 
-from lakecli.stores.answer_checks import (
+from lakecli.stores.responses import (
     MAX_ANSWER,
     MAX_REFUSAL,
     RangeIgnoredError,

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from heapq import merge
-from typing import TYPE_CHECKING, BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn
 
-from lakecli.errors import Refused
-from lakecli.stores.base import (
+from lakecli.errors import Refused, Unsupported
+from lakecli.stores.capabilities import VersionedStore, versions_of
+from lakecli.stores.contract import (
     ANY,
     PLAIN,
     Absent,
@@ -25,15 +26,14 @@ from lakecli.stores.base import (
     ConditionFailed,
     ObjectInfo,
     ObjectNotFound,
+    ObjectStore,
     Version,
+    WriteBatch,
     exists,
     key_bytes,
 )
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from lakecli.stores.streams import open_range
-
-if TYPE_CHECKING:
-    from lakecli.stores.base import Batch, ObjectStore
 
 
 class OverlayStore:
@@ -125,7 +125,7 @@ class OverlayStore:
         """See `ObjectStore.local_path`."""
         return self.upper.local_path(key) or self.lower.local_path(key)
 
-    def batch(self) -> Batch:
+    def batch(self) -> WriteBatch:
         """See `ObjectStore.batch`."""
         return self.upper.batch()
 
@@ -190,3 +190,90 @@ class ReadOnlyStore:
         raise Refused(f"{self.uri} is read without a clone, which cannot write", hint=self._hint)
 
     put_new = delete = copy = batch = put
+
+
+class AtVersion:
+    """A read-only store whose reads are of one version of an object.
+
+    Args:
+        store: keeps versions.
+        version_id: of the version to read.
+    """
+
+    def __init__(self, store: VersionedStore, version_id: str) -> None:
+        self._store = store
+        self._version_id = version_id
+
+    @property
+    def uri(self) -> str:
+        """The URI of the namespace."""
+        return self._store.uri
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Return a range of the version."""
+        return self._store.get(key, start=start, length=length, version_id=self._version_id)
+
+    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
+        """Return the bytes and the version, by two requests; a version does not change."""
+        return self.get(key, length=length), self.head(key).version
+
+    def open(self, key: str) -> BinaryIO:
+        """Open the version for one pass of reading."""
+        return self._store.open(key, version_id=self._version_id)
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe the version."""
+        return self._store.head(key, version_id=self._version_id)
+
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
+        """Sign a URL of the version."""
+        if request.method != "GET":
+            self._refuse(key)
+        return self._store.presign(key, request, now=now, version_id=self._version_id)
+
+    def local_path(self, key: str) -> str | None:
+        """Return ``None``: no directory keeps versions."""
+        del key
+        return None
+
+    def put(
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
+    ) -> Version:
+        """Refuse: versions do not change."""
+        del body, condition, attributes
+        self._refuse(key)
+
+    def put_new(self, key: str, body: bytes) -> bool:
+        """Refuse: versions do not change."""
+        del body
+        self._refuse(key)
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Refuse: a version ID is of one object."""
+        del after
+        self._refuse(prefix)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Refuse: versions do not change."""
+        self._refuse(", ".join(keys))
+
+    def copy(self, source: str, key: str) -> None:
+        """Refuse: versions do not change."""
+        del source
+        self._refuse(key)
+
+    def batch(self) -> WriteBatch:
+        """Refuse: versions do not change."""
+        self._refuse("")
+
+    def _refuse(self, key: str) -> NoReturn:
+        raise Unsupported(f"a version of an object can only be read: {self.uri}/{key}")
+
+
+def at_version(store: ObjectStore, version_id: str) -> ObjectStore:
+    """Return `store` reading one version of its objects; with ``""``, `store` itself.
+
+    Raises:
+        Unsupported: the store cannot read versions.
+    """
+    return AtVersion(versions_of(store), version_id) if version_id else store

@@ -1,8 +1,8 @@
-"""The protocol of object stores: a flat, ordered namespace of objects with conditional writes.
+"""The contract of object stores: a flat, ordered namespace of objects with conditional writes.
 
 Adapters are plain classes that satisfy `ObjectStore`; one contract suite runs on all of them.
 Keys are ``str`` relative to the store's prefix; bytes that are not UTF-8 are surrogates.
-Adapters translate their SDK's errors into lakecli's, which are in `base`:
+Adapters translate their SDK's errors into lakecli's:
 
 - no such key: `ObjectNotFound`; no such bucket: `BucketNotFound`
 - a condition that did not hold (S3 412, 409, 404 on a conditional PUT, …): `ConditionFailed`
@@ -15,12 +15,112 @@ What only some stores can do is in `capabilities`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
 
-from lakecli.stores.base import PLAIN, Attributes, Condition, ObjectInfo, Version
-from lakecli.stores.presigning import PresignedUrl, PresignRequest
+from lakecli.errors import IntegrityError, LostRace, NotFound, PermissionDenied, UsageError
+
+if TYPE_CHECKING:
+    from lakecli.stores.presigning import PresignedUrl, PresignRequest
+
+Version = NewType("Version", str)
+"""Opaque: an ETag or a generation. Compare it for equality only."""
+
+
+class ObjectNotFound(NotFound):
+    """No object has this key."""
+
+
+class BucketNotFound(NotFound):
+    """The bucket, container or directory does not exist."""
+
+
+class ConditionFailed(LostRace):
+    """The condition of a write did not hold; nothing was written."""
+
+
+class TooLarge(IntegrityError):
+    """An object larger than any valid one of its kind; it was not fetched."""
+
+    def __init__(self, key: str, max_size: int) -> None:
+        super().__init__(
+            f"{key} has more than {max_size:,} bytes, more than lakecli ever writes there",
+            hint="something else writes into this namespace: restore the object from a backup",
+        )
+
+
+class AnyVersion:
+    """Write unconditionally."""
+
+    __slots__ = ()
+
+
+class Absent:
+    """Write only if the key does not exist."""
+
+    __slots__ = ()
+
+
+class Match(NamedTuple):
+    """Write only over exactly this version."""
+
+    version: Version
+
+    def checked(self) -> Version:
+        """Return the version.
+
+        Raises:
+            ValueError: it is empty, which would be no condition.
+        """
+        if not self.version:
+            raise ValueError("a version to match cannot be empty")
+        return self.version
+
+
+Condition = AnyVersion | Absent | Match
+"""Always given explicitly: an optional version that happens to be None is how updates get lost."""
+
+ANY: Final = AnyVersion()
+ABSENT: Final = Absent()
+
+NO_METADATA: Final[Mapping[str, str]] = {}
+"""Never changed; unlike a `MappingProxyType` it can be pickled."""
+
+
+class ObjectInfo(NamedTuple):
+    """The properties of one object in a listing or a head request.
+
+    ``modified_at`` is by the store's clock. Only `ObjectStore.head` fills ``content_type`` and
+    ``metadata``, and only where the store keeps them: a directory does not. Stores may return the
+    keys of metadata in lower case. ``md5`` is the MD5 of the bytes in hex digits, if the store
+    reports it beside an ETag that is none.
+    """
+
+    key: str
+    size: int
+    modified_at: datetime
+    version: Version
+    etag: str = ""
+    content_type: str = ""
+    metadata: Mapping[str, str] = NO_METADATA
+    md5: str = ""
+
+
+class Attributes(NamedTuple):
+    """What a store keeps with an object; a directory keeps neither.
+
+    Attributes:
+        content_type: ``""``: the store's default.
+        metadata: names and values.
+    """
+
+    content_type: str = ""
+    metadata: Mapping[str, str] = NO_METADATA
+
+
+PLAIN: Final = Attributes()
+JSON: Final = Attributes("application/json")
 
 
 class ObjectStore(Protocol):
@@ -109,11 +209,11 @@ class ObjectStore(Protocol):
     def local_path(self, key: str) -> str | None:
         """Return the path of the file of this machine that holds the object, or ``None``."""
 
-    def batch(self) -> Batch:
+    def batch(self) -> WriteBatch:
         """Start a batch of create-only writes that become durable together."""
 
 
-class Batch(Protocol):
+class WriteBatch(Protocol):
     """Many small create-only writes with one durability point.
 
     Before `flush`, objects may be invisible; after it, all are visible and durable. A dropped batch
@@ -127,7 +227,7 @@ class Batch(Protocol):
         """Write `body` unless an object of this key and size exists.
 
         For keys derived from the digest of their bytes: an object of another size is damaged and
-        replaced, see `contents.put_content`.
+        replaced, see the function `put_content`.
         """
 
     def adopt(self, key: str, temporary: str) -> None:
@@ -153,3 +253,69 @@ class Batch(Protocol):
             The keys that existed and were unchanged, if the store's responses say so; a directory
             returns none.
         """
+
+
+def key_bytes(key: str) -> bytes:
+    """Return the bytes of a key, by which listings are ordered.
+
+    Raises:
+        UsageError: the key has half a surrogate pair, which is no byte.
+    """
+    try:
+        return key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise UsageError(f"not a key of an object, it cannot be encoded: {key!r}") from None
+
+
+def get_bounded(store: ObjectStore, key: str, max_size: int) -> bytes:
+    """Return a whole object by one request that fetches no more than it may hold.
+
+    Raises:
+        ObjectNotFound: no such key.
+        TooLarge: it has more than `max_size` bytes.
+    """
+    data = store.get(key, start=0, length=max_size + 1)
+    if len(data) > max_size:
+        raise TooLarge(key, max_size)
+    return data
+
+
+def exists(store: ObjectStore, key: str) -> bool:
+    """Tell whether a namespace has an object; one HEAD."""
+    try:
+        store.head(key)
+    except ObjectNotFound:
+        return False
+    return True
+
+
+def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
+    """Write `body` unless an object of this key and size exists; return whether it was absent.
+
+    An object of another size is damaged and is replaced without a condition, since every writer of
+    this key writes these bytes.
+
+    Args:
+        store: the namespace.
+        key: derived from the digest of `body`.
+        body: the whole object.
+    """
+    if store.put_new(key, body):
+        return True
+    try:
+        if store.head(key).size == len(body):
+            return False
+    except (ObjectNotFound, PermissionDenied):
+        pass  # deleted since, or the credentials may only write: send it again
+    store.put(key, body, ANY)
+    return True
+
+
+def check_range(start: int, length: int | None) -> None:
+    """Reject a range that `ObjectStore.get` does not define.
+
+    Raises:
+        ValueError: a suffix with a length, or a negative length.
+    """
+    if length is not None and (start < 0 or length < 0):
+        raise ValueError(f"no such range: start={start}, length={length}")

@@ -12,15 +12,18 @@ The data ends with the process, so the command line has no such buckets.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import RLock
 from typing import BinaryIO, Final
 
-from lakecli.errors import Unsupported
-from lakecli.stores.base import (
+import google_crc32c
+
+from lakecli.errors import IntegrityError, Unsupported
+from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
+from lakecli.stores.contract import (
     ABSENT,
     PLAIN,
     Absent,
@@ -34,10 +37,8 @@ from lakecli.stores.base import (
     Version,
     check_range,
     key_bytes,
+    put_content,
 )
-from lakecli.stores.memory.uploads import MemoryUpload, MemoryUploads
-from lakecli.stores.memory.versions import MemoryVersions
-from lakecli.stores.parallel_batch import put_content
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from lakecli.stores.uri import NamespaceUri
 
@@ -48,6 +49,16 @@ class Stored:
 
     body: bytes
     info: ObjectInfo
+
+
+@dataclass(slots=True)
+class MemoryUpload:
+    """An unfinished upload: its key in the bucket, its times, and its parts by number."""
+
+    key: str
+    started_at: datetime
+    changed_at: datetime | None = None
+    parts: dict[int, bytes] = field(default_factory=dict)
 
 
 class MemoryBucket:
@@ -121,11 +132,7 @@ class MemoryStore:
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         """Return a range of an object; see `ObjectStore.get`."""
-        check_range(start, length)
-        body = self._find(key).body
-        if start < 0:
-            return body[start:]
-        return body[start:] if length is None else body[start : start + length]
+        return _part_of(self._find(key), start, length)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version."""
@@ -176,7 +183,7 @@ class MemoryStore:
         return MemoryUploads(self, self._bucket, self._prefix)
 
     def versions(self) -> MemoryVersions:
-        """Return what reads versions; see `versions.versions_of`."""
+        """Return what reads versions; see `capabilities.versions_of`."""
         return MemoryVersions(self, self._bucket, self._prefix)
 
     def put_new(self, key: str, body: bytes) -> bool:
@@ -317,7 +324,7 @@ class _MemoryBatch:
             self._pending.append((key, spool.body, True))
 
     def flush(self) -> Collection[str]:
-        """Write everything queued; see `protocol.Batch`."""
+        """Write everything queued; see `contract.WriteBatch`."""
         existing: set[str] = set()
         with self._lock:
             pending, self._pending = self._pending, []
@@ -331,6 +338,157 @@ class _MemoryBatch:
                     self._pending[:0] = pending[number:]
                 raise
         return existing
+
+
+class MemoryUploads:
+    """The uploads of one namespace."""
+
+    def __init__(self, store: MemoryStore, bucket: MemoryBucket, prefix: str) -> None:
+        self._store = store
+        self._bucket = bucket
+        self._prefix = prefix
+
+    def start(self, key: str) -> UploadId:
+        """Begin an upload."""
+        next(iter(self._store.list()), None)  # raises if there is no bucket
+        with self._bucket.lock:
+            self._bucket.writes += 1
+            upload = UploadId(f"upload-{self._bucket.writes}")
+            self._bucket.uploads[upload] = MemoryUpload(self._prefix + key, self._bucket.now())
+        return upload
+
+    def put_part(
+        self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
+    ) -> UploadedPart:
+        """Keep one part."""
+        data = body if isinstance(body, bytes) else body.read()
+        if google_crc32c.value(data) != crc32c:
+            raise IntegrityError(f"other bytes than their checksum says: {key!r}")
+        with self._bucket.lock:
+            found = self._find(key, upload)
+            found.parts[number] = data
+            found.changed_at = self._bucket.now()
+        return _described(number, data)
+
+    def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
+        """Yield the parts that have arrived."""
+        with self._bucket.lock:
+            kept = sorted(self._find(key, upload).parts.items())
+        for number, data in kept:
+            yield _described(number, data)
+
+    def changed_at(self, key: str, upload: UploadId) -> datetime | None:
+        """Return when the last part arrived."""
+        with self._bucket.lock:
+            return self._find(key, upload).changed_at
+
+    def complete(
+        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
+    ) -> Version:
+        """Join the parts."""
+        with self._bucket.lock:
+            kept = self._find(key, upload).parts
+            if any(_described(part.number, kept.get(part.number, b"")) != part for part in parts):
+                raise UploadNotFound(f"no such parts: {key!r}")
+            body = b"".join(kept[part.number] for part in parts)
+            version = self._store.put(key, body, condition)
+            del self._bucket.uploads[upload]
+        return version
+
+    def abort(self, key: str, upload: UploadId) -> None:
+        """Drop an upload."""
+        del key
+        with self._bucket.lock:
+            self._bucket.uploads.pop(upload, None)
+
+    def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
+        """Yield the unfinished uploads by key."""
+        full = self._prefix + prefix
+        with self._bucket.lock:
+            found = [
+                UnfinishedUpload(each.key[len(self._prefix) :], UploadId(name), each.started_at)
+                for name, each in self._bucket.uploads.items()
+                if each.key.startswith(full)
+            ]
+        yield from sorted(found, key=lambda each: (each.key, each.id))
+
+    def _find(self, key: str, upload: UploadId) -> MemoryUpload:
+        found = self._bucket.uploads.get(upload)
+        if found is None or found.key != self._prefix + key:
+            raise UploadNotFound(f"no such upload in parts: {key!r}")
+        return found
+
+
+def _described(number: int, data: bytes) -> UploadedPart:
+    crc32c = google_crc32c.value(data)
+    return UploadedPart(number, len(data), f"{crc32c:08x}", crc32c)
+
+
+class MemoryVersions:
+    """Reads versions; see `capabilities.VersionedStore`.
+
+    Args:
+        store: whose objects.
+        bucket: that holds them.
+        prefix: of every key in the bucket.
+    """
+
+    def __init__(self, store: MemoryStore, bucket: MemoryBucket, prefix: str) -> None:
+        self._store = store
+        self._bucket = bucket
+        self._prefix = prefix
+
+    @property
+    def uri(self) -> str:
+        """The URI of the namespace."""
+        return self._store.uri
+
+    def check_versions(self) -> None:
+        """Make sure that the bucket keeps versions.
+
+        Raises:
+            Unsupported: it does not.
+        """
+        if not self._bucket.keeps_versions:
+            raise Unsupported(f"the bucket keeps no versions of its objects: {self.uri}")
+
+    def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
+        """Yield the objects, each with the ID of its current version."""
+        return ((info, str(info.version)) for info in self._store.list(after=after))
+
+    def get(
+        self, key: str, *, start: int = 0, length: int | None = None, version_id: str = ""
+    ) -> bytes:
+        """Return a range of a version."""
+        return _part_of(self._find(key, version_id), start, length)
+
+    def open(self, key: str, *, version_id: str = "") -> BinaryIO:
+        """Open a version for reading."""
+        return io.BytesIO(self._find(key, version_id).body)
+
+    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+        """Describe a version."""
+        return self._find(key, version_id).info
+
+    def presign(
+        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
+        """Refuse: memory has no URLs."""
+        del version_id
+        return self._store.presign(key, request, now=now)
+
+    def _find(self, key: str, version_id: str) -> Stored:
+        try:
+            return self._bucket.versions[self._prefix + key, version_id]
+        except KeyError:
+            raise ObjectNotFound(
+                f"no such version in {self.uri}: {key!r}, {version_id!r}"
+            ) from None
+
+
+def _part_of(stored: Stored, start: int, length: int | None) -> bytes:
+    check_range(start, length)
+    return stored.body[start:] if length is None else stored.body[start : start + length]
 
 
 def open_namespace(uri: NamespaceUri, *, region: str) -> MemoryStore:

@@ -1,23 +1,25 @@
-"""Checks of what a store answers, before any of it is used; and one debug message for each.
-
-Checks of what a store answers, before any of it is used; the same for every client.
+"""What a store answers: checks before any of it is used, the date, and one debug message for each.
 
 What answers may be a proxy, a login page, or another program at the store's address, and an enemy
 may have written the records that it answers from. So each text that becomes part of a URL, a host,
 a header or a path has a grammar here, bodies have a bound, and a page that is no listing is an
 error, not a listing of nothing.
 
-One debug message for each response of a cloud, without anything secret.
+Debug messages have nothing secret. The clock of a store is known from the ``Date`` of its
+responses, without a request.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from json import loads
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
+
+from lakecli.base.retry import elapsed
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -204,3 +206,47 @@ def log_response(method: str, url: str, status: int) -> None:
     place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     fields = {"method": method, "url": place, "status": status}
     _LOG.debug("%s %s: %d", method, place, status, extra={"fields": fields})
+
+
+class ServerDate:
+    """Remembers the ``Date`` of the last response; safe to share between threads.
+
+    Args:
+        clock: returns seconds that only grow, also while the machine is asleep.
+    """
+
+    def __init__(self, clock: Callable[[], float] = elapsed) -> None:
+        self._clock = clock
+        self._last: tuple[str, float] | None = None
+
+    def note(self, header: str | None) -> None:
+        """Remember the ``Date`` header of a response that has just arrived."""
+        if header:
+            self._last = header, self._clock()
+
+    def hook(self, response: Any, *_: object, **__: object) -> None:  # noqa: ANN401 - of requests
+        """Remember the date of a response, and log it, as a hook of a session of ``requests``."""
+        self.note(response.headers.get("Date"))
+        log_response(response.request.method, response.request.url, response.status_code)
+
+    def now(self) -> datetime | None:
+        """Return the present by the store's clock, or ``None`` before the first response."""
+        if self._last is None:
+            return None
+        header, then = self._last
+        moment = date_of(header)
+        try:
+            return moment and moment + timedelta(seconds=self._clock() - then)
+        except OverflowError:  # of the year 9999
+            return None
+
+
+def date_of(header: str) -> datetime | None:
+    """Return the time that a header says, or ``None`` if it is malformed."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        moment = parsedate_to_datetime(header)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
