@@ -16,7 +16,7 @@ from lakecli.engine.runner import LocalRunner
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import Directory
-from lakecli.kv.env import DirectoryStore as Kv
+from lakecli.kv.env import LocalStore as Kv
 from lakecli.repository import branch, merge, repo, tag
 from lakecli.repository.check.fsck import fsck
 from lakecli.repository.commit import commit

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import pytest
 
 from lakecli.errors import IntegrityError, Unreachable, Unsupported, UsageError
+from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, ConditionFailed, Match, Version
 from lakecli.stores.presigning import PresignRequest
-from lakecli.stores.streams import PART_SIZE
 from tests.support.servers import free_port
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from lakecli.stores.azure.listing import in_byte_order
 from lakecli.stores.azure.names import decode_metadata, encode_metadata
 from lakecli.stores.azure.service import READ_SIZE
 from lakecli.stores.azure.store import AzureStore
-from lakecli.stores.capabilities import UploadNotFound, store_time
+from lakecli.stores.capabilities import PART_SIZE, UploadNotFound, store_time
 from lakecli.stores.contract import (
     ABSENT,
     ANY,
@@ -29,7 +29,6 @@ from lakecli.stores.contract import (
     Version,
 )
 from lakecli.stores.registry import prepare_namespace
-from lakecli.stores.streams import PART_SIZE
 from tests.stores.contract import ODD_NAMES, PREFIXES, Chunked, ObjectStoreContract
 from tests.stores.uploads_contract import CheckedPartsContract, part_of
 from tests.support.azurite import ACCOUNT, KEY, connection_string, new_container

@@ -18,7 +18,7 @@ from lakecli.errors import (
     UsageError,
 )
 from lakecli.stores.azure.store import AzureStore
-from lakecli.stores.capabilities import renew
+from lakecli.stores.capabilities import PART_SIZE, renew
 from lakecli.stores.contract import (
     ANY,
     BucketNotFound,
@@ -27,7 +27,6 @@ from lakecli.stores.contract import (
     ObjectNotFound,
     Version,
 )
-from lakecli.stores.streams import PART_SIZE
 from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
 from tests.support.azurite import ACCOUNT, KEY, connection_string
 from tests.support.servers import Answer, StubServer

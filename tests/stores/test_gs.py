@@ -10,7 +10,7 @@ import pytest
 from google_crc32c import value
 
 from lakecli.errors import IntegrityError, Unsupported, UsageError
-from lakecli.stores.capabilities import UploadNotFound, store_time
+from lakecli.stores.capabilities import PART_SIZE, UploadNotFound, store_time
 from lakecli.stores.contract import (
     ABSENT,
     ANY,
@@ -23,7 +23,6 @@ from lakecli.stores.contract import (
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.gs.streams import READ_SIZE
 from lakecli.stores.registry import prepare_namespace
-from lakecli.stores.streams import PART_SIZE
 from tests.stores.contract import ODD_NAMES, PREFIXES, Chunked, ObjectStoreContract
 from tests.stores.uploads_contract import CheckedPartsContract
 from tests.support.gcs import GcsServer, new_gcs_bucket

@@ -17,11 +17,11 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
+from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, Match, ObjectNotFound, Version
 from lakecli.stores.gs.errors import GsTranslator
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.gs.streams import READ_SIZE
-from lakecli.stores.streams import PART_SIZE
 from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
 from tests.support.servers import Answer, StubServer
 

@@ -9,12 +9,12 @@ import pytest
 
 from lakecli.errors import IntegrityError, Unreachable
 from lakecli.stores.azure.store import AzureStore
+from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import ANY
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.registry import open_store
 from lakecli.stores.s3.direct import DirectRequests
 from lakecli.stores.s3.store import S3Store
-from lakecli.stores.streams import PART_SIZE
 from tests.stores.hostile_contract import HostileContract, HostileTable
 from tests.support.azurite import ACCOUNT, connection_string
 from tests.support.servers import Answer, StubServer

@@ -15,7 +15,7 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.stores.capabilities import store_time
+from lakecli.stores.capabilities import PART_SIZE, store_time
 from lakecli.stores.contract import (
     ABSENT,
     ANY,
@@ -27,7 +27,7 @@ from lakecli.stores.contract import (
 )
 from lakecli.stores.registry import prepare_namespace
 from lakecli.stores.s3.store import S3Store
-from lakecli.stores.streams import PART_SIZE, parts_of
+from lakecli.stores.streams import parts_of
 from tests.stores.contract import ODD_NAMES, PREFIXES, Chunked, ObjectStoreContract
 from tests.stores.uploads_contract import UploadsContract
 from tests.support.servers import Answer, StubServer, new_bucket

@@ -20,7 +20,7 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.stores.capabilities import UploadedPart, UploadId
+from lakecli.stores.capabilities import PART_SIZE, UploadedPart, UploadId
 from lakecli.stores.contract import (
     ABSENT,
     ANY,
@@ -34,7 +34,6 @@ from lakecli.stores.memory import MemoryStore
 from lakecli.stores.s3 import uploads
 from lakecli.stores.s3.direct import DirectRequests
 from lakecli.stores.s3.store import S3Store
-from lakecli.stores.streams import PART_SIZE
 from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
 from tests.support.servers import (
     ACCESS_KEY,

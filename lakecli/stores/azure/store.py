@@ -39,7 +39,14 @@ from lakecli.stores.azure.names import (
 )
 from lakecli.stores.azure.presign import presign
 from lakecli.stores.azure.uploads import AzureUploads
-from lakecli.stores.capabilities import Access, HasVersions, Renews, WritesGarbled, not_versioned
+from lakecli.stores.capabilities import (
+    PART_SIZE,
+    Access,
+    HasVersions,
+    Renews,
+    WritesGarbled,
+    not_versioned,
+)
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
 from lakecli.stores.contract import (
     PLAIN,
@@ -55,7 +62,7 @@ from lakecli.stores.contract import (
 )
 from lakecli.stores.presigning import PresignedUrl, PresignRequest
 from lakecli.stores.responses import ServerDate, UnusableAnswerError
-from lakecli.stores.streams import PART_SIZE, read_exactly
+from lakecli.stores.streams import read_exactly
 from lakecli.stores.uri import NamespaceUri
 
 if TYPE_CHECKING:

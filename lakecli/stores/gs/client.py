@@ -27,13 +27,13 @@ from google_crc32c import value as crc32c
 from requests.adapters import HTTPAdapter
 
 from lakecli.stores.bounded_requests import BoundedAdapter
+from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.contract import PLAIN, Attributes
 from lakecli.stores.gs.attempts import Attempts
 from lakecli.stores.gs.credentials import DEFAULT_DOMAIN, GsLogin
 from lakecli.stores.gs.errors import TRANSIENT_STATUS
 from lakecli.stores.gs.streams import CountedStream
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, read_json, token_of
-from lakecli.stores.streams import PART_SIZE
 
 if TYPE_CHECKING:
     import requests

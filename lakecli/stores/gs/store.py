@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import UsageError
-from lakecli.stores.capabilities import Access, HasVersions, WritesGarbled, not_versioned
+from lakecli.stores.capabilities import PART_SIZE, Access, HasVersions, WritesGarbled, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore, Refusal
 from lakecli.stores.contract import (
     PLAIN,
@@ -41,7 +41,7 @@ from lakecli.stores.gs.streams import ObjectStream
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigning import PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import ServerDate, UnusableAnswerError, etag_of, name_below
-from lakecli.stores.streams import PART_SIZE, read_exactly
+from lakecli.stores.streams import read_exactly
 from lakecli.stores.uri import NamespaceUri
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.base.retry import REQUESTS, Retries
 from lakecli.errors import Unsupported
-from lakecli.stores.capabilities import Access, HasVersions, OpensRanges, not_versioned
+from lakecli.stores.capabilities import PART_SIZE, Access, HasVersions, OpensRanges, not_versioned
 from lakecli.stores.cloud_store import CloudStore, Refusal
 from lakecli.stores.contract import (
     ANY,
@@ -44,7 +44,7 @@ from lakecli.stores.s3.presign import find_keys, presign
 from lakecli.stores.s3.reading import S3Reader, info_of
 from lakecli.stores.s3.uploads import SINGLE_LIMIT, Multipart, S3Uploads, copy_object
 from lakecli.stores.s3.versions import arguments_of, headers_of, version_of
-from lakecli.stores.streams import PART_SIZE, parts_of, read_exactly, size_left, spooled
+from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
 from lakecli.stores.uri import NamespaceUri
 
 _NOT_IN_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # compiled on first use
